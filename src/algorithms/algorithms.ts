@@ -1,0 +1,17 @@
+/** The five algorithms by name. */
+import type { AlgorithmName } from "../core/policy.ts";
+import type { Algorithm } from "./algorithm.ts";
+import { fixedWindow } from "./fixed-window.ts";
+import { leakyBucket } from "./leaky-bucket.ts";
+import { slidingLog } from "./sliding-log.ts";
+import { slidingWindow } from "./sliding-window.ts";
+import { tokenBucket } from "./token-bucket.ts";
+
+/** Looks an algorithm up by the name that a policy carries. */
+export const algorithms: Readonly<Record<AlgorithmName, Algorithm>> = {
+  "token-bucket": tokenBucket,
+  "leaky-bucket": leakyBucket,
+  "fixed-window": fixedWindow,
+  "sliding-window": slidingWindow,
+  "sliding-log": slidingLog,
+};

@@ -1,0 +1,31 @@
+/** One decision as a value: state in, decision and next state out, nothing changed in place. */
+import type { Charge } from "../core/charge.ts";
+import type { Decision } from "../core/decision.ts";
+import type { Cells } from "./algorithm.ts";
+import { algorithms } from "./algorithms.ts";
+
+/** What came of one charge. */
+export interface Outcome {
+  /** The answer. */
+  readonly decision: Decision;
+  /** The next state: whole numbers, to be kept as they are. */
+  readonly state: readonly number[];
+  /** Whether the state has to be written: a denial changes it only to heal one from the future. */
+  readonly changed: boolean;
+  /** How long it has to be kept: until the bucket is full. */
+  readonly ttlMs: number;
+}
+
+/** Applies one charge to a state (`undefined`: a key never seen) at `now`, in whole milliseconds. */
+export function decide(state: readonly number[] | undefined, charge: Charge, now: number): Outcome {
+  const { terms, cost, mode } = charge;
+  const algorithm = algorithms[terms.algorithm];
+  const cells: Cells = state ? [...state] : new Array<number>(algorithm.width).fill(0);
+  if (mode === "refund" && state) algorithm.refund(cells, 0, terms, cost, now);
+  const decision =
+    mode === "take"
+      ? algorithm.take(cells, 0, terms, cost, now)
+      : algorithm.peek(cells, 0, terms, mode === "peek" ? cost : 0, now);
+  const changed = cells.length !== (state?.length ?? algorithm.width) || cells.some((cell, i) => cell !== (state?.[i] ?? 0));
+  return { decision, state: cells as number[], changed, ttlMs: Math.max(1, decision.resetAfterMs) };
+}

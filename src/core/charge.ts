@@ -1,0 +1,41 @@
+/** One spending of one cost by one key, and the checks that every store relies on. */
+import { SluiceError } from "./errors.ts";
+import type { Terms } from "./terms.ts";
+
+/** Take it, only look, or give it back. */
+export type Mode = "take" | "peek" | "refund";
+
+/** What a store is asked to do to one bucket. Key and cost have been checked. */
+export interface Charge {
+  /** The policy, as the arithmetic sees it. */
+  readonly terms: Terms;
+  /** The caller's key. */
+  readonly key: string;
+  /** A whole number >= 0. */
+  readonly cost: number;
+  /** Take, peek or refund. */
+  readonly mode: Mode;
+}
+
+/** Charges that stand or fall together. It names no bucket twice. */
+export type Group = readonly Charge[];
+
+/** The most charges that one decision may combine. */
+export const MAX_CHARGES = 16;
+
+/** Costs are whole: half a request is not a thing, and fractions are how buckets drift. */
+export function checkCost(cost: number): void {
+  if (typeof cost === "number" && (cost | 0) === cost && cost >= 0) return;
+  throw new SluiceError({
+    code: "invalid-cost",
+    option: "cost",
+    received: cost,
+    expected: "a whole number from 0 to 2147483647",
+  });
+}
+
+/** An empty key is nearly always a missing identity, and would put everybody in one bucket. */
+export function checkKey(key: string): void {
+  if (typeof key === "string" && key.length > 0) return;
+  throw new SluiceError({ code: "invalid-key", option: "key", received: key, expected: "a string that is not empty" });
+}

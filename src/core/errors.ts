@@ -1,0 +1,57 @@
+/** The one error class: what was wrong, with which value, and what would have been right. */
+
+/** Stable names for what can go wrong; each has a heading in docs/errors.md. */
+export type ErrorCode =
+  | "invalid-option"
+  | "unknown-option"
+  | "out-of-range"
+  | "invalid-key"
+  | "invalid-cost"
+  | "invalid-clock"
+  | "invalid-limiter"
+  | "policy-conflict"
+  | "too-many-charges"
+  | "disposed";
+
+/** What a {@link SluiceError} is made of. */
+export interface Fault {
+  /** The stable name of the fault. */
+  code: ErrorCode;
+  /** The option, argument or call at fault. */
+  option: string;
+  /** The value that was received. */
+  received?: unknown;
+  /** What would have been accepted, in words. */
+  expected: string;
+}
+
+/** Thrown for every misuse of the library. A denial is never an error. */
+export class SluiceError extends Error {
+  /** The stable name of the fault; see docs/errors.md. */
+  readonly code: ErrorCode;
+  /** The option, argument or call at fault. */
+  readonly option: string;
+  /** The value that was received. */
+  readonly received: unknown;
+  /** What would have been accepted, in words. */
+  readonly expected: string;
+
+  constructor({ code, option, received, expected }: Fault) {
+    const got = received === undefined ? "" : `, received ${show(received)}`;
+    super(`${option}: expected ${expected}${got} [${code}]`);
+    this.name = "SluiceError";
+    this.code = code;
+    this.option = option;
+    this.received = received;
+    this.expected = expected;
+  }
+}
+
+/** Short enough for a log line whatever the caller passed in. */
+function show(value: unknown): string {
+  if (typeof value === "string") return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}...` : value);
+  if (typeof value === "bigint") return `${value}n`;
+  if (typeof value === "symbol" || typeof value === "function") return `a ${typeof value}`;
+  if (Array.isArray(value)) return "an array";
+  return typeof value === "object" && value !== null ? "an object" : String(value);
+}

@@ -1,0 +1,89 @@
+/** Short ways to write a policy: `tokenBucket("10/s", { burst: 50 })`. They return plain policies. */
+import { SluiceError } from "./errors.ts";
+import { checkOptions } from "./options.ts";
+import type {
+  FixedWindowPolicy,
+  LeakyBucketPolicy,
+  SlidingLogPolicy,
+  SlidingWindowPolicy,
+  TokenBucketPolicy,
+} from "./policy.ts";
+import { parseRate, type RateText } from "./rate.ts";
+
+/** What may stand beside a rate in text, for every algorithm. */
+export interface LabelOptions {
+  /** How the policy is called in headers, logs and stored keys. Default: its own text. */
+  name?: string;
+  /** Keeps this policy's keys apart from the same policy elsewhere on one store. Default: none. */
+  prefix?: string;
+  /** Lets several policies of one name share their buckets. Default: false. */
+  share?: boolean;
+}
+
+/** What may stand beside the rate of a bucket. */
+export interface BurstOptions extends LabelOptions {
+  /** The capacity. Default: the count of the rate, so `"10/s"` holds 10. */
+  burst?: number;
+}
+
+type Bare<P> = Omit<P, "algorithm">;
+
+/** A token bucket from its numbers, or from a rate: `tokenBucket("10/s", { burst: 50 })`. */
+export function tokenBucket(policy: Bare<TokenBucketPolicy>): TokenBucketPolicy;
+export function tokenBucket(rate: RateText, options?: BurstOptions): TokenBucketPolicy;
+export function tokenBucket(first: RateText | Bare<TokenBucketPolicy>, options?: BurstOptions): TokenBucketPolicy {
+  if (typeof first !== "string") return { algorithm: "token-bucket", ...plain(first, options) };
+  const { capacity, labels } = bucketParts(first, options);
+  return { algorithm: "token-bucket", capacity, tokensPerSecond: first, ...labels };
+}
+
+/** A leaky bucket from its numbers, or from a rate: `leakyBucket("10/s", { burst: 50 })`. */
+export function leakyBucket(policy: Bare<LeakyBucketPolicy>): LeakyBucketPolicy;
+export function leakyBucket(rate: RateText, options?: BurstOptions): LeakyBucketPolicy;
+export function leakyBucket(first: RateText | Bare<LeakyBucketPolicy>, options?: BurstOptions): LeakyBucketPolicy {
+  if (typeof first !== "string") return { algorithm: "leaky-bucket", ...plain(first, options) };
+  const { capacity, labels } = bucketParts(first, options);
+  return { algorithm: "leaky-bucket", capacity, leaksPerSecond: first, ...labels };
+}
+
+/** A fixed window from its numbers, or from a rate: `fixedWindow("1000/h")`. */
+export function fixedWindow(policy: Bare<FixedWindowPolicy>): FixedWindowPolicy;
+export function fixedWindow(rate: RateText, options?: LabelOptions): FixedWindowPolicy;
+export function fixedWindow(first: RateText | Bare<FixedWindowPolicy>, options?: LabelOptions): FixedWindowPolicy {
+  return { algorithm: "fixed-window", ...windowParts(first, options) };
+}
+
+/** A sliding window from its numbers, or from a rate: `slidingWindow("100/m")`. */
+export function slidingWindow(policy: Bare<SlidingWindowPolicy>): SlidingWindowPolicy;
+export function slidingWindow(rate: RateText, options?: LabelOptions): SlidingWindowPolicy;
+export function slidingWindow(first: RateText | Bare<SlidingWindowPolicy>, options?: LabelOptions): SlidingWindowPolicy {
+  return { algorithm: "sliding-window", ...windowParts(first, options) };
+}
+
+/** A sliding log from its numbers, or from a rate: `slidingLog("100/m")`. */
+export function slidingLog(policy: Bare<SlidingLogPolicy>): SlidingLogPolicy;
+export function slidingLog(rate: RateText, options?: LabelOptions): SlidingLogPolicy;
+export function slidingLog(first: RateText | Bare<SlidingLogPolicy>, options?: LabelOptions): SlidingLogPolicy {
+  return { algorithm: "sliding-log", ...windowParts(first, options) };
+}
+
+const LABELS = ["name", "prefix", "share"];
+
+function bucketParts(rate: RateText, options: BurstOptions = {}): { capacity: number; labels: LabelOptions } {
+  checkOptions("the options of a rate", options, ["burst", ...LABELS]);
+  const { burst, ...labels } = options;
+  return { capacity: burst ?? parseRate("rate", rate).count, labels };
+}
+
+function windowParts(first: RateText | Bare<FixedWindowPolicy>, options?: LabelOptions): Bare<FixedWindowPolicy> {
+  if (typeof first !== "string") return plain(first, options);
+  checkOptions("the options of a rate", options ?? {}, LABELS);
+  const { count, windowMs } = parseRate("rate", first);
+  return { limit: count, windowMs, ...options };
+}
+
+/** The numbers stand alone: options beside them would be read by nobody. */
+function plain<P extends object>(policy: P, options: object | undefined): P {
+  if (options === undefined) return policy;
+  throw new SluiceError({ code: "unknown-option", option: "options", expected: "them inside the policy, or a rate in text" });
+}

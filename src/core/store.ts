@@ -1,0 +1,40 @@
+/** What a store promises: that a step is atomic. Nothing else is its business. */
+import type { Charge, Group } from "./charge.ts";
+import type { Decision, Inspection } from "./decision.ts";
+import type { Terms } from "./terms.ts";
+
+/** Exact stores obey every law; approximate ones say so in each decision. */
+export type Consistency = "exact" | "approximate";
+
+/** Where buckets live. `storeSuite` of `sluice/testing` certifies one. */
+export interface Store {
+  /** Whether its decisions are exact or approximate by nature. */
+  readonly consistency: Consistency;
+  /** Each group is all or none; groups are independent and in order. One decision per charge. */
+  take(groups: readonly Group[]): Promise<Decision[][]>;
+  /** Forgets a key. */
+  reset(terms: Terms, key: string): Promise<void>;
+  /** Shows what is kept about a key. */
+  inspect(terms: Terms, key: string): Promise<Inspection>;
+  /** Gives up what the store holds, never what it was given. Later calls fail. */
+  dispose(): Promise<void>;
+}
+
+/** A store that answers without waiting. */
+export interface SyncStore extends Store {
+  /** The buckets of one policy: the way of a single charge, which pays for no list. */
+  open(terms: Terms): Buckets;
+  /** One group, all or none, at one reading of the clock. */
+  takeSync(group: readonly Charge[]): Decision[];
+}
+
+/** The buckets of one policy in a synchronous store. */
+export interface Buckets {
+  /** Takes `cost` from the bucket of `key` if it fits. */
+  take(key: string, cost: number): Decision;
+}
+
+/** Whether a store can answer in the same turn. */
+export function isSync(store: Store): store is SyncStore {
+  return "takeSync" in store;
+}

@@ -1,0 +1,132 @@
+/** A policy as the arithmetic sees it: checked, in whole numbers, with nothing left to parse. */
+import { SluiceError } from "./errors.ts";
+import { checkOptions, checkWhole } from "./options.ts";
+import type { AlgorithmName, Policy, ResolvedPolicy } from "./policy.ts";
+import { durationText, parseDuration, parseRatio, rateText } from "./rate.ts";
+
+/** The same members for every algorithm, so that code which reads them stays fast. */
+export interface Terms {
+  readonly algorithm: AlgorithmName;
+  /** The policy's name, as decisions carry it. */
+  readonly name: string;
+  /** What tells its buckets from those of other policies on one store: prefix and name. */
+  readonly bucket: string;
+  /** The most that fits at once. */
+  readonly limit: number;
+  /** The window; of a bucket, the time to fill. */
+  readonly windowMs: number;
+  /** Buckets: one millisecond gives back `p` units. */
+  readonly p: number;
+  /** Buckets: one token is `q` units. */
+  readonly q: number;
+  /** Buckets: the units of a whole bucket, `limit * q`. */
+  readonly cap: number;
+  /** Whether other policies may share its buckets. */
+  readonly share: boolean;
+  /** What users see of it. */
+  readonly policy: ResolvedPolicy;
+}
+
+const COMMON = ["algorithm", "name", "prefix", "share"];
+const WINDOW = [...COMMON, "limit", "windowMs"];
+const KNOWN: Record<AlgorithmName, readonly string[]> = {
+  "token-bucket": [...COMMON, "capacity", "tokensPerSecond"],
+  "leaky-bucket": [...COMMON, "capacity", "leaksPerSecond"],
+  "fixed-window": WINDOW,
+  "sliding-window": WINDOW,
+  "sliding-log": WINDOW,
+};
+/** How each algorithm is called in a policy's own text. */
+const WORD: Record<AlgorithmName, string> = {
+  "token-bucket": "burst",
+  "leaky-bucket": "queue",
+  "fixed-window": "fixed",
+  "sliding-window": "sliding",
+  "sliding-log": "log",
+};
+
+const EXACT = Number.MAX_SAFE_INTEGER;
+/** Twice a window after the end of time is still exact. */
+const LONGEST_WINDOW = 2 ** 51;
+const LONGEST_FILL = 2 ** 52;
+const MOST_LOGGED = 10_000;
+
+/** Checks a policy and turns it into whole numbers, or refuses it by the name of the option. */
+export function resolvePolicy(policy: Policy): Terms {
+  const { algorithm = "token-bucket" } = policy ?? {};
+  if (!Object.hasOwn(KNOWN, algorithm)) {
+    throw new SluiceError({
+      code: "invalid-option",
+      option: "algorithm",
+      received: algorithm,
+      expected: `one of ${Object.keys(KNOWN).join(", ")}`,
+    });
+  }
+  checkOptions(`a ${algorithm} policy`, policy, KNOWN[algorithm]);
+  const { prefix, share = false } = policy;
+  checkLabel("name", policy.name);
+  checkLabel("prefix", prefix);
+  if (typeof share !== "boolean" || (share && policy.name === undefined)) {
+    const expected = typeof share === "boolean" ? "a name beside it, which the plans have in common" : "true or false";
+    throw new SluiceError({ code: "invalid-option", option: "share", received: share, expected });
+  }
+
+  const numbers =
+    algorithm === "token-bucket"
+      ? bucketNumbers("tokensPerSecond", policy.capacity, policy.tokensPerSecond)
+      : algorithm === "leaky-bucket"
+        ? bucketNumbers("leaksPerSecond", policy.capacity, policy.leaksPerSecond)
+        : windowNumbers(algorithm, policy.limit, policy.windowMs);
+  const { limit, windowMs, p, q } = numbers;
+  const ownText = q > 0 ? `${rateText(numbers)} ${WORD[algorithm]} ${limit}` : `${limit}/${durationText(windowMs)} ${WORD[algorithm]}`;
+  const name = policy.name ?? ownText;
+  const resolved: ResolvedPolicy = Object.freeze({
+    algorithm,
+    name,
+    ...(prefix === undefined ? {} : { prefix }),
+    capacity: limit,
+    tokensPerSecond: q > 0 ? (p * 1000) / q : (limit * 1000) / windowMs,
+    limit,
+    windowMs,
+  });
+  // The length tells where the name ends, so that no name and prefix run together.
+  const bucket = `${name.length}:${name}${prefix ?? ""}`;
+  return Object.freeze({ algorithm, name, bucket, limit, windowMs, p, q, cap: limit * q, share, policy: resolved });
+}
+
+interface Numbers {
+  limit: number;
+  windowMs: number;
+  p: number;
+  q: number;
+}
+
+function bucketNumbers(option: string, capacity: unknown, rate: unknown): Numbers {
+  const limit = checkWhole("capacity", capacity, 1, EXACT);
+  const { p, q } = parseRatio(option, rate);
+  if (p > 2 ** 32 || q > EXACT) {
+    throw new SluiceError({ code: "out-of-range", option, received: rate, expected: "a ratio of smaller whole numbers" });
+  }
+  const largest = Math.min(Math.floor(EXACT / q), Math.floor((LONGEST_FILL / q) * p));
+  const expected = `from ${Math.ceil(p / q)} to ${largest} at this rate`;
+  if (limit > largest || limit * q < p) {
+    throw new SluiceError({ code: "out-of-range", option: "capacity", received: capacity, expected });
+  }
+  return { limit, windowMs: Math.ceil((limit * q) / p), p, q };
+}
+
+function windowNumbers(algorithm: AlgorithmName, givenLimit: unknown, givenWindow: unknown): Numbers {
+  const limit = checkWhole("limit", givenLimit, 1, algorithm === "sliding-log" ? MOST_LOGGED : EXACT);
+  const windowMs = checkWhole("windowMs", parseDuration("windowMs", givenWindow), 1, LONGEST_WINDOW);
+  const most = Math.floor(EXACT / windowMs / 2);
+  if (limit > most) {
+    throw new SluiceError({ code: "out-of-range", option: "limit", received: limit, expected: `at most ${most} in this window` });
+  }
+  return { limit, windowMs, p: 0, q: 0 };
+}
+
+/** Names and prefixes go into headers and stored keys, so they are short and printable. */
+function checkLabel(option: "name" | "prefix", value: unknown): void {
+  if (value === undefined || (typeof value === "string" && /^[ -~]{1,64}$/.test(value))) return;
+  throw new SluiceError({ code: "invalid-option", option, received: value, expected: "1 to 64 printable ASCII characters" });
+}

@@ -1,0 +1,24 @@
+/** The front door. */
+export type { Charge, Group, Mode } from "./core/charge.ts";
+export type { Clock } from "./core/clock.ts";
+export type { Allowed, Decision, Denied, Figures, Inspection } from "./core/decision.ts";
+export { type ErrorCode, type Fault, SluiceError } from "./core/errors.ts";
+export type {
+  AlgorithmName,
+  FixedWindowPolicy,
+  LeakyBucketPolicy,
+  Policy,
+  ResolvedPolicy,
+  SlidingLogPolicy,
+  SlidingWindowPolicy,
+  TokenBucketPolicy,
+} from "./core/policy.ts";
+export type { Duration, RateText } from "./core/rate.ts";
+export type { RateLimiter, SyncRateLimiter } from "./core/rate-limiter.ts";
+export { type BurstOptions, fixedWindow, type LabelOptions, leakyBucket, slidingLog, slidingWindow, tokenBucket } from "./core/shorthand.ts";
+export type { Buckets, Consistency, Store, SyncStore } from "./core/store.ts";
+export type { Terms } from "./core/terms.ts";
+export { combine, consumeAll, type LimiterCharge } from "./limiter/combine.ts";
+export { createLimiter, type LimiterOptions } from "./limiter/create-limiter.ts";
+export { type MemoryRateLimiter, memoryRateLimiter } from "./limiter/memory-rate-limiter.ts";
+export { type MemoryStore, type MemoryStoreOptions, memoryStore } from "./stores/memory/memory-store.ts";

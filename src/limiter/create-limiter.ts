@@ -1,0 +1,126 @@
+/** Joins a policy and a store into a limiter. */
+import { checkCost, checkKey, type Mode } from "../core/charge.ts";
+import type { Decision, Inspection } from "../core/decision.ts";
+import { SluiceError } from "../core/errors.ts";
+import { checkOptions } from "../core/options.ts";
+import type { Policy, ResolvedPolicy } from "../core/policy.ts";
+import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
+import { isSync, type Store, type SyncStore } from "../core/store.ts";
+import { resolvePolicy, type Terms } from "../core/terms.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import { type Binding, bind } from "./binding.ts";
+import { claimName } from "./names.ts";
+
+/** What a limiter is made of. */
+export interface LimiterOptions<S extends Store = Store> {
+  /** What may be spent, and how fast. */
+  policy: Policy;
+  /** Where buckets live. Default: a memory store of its own. */
+  store?: S;
+}
+
+/** A limiter for one policy. Without a store it keeps its buckets in this process's memory. */
+export function createLimiter(options: LimiterOptions<SyncStore>): SyncRateLimiter;
+export function createLimiter(options: LimiterOptions): RateLimiter;
+export function createLimiter(options: LimiterOptions): RateLimiter {
+  checkOptions("createLimiter", options, ["policy", "store"]);
+  const { store } = options;
+  if (store !== undefined && typeof (store as Store | null)?.take !== "function") {
+    const expected = "a store, such as memoryStore()";
+    throw new SluiceError({ code: "invalid-option", option: "store", received: store, expected });
+  }
+  const terms = resolvePolicy(options.policy);
+  if (store === undefined) return limiterOn(memoryStore(), terms, true);
+  claimName(store, terms);
+  return limiterOn(store, terms, false);
+}
+
+/** A limiter on a store; it disposes of the store with itself only if it owns it. */
+export function limiterOn(store: SyncStore, terms: Terms, owned: boolean): SyncRateLimiter;
+export function limiterOn(store: Store, terms: Terms, owned: boolean): RateLimiter;
+export function limiterOn(store: Store, terms: Terms, owned: boolean): RateLimiter {
+  const limiter = isSync(store) ? new SyncLimiter(store, terms, owned) : new Limiter(store, terms, owned);
+  return bind(limiter, () => limiter.bindings());
+}
+
+class Limiter<S extends Store> implements RateLimiter {
+  protected readonly store: S;
+  protected readonly terms: Terms;
+  protected disposed = false;
+  readonly #owned: boolean;
+  readonly #bindings: readonly Binding[];
+
+  constructor(store: S, terms: Terms, owned: boolean) {
+    this.store = store;
+    this.terms = terms;
+    this.#owned = owned;
+    this.#bindings = [{ store, terms }];
+  }
+
+  get consistency() {
+    return this.store.consistency;
+  }
+
+  consume(key: string, cost = 1): Promise<Decision> {
+    return this.#charge(key, cost, "take");
+  }
+
+  peek(key: string, cost = 1): Promise<Decision> {
+    return this.#charge(key, cost, "peek");
+  }
+
+  async refund(key: string, cost: number): Promise<void> {
+    await this.#charge(key, cost, "refund");
+  }
+
+  async reset(key: string): Promise<void> {
+    this.check(key, 0);
+    await this.store.reset(this.terms, key);
+  }
+
+  async inspect(key: string): Promise<Inspection> {
+    this.check(key, 0);
+    return this.store.inspect(this.terms, key);
+  }
+
+  getPolicy(): ResolvedPolicy {
+    return this.terms.policy;
+  }
+
+  async dispose(): Promise<void> {
+    if (this.disposed) return;
+    this.disposed = true;
+    if (this.#owned) await this.store.dispose();
+  }
+
+  bindings(): readonly Binding[] {
+    this.check("limiter", 0);
+    return this.#bindings;
+  }
+
+  protected check(key: string, cost: number): void {
+    if (this.disposed) throw new SluiceError({ code: "disposed", option: "limiter", expected: "a limiter in use" });
+    checkKey(key);
+    checkCost(cost);
+  }
+
+  async #charge(key: string, cost: number, mode: Mode): Promise<Decision> {
+    this.check(key, cost);
+    const [decisions] = await this.store.take([[{ terms: this.terms, key, cost, mode }]]);
+    return (decisions as Decision[])[0] as Decision;
+  }
+}
+
+class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
+  readonly #buckets = this.store.open(this.terms);
+
+  consumeSync(key: string, cost = 1): Decision {
+    this.check(key, cost);
+    return this.#buckets.take(key, cost);
+  }
+
+  override async consume(key: string, cost = 1): Promise<Decision> {
+    this.check(key, cost);
+    return this.#buckets.take(key, cost);
+  }
+}

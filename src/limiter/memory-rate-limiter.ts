@@ -1,0 +1,18 @@
+/** The shortest way to a limiter: one policy, in memory. */
+import type { Policy } from "../core/policy.ts";
+import type { SyncRateLimiter } from "../core/rate-limiter.ts";
+import { resolvePolicy } from "../core/terms.ts";
+import { type MemoryStore, type MemoryStoreOptions, memoryStore } from "../stores/memory/memory-store.ts";
+import { limiterOn } from "./create-limiter.ts";
+
+/** A limiter with a memory store of its own. */
+export interface MemoryRateLimiter extends SyncRateLimiter {
+  /** Its store: `size`, `evictions`, `clear()`. */
+  readonly store: MemoryStore;
+}
+
+/** A limiter for one policy in this process's memory. */
+export function memoryRateLimiter(policy: Policy, options: MemoryStoreOptions = {}): MemoryRateLimiter {
+  const terms = resolvePolicy(policy);
+  return limiterOn(memoryStore(options), terms, true) as MemoryRateLimiter;
+}
