@@ -19,6 +19,8 @@ export interface Algorithm {
   take(cells: Cells, at: number, terms: Terms, cost: number, now: number): Decision;
   /** What `take` would answer, with the figures before taking. Writes nothing. */
   peek(cells: Cells, at: number, terms: Terms, cost: number, now: number): Decision;
+  /** Whether `take` would allow `cost`. */
+  fits(cells: Cells, at: number, terms: Terms, cost: number, now: number): boolean;
   /** Gives `cost` back, never above full. */
   refund(cells: Cells, at: number, terms: Terms, cost: number, now: number): void;
   /** The part of the limit in use, from 0 to 1. At 0 the bucket is full and may be forgotten. */

@@ -30,6 +30,10 @@ export const fixedWindow: Algorithm = {
     return taken + cost > terms.limit ? denied(terms, taken, cost, end) : allowed(terms, taken, end);
   },
 
+  fits(cells, at, terms, cost, now) {
+    return takenAt(cells, at, terms, now) + cost <= terms.limit;
+  },
+
   refund(cells, at, terms, cost, now) {
     const taken = takenAt(cells, at, terms, now);
     cells[at] = startAt(cells, at, terms, now);

@@ -33,6 +33,11 @@ export const slidingLog: Algorithm = {
     return used + cost > terms.limit ? denied(list, first, terms, cost, now) : allowed(list, first, used, terms, now);
   },
 
+  fits(cells, _at, terms, cost, now) {
+    const list = cells as number[];
+    return usedFrom(list, firstLive(list, now)) + cost <= terms.limit;
+  },
+
   refund(cells, _at, terms, cost, now) {
     const list = cells as number[];
     const first = firstLive(list, now);

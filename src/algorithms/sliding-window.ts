@@ -13,10 +13,9 @@ export const slidingWindow: Algorithm = {
   width: 3,
 
   take(cells, at, terms, cost, now) {
-    const { limit, windowMs } = terms;
     const w = view(cells, at, terms, now);
-    if (used(w, terms) + cost * windowMs > limit * windowMs) {
-      if (w.healed && cost <= limit) write(cells, at, w);
+    if (!fits(w, terms, cost)) {
+      if (w.healed && cost <= terms.limit) write(cells, at, w);
       return denied(w, terms, cost);
     }
     if (cost > 0) {
@@ -27,9 +26,12 @@ export const slidingWindow: Algorithm = {
   },
 
   peek(cells, at, terms, cost, now) {
-    const { limit, windowMs } = terms;
     const w = view(cells, at, terms, now);
-    return used(w, terms) + cost * windowMs > limit * windowMs ? denied(w, terms, cost) : allowed(w, terms);
+    return fits(w, terms, cost) ? allowed(w, terms) : denied(w, terms, cost);
+  },
+
+  fits(cells, at, terms, cost, now) {
+    return fits(view(cells, at, terms, now), terms, cost);
   },
 
   refund(cells, at, terms, cost, now) {
@@ -88,6 +90,10 @@ function write(cells: Cells, at: number, { start, previous, current }: View): vo
 
 function used({ previous, current, left }: View, { windowMs }: Terms): number {
   return previous * left + current * windowMs;
+}
+
+function fits(w: View, terms: Terms, cost: number): boolean {
+  return used(w, terms) + cost * terms.windowMs <= terms.limit * terms.windowMs;
 }
 
 /** Milliseconds until `cost`, which does not fit now, will. */

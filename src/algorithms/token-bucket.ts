@@ -19,12 +19,12 @@ export const tokenBucket: Algorithm = {
     const deficit = deficitAt(cells, at, terms, now);
     const lacking = shortfall(deficit, terms, cost);
     if (lacking > 0) {
-      heal(cells, at, terms, cost, deficit, now);
+      // A state that lay in the future is written back as just empty, or it would stay there.
+      if (deficit === terms.cap && cost <= terms.limit) settle(cells, at, terms, deficit, now);
       return denied(terms, deficit, cost, lacking);
     }
-    if (cost === 0) return allowed(terms, deficit);
     const after = deficit + cost * terms.q;
-    settle(cells, at, terms, after, now);
+    if (cost > 0) settle(cells, at, terms, after, now);
     return allowed(terms, after);
   },
 
@@ -32,6 +32,10 @@ export const tokenBucket: Algorithm = {
     const deficit = deficitAt(cells, at, terms, now);
     const lacking = shortfall(deficit, terms, cost);
     return lacking > 0 ? denied(terms, deficit, cost, lacking) : allowed(terms, deficit);
+  },
+
+  fits(cells, at, terms, cost, now) {
+    return shortfall(deficitAt(cells, at, terms, now), terms, cost) <= 0;
   },
 
   refund(cells, at, terms, cost, now) {
@@ -45,46 +49,35 @@ export const tokenBucket: Algorithm = {
 };
 
 /** The units missing from a full bucket. A state from the future counts as empty, never as more. */
-export function deficitAt(cells: Cells, at: number, terms: Terms, now: number): number {
+export function deficitAt(cells: Cells, at: number, { p, cap, windowMs }: Terms, now: number): number {
   const ahead = (cells[at] as number) - now;
   if (ahead < 0) return 0;
-  if (ahead > terms.windowMs) return terms.cap;
+  if (ahead > windowMs) return cap;
+  const part = cells[at + 1] as number;
   // The part may have been written under another rate: it is never worth a whole millisecond.
-  return Math.min(terms.cap, ahead * terms.p + Math.min(cells[at + 1] as number, terms.p - 1));
+  const deficit = ahead * p + (part < p ? part : p - 1);
+  return deficit < cap ? deficit : cap;
 }
 
-/** The units by which `cost` does not fit; it fits at 0 or less. */
-export function shortfall(deficit: number, terms: Terms, cost: number): number {
-  // In this order every step stays exact.
-  return deficit - (terms.cap - cost * terms.q);
+/** The units by which `cost` does not fit; it fits at 0 or less. In this order every step is exact. */
+function shortfall(deficit: number, { cap, q }: Terms, cost: number): number {
+  return deficit - (cap - cost * q);
 }
 
 /** Writes a deficit as the instant at which it will be gone. */
-export function settle(cells: Cells, at: number, { p }: Terms, deficit: number, now: number): void {
+function settle(cells: Cells, at: number, { p }: Terms, deficit: number, now: number): void {
   const whole = Math.floor(deficit / p);
   cells[at] = now + whole;
   cells[at + 1] = deficit - whole * p;
 }
 
-/** An empty bucket is written back as just empty: a state that lay in the future must not stay there. */
-export function heal(cells: Cells, at: number, terms: Terms, cost: number, deficit: number, now: number): void {
-  if (deficit === terms.cap && cost <= terms.limit) settle(cells, at, terms, deficit, now);
-}
-
-/** What a denial reports. */
-export function denied(terms: Terms, deficit: number, cost: number, lacking: number): Decision {
-  const { limit, p, q } = terms;
-  const used = Math.ceil(deficit / q);
-  const retry = cost > limit ? null : Math.ceil(lacking / p);
-  return deny(terms, limit - used, Math.ceil(deficit / p), untilNext(terms, deficit, used), retry);
-}
-
 function allowed(terms: Terms, deficit: number): Decision {
-  const used = Math.ceil(deficit / terms.q);
-  return allow(terms, terms.limit - used, Math.ceil(deficit / terms.p), untilNext(terms, deficit, used));
+  const { p, q, limit } = terms;
+  const used = Math.ceil(deficit / q);
+  return allow(terms, limit - used, Math.ceil(deficit / p), deficit === 0 ? 0 : Math.ceil((deficit - (used - 1) * q) / p));
 }
 
-/** Milliseconds until one more token is whole. */
-export function untilNext({ p, q }: Terms, deficit: number, used: number): number {
-  return deficit === 0 ? 0 : Math.ceil((deficit - (used - 1) * q) / p);
+function denied(terms: Terms, deficit: number, cost: number, lacking: number): Decision {
+  const { remaining, resetAfterMs, nextAfterMs } = allowed(terms, deficit);
+  return deny(terms, remaining, resetAfterMs, nextAfterMs, cost > terms.limit ? null : Math.ceil(lacking / terms.p));
 }

@@ -19,13 +19,11 @@ export function systemClock(): Clock {
   let lead = 0;
   return {
     now() {
-      let now = Date.now() + lead;
-      if (now < last) {
-        lead += last - now;
-        now = last;
-      }
-      last = now;
-      return now;
+      const now = Date.now() + lead;
+      if (now < last) lead += last - now;
+      // Written only when it changes: most readings of a busy process are of the same millisecond.
+      else if (now > last) last = now;
+      return last;
     },
   };
 }
@@ -33,11 +31,10 @@ export function systemClock(): Clock {
 /** One reading in whole milliseconds, or an error that leaves every bucket as it was. */
 export function readClock(clock: Clock): number {
   const now = Math.floor(clock.now());
-  if (now >= 0 && now <= END_OF_TIME) return now;
-  throw new SluiceError({
-    code: "invalid-clock",
-    option: "clock.now()",
-    received: now,
-    expected: "milliseconds since the epoch, from 0 to 2^52",
-  });
+  return now >= 0 && now <= END_OF_TIME ? now : refuseReading(now);
+}
+
+function refuseReading(received: unknown): never {
+  const expected = "milliseconds since the epoch, from 0 to 2^52";
+  throw new SluiceError({ code: "invalid-clock", option: "clock.now()", received, expected });
 }

@@ -47,6 +47,11 @@ export class SluiceError extends Error {
   }
 }
 
+/** What every call after `dispose` gets. */
+export function refuseDisposed(option: string): never {
+  throw new SluiceError({ code: "disposed", option, expected: `a ${option} that is still in use` });
+}
+
 /** Short enough for a log line whatever the caller passed in. */
 function show(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}...` : value);

@@ -1,5 +1,5 @@
 /** What a store promises: that a step is atomic. Nothing else is its business. */
-import type { Charge, Group } from "./charge.ts";
+import type { Group } from "./charge.ts";
 import type { Decision, Inspection } from "./decision.ts";
 import type { Terms } from "./terms.ts";
 
@@ -24,13 +24,15 @@ export interface Store {
 export interface SyncStore extends Store {
   /** The buckets of one policy: the way of a single charge, which pays for no list. */
   open(terms: Terms): Buckets;
-  /** One group, all or none, at one reading of the clock. */
-  takeSync(group: readonly Charge[]): Decision[];
+  /** One key and cost to several policies, all or none: the way of `combine`. */
+  takeAll(buckets: readonly Buckets[], key: string, cost: number): Decision[];
+  /** One group, all or none. */
+  takeSync(group: Group): Decision[];
 }
 
 /** The buckets of one policy in a synchronous store. */
 export interface Buckets {
-  /** Takes `cost` from the bucket of `key` if it fits. */
+  /** Takes `cost` from the key's bucket if it fits. */
   take(key: string, cost: number): Decision;
 }
 

@@ -11,22 +11,16 @@ export interface Binding {
 }
 
 /** The same symbol in every copy of the package that a bundler may make. */
-const BINDINGS: unique symbol = Symbol.for("sluice.bindings") as never;
+export const BINDINGS: unique symbol = Symbol.for("sluice.bindings") as never;
 
-/** A limiter that tells what stands behind it; throws once it is disposed. */
+/** A limiter that tells what stands behind it. */
 export interface BoundLimiter extends RateLimiter {
-  readonly [BINDINGS]: () => readonly Binding[];
-}
-
-/** Adds what stands behind a limiter, out of sight. */
-export function bind<L extends RateLimiter>(limiter: L, bindings: () => readonly Binding[]): L {
-  return Object.defineProperty(limiter, BINDINGS, { value: bindings });
+  [BINDINGS](): readonly Binding[];
 }
 
 /** What stands behind a limiter; of a combination, all of it in order. */
 export function bindingsOf(limiter: RateLimiter): readonly Binding[] {
-  const bindings = (limiter as Partial<BoundLimiter> | null | undefined)?.[BINDINGS];
-  if (bindings) return bindings();
+  if (typeof (limiter as BoundLimiter | undefined)?.[BINDINGS] === "function") return (limiter as BoundLimiter)[BINDINGS]();
   throw new SluiceError({
     code: "invalid-limiter",
     option: "limiter",

@@ -1,11 +1,13 @@
 /** Several limits on one request, all or none. */
 import { checkCost, checkKey } from "../core/charge.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
-import { SluiceError } from "../core/errors.ts";
+import { refuseDisposed, SluiceError } from "../core/errors.ts";
+import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
-import { isSync } from "../core/store.ts";
-import { bind, bindingsOf } from "./binding.ts";
+import { type Buckets, type Consistency, isSync, type SyncStore } from "../core/store.ts";
+import { BINDINGS, type Binding, type BoundLimiter, bindingsOf } from "./binding.ts";
 import { chargeJointly, chargeJointlySync, checkCount, type Spend } from "./joint-charge.ts";
+import { merge } from "./merge.ts";
 
 /** One limiter that asks several, with the same key and cost: a burst and a daily quota. */
 export function combine(limiters: readonly SyncRateLimiter[]): SyncRateLimiter;
@@ -16,53 +18,95 @@ export function combine(limiters: readonly RateLimiter[]): RateLimiter {
   }
   const bindings = limiters.flatMap(bindingsOf);
   checkCount("limiters", bindings.length);
-  const policies = Object.freeze(bindings.map(({ terms }) => terms.policy));
-  const smallest = policies.reduce((least, policy) => (policy.capacity < least.capacity ? policy : least));
-  let disposed = false;
+  return bindings.every(({ store }) => isSync(store)) ? new SyncCombined(bindings) : new Combined(bindings);
+}
 
-  function check(key: string, cost: number): void {
-    if (disposed) throw new SluiceError({ code: "disposed", option: "limiter", expected: "a limiter in use" });
-    // A part that was disposed of takes the whole with it.
-    for (const limiter of limiters) bindingsOf(limiter);
+class Combined implements BoundLimiter {
+  readonly consistency: Consistency;
+  protected readonly bindings: readonly Binding[];
+  private readonly policies: readonly ResolvedPolicy[];
+  private disposed = false;
+
+  constructor(bindings: readonly Binding[]) {
+    this.bindings = bindings;
+    this.policies = Object.freeze(bindings.map(({ terms }) => terms.policy));
+    this.consistency = bindings.every(({ store }) => store.consistency === "exact") ? "exact" : "approximate";
+  }
+
+  async consume(key: string, cost = 1): Promise<Decision> {
+    return chargeJointly(this.spends(key, cost), "take");
+  }
+
+  async peek(key: string, cost = 1): Promise<Decision> {
+    return chargeJointly(this.spends(key, cost), "peek");
+  }
+
+  async refund(key: string, cost: number): Promise<void> {
+    await chargeJointly(this.spends(key, cost), "refund");
+  }
+
+  async reset(key: string): Promise<void> {
+    await Promise.all(this.spends(key, 0).map(({ store, terms }) => store.reset(terms, key)));
+  }
+
+  async inspect(key: string): Promise<Inspection> {
+    const parts = await Promise.all(this.spends(key, 0).map(({ store, terms }) => store.inspect(terms, key)));
+    const tightest = parts.reduce((least, part) => (part.remaining < least.remaining ? part : least));
+    return { ...tightest, parts };
+  }
+
+  getPolicy(): ResolvedPolicy {
+    return this.policies.reduce((least, policy) => (policy.capacity < least.capacity ? policy : least));
+  }
+
+  getPolicies(): readonly ResolvedPolicy[] {
+    return this.policies;
+  }
+
+  async dispose(): Promise<void> {
+    this.disposed = true;
+  }
+
+  [BINDINGS](): readonly Binding[] {
+    if (this.disposed) refuseDisposed("limiter");
+    return this.bindings;
+  }
+
+  protected check(key: string, cost: number): void {
+    if (this.disposed) refuseDisposed("limiter");
     checkKey(key);
     checkCost(cost);
   }
 
-  function spends(key: string, cost: number): Spend[] {
-    check(key, cost);
-    return bindings.map(({ store, terms }) => ({ store, terms, key, cost }));
+  protected spends(key: string, cost: number): Spend[] {
+    this.check(key, cost);
+    return this.bindings.map(({ store, terms }) => ({ store, terms, key, cost }));
+  }
+}
+
+class SyncCombined extends Combined implements SyncRateLimiter {
+  /** The one store of all parts, when no bucket is named twice: then a decision is one short step. */
+  private readonly store: SyncStore | undefined;
+  private readonly buckets: readonly Buckets[];
+
+  constructor(bindings: readonly Binding[]) {
+    super(bindings);
+    const store = bindings[0]?.store as SyncStore;
+    const names = new Set(bindings.map(({ terms }) => terms.bucket));
+    const one = names.size === bindings.length && bindings.every((binding) => binding.store === store);
+    this.store = one ? store : undefined;
+    this.buckets = one ? bindings.map(({ terms }) => store.open(terms)) : [];
   }
 
-  const combined: RateLimiter = {
-    consistency: bindings.every(({ store }) => store.consistency === "exact") ? "exact" : "approximate",
-    consume: async (key, cost = 1) => chargeJointly(spends(key, cost), "take"),
-    peek: async (key, cost = 1) => chargeJointly(spends(key, cost), "peek"),
-    async refund(key, cost) {
-      await chargeJointly(spends(key, cost), "refund");
-    },
-    async reset(key) {
-      check(key, 0);
-      await Promise.all(bindings.map(({ store, terms }) => store.reset(terms, key)));
-    },
-    async inspect(key) {
-      check(key, 0);
-      const parts = await Promise.all(bindings.map(({ store, terms }) => store.inspect(terms, key)));
-      const tightest = parts.reduce((least, part) => (part.remaining < least.remaining ? part : least));
-      return { ...tightest, parts } satisfies Inspection;
-    },
-    getPolicy: () => smallest,
-    getPolicies: () => policies,
-    async dispose() {
-      disposed = true;
-    },
-  };
-  if (bindings.every(({ store }) => isSync(store))) {
-    combined.consumeSync = (key, cost = 1) => chargeJointlySync(spends(key, cost), "take");
+  consumeSync(key: string, cost = 1): Decision {
+    if (!this.store) return chargeJointlySync(this.spends(key, cost), "take");
+    this.check(key, cost);
+    return merge(this.store.takeAll(this.buckets, key, cost));
   }
-  return bind(combined, () => {
-    check("limiter", 0);
-    return bindings;
-  });
+
+  override async consume(key: string, cost = 1): Promise<Decision> {
+    return this.consumeSync(key, cost);
+  }
 }
 
 /** One key and cost for one limiter. */

@@ -1,14 +1,14 @@
 /** Joins a policy and a store into a limiter. */
 import { checkCost, checkKey, type Mode } from "../core/charge.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
-import { SluiceError } from "../core/errors.ts";
+import { refuseDisposed, SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
-import { isSync, type Store, type SyncStore } from "../core/store.ts";
+import { type Buckets, type Consistency, isSync, type Store, type SyncStore } from "../core/store.ts";
 import { resolvePolicy, type Terms } from "../core/terms.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { type Binding, bind } from "./binding.ts";
+import { BINDINGS, type Binding, type BoundLimiter } from "./binding.ts";
 import { claimName } from "./names.ts";
 
 /** What a limiter is made of. */
@@ -39,38 +39,35 @@ export function createLimiter(options: LimiterOptions): RateLimiter {
 export function limiterOn(store: SyncStore, terms: Terms, owned: boolean): SyncRateLimiter;
 export function limiterOn(store: Store, terms: Terms, owned: boolean): RateLimiter;
 export function limiterOn(store: Store, terms: Terms, owned: boolean): RateLimiter {
-  const limiter = isSync(store) ? new SyncLimiter(store, terms, owned) : new Limiter(store, terms, owned);
-  return bind(limiter, () => limiter.bindings());
+  return isSync(store) ? new SyncLimiter(store, terms, owned) : new Limiter(store, terms, owned);
 }
 
-class Limiter<S extends Store> implements RateLimiter {
-  protected readonly store: S;
-  protected readonly terms: Terms;
-  protected disposed = false;
-  readonly #owned: boolean;
-  readonly #bindings: readonly Binding[];
+class Limiter<S extends Store = Store> implements BoundLimiter {
+  readonly store: S;
+  readonly terms: Terms;
+  private readonly owned: boolean;
+  private disposed = false;
 
   constructor(store: S, terms: Terms, owned: boolean) {
     this.store = store;
     this.terms = terms;
-    this.#owned = owned;
-    this.#bindings = [{ store, terms }];
+    this.owned = owned;
   }
 
-  get consistency() {
+  get consistency(): Consistency {
     return this.store.consistency;
   }
 
   consume(key: string, cost = 1): Promise<Decision> {
-    return this.#charge(key, cost, "take");
+    return this.charge(key, cost, "take");
   }
 
   peek(key: string, cost = 1): Promise<Decision> {
-    return this.#charge(key, cost, "peek");
+    return this.charge(key, cost, "peek");
   }
 
   async refund(key: string, cost: number): Promise<void> {
-    await this.#charge(key, cost, "refund");
+    await this.charge(key, cost, "refund");
   }
 
   async reset(key: string): Promise<void> {
@@ -90,21 +87,21 @@ class Limiter<S extends Store> implements RateLimiter {
   async dispose(): Promise<void> {
     if (this.disposed) return;
     this.disposed = true;
-    if (this.#owned) await this.store.dispose();
+    if (this.owned) await this.store.dispose();
   }
 
-  bindings(): readonly Binding[] {
-    this.check("limiter", 0);
-    return this.#bindings;
+  [BINDINGS](): readonly Binding[] {
+    if (this.disposed) refuseDisposed("limiter");
+    return [this];
   }
 
   protected check(key: string, cost: number): void {
-    if (this.disposed) throw new SluiceError({ code: "disposed", option: "limiter", expected: "a limiter in use" });
+    if (this.disposed) refuseDisposed("limiter");
     checkKey(key);
     checkCost(cost);
   }
 
-  async #charge(key: string, cost: number, mode: Mode): Promise<Decision> {
+  private async charge(key: string, cost: number, mode: Mode): Promise<Decision> {
     this.check(key, cost);
     const [decisions] = await this.store.take([[{ terms: this.terms, key, cost, mode }]]);
     return (decisions as Decision[])[0] as Decision;
@@ -112,15 +109,20 @@ class Limiter<S extends Store> implements RateLimiter {
 }
 
 class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
-  readonly #buckets = this.store.open(this.terms);
+  private readonly buckets: Buckets;
+
+  constructor(store: SyncStore, terms: Terms, owned: boolean) {
+    super(store, terms, owned);
+    this.buckets = store.open(terms);
+  }
 
   consumeSync(key: string, cost = 1): Decision {
     this.check(key, cost);
-    return this.#buckets.take(key, cost);
+    return this.buckets.take(key, cost);
   }
 
   override async consume(key: string, cost = 1): Promise<Decision> {
     this.check(key, cost);
-    return this.#buckets.take(key, cost);
+    return this.buckets.take(key, cost);
   }
 }

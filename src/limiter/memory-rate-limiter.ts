@@ -13,6 +13,5 @@ export interface MemoryRateLimiter extends SyncRateLimiter {
 
 /** A limiter for one policy in this process's memory. */
 export function memoryRateLimiter(policy: Policy, options: MemoryStoreOptions = {}): MemoryRateLimiter {
-  const terms = resolvePolicy(policy);
-  return limiterOn(memoryStore(options), terms, true) as MemoryRateLimiter;
+  return limiterOn(memoryStore(options), resolvePolicy(policy), true) as MemoryRateLimiter;
 }

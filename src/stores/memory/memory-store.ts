@@ -1,8 +1,8 @@
 /** Buckets in this process's memory: synchronous, bounded, without timers. */
-import type { Charge, Group } from "../../core/charge.ts";
+import type { Charge, Group, Mode } from "../../core/charge.ts";
 import { type Clock, readClock, systemClock } from "../../core/clock.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { Buckets, SyncStore } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
@@ -30,8 +30,6 @@ export interface MemoryStore extends SyncStore {
 
 /** What is drawn when a bucket has to go; the fullest of them goes. */
 const CANDIDATES = 8;
-/** How many buckets each new key looks at, to forget those that are full again. */
-const LOOKS = 2;
 const MOST_KEYS = 2 ** 27;
 
 /** Keeps buckets in memory: exact for this process, and only for it. */
@@ -49,38 +47,58 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   return new Memory(clock, maxKeys);
 }
 
+/** Members of classes here are private by type only: on some engines a real private field costs as much as the arithmetic. */
 class Memory implements MemoryStore {
   readonly consistency = "exact";
   evictions = 0;
-  readonly #clock: Clock;
-  readonly #maxKeys: number;
-  readonly #tables: Table[] = [];
-  readonly #byBucket: Map<string, Table> = new Map();
-  #disposed = false;
+  private clock: Clock;
+  private readonly maxKeys: number;
+  private readonly tables: Table[] = [];
+  private readonly byBucket: Map<string, Table> = new Map();
 
   constructor(clock: Clock, maxKeys: number) {
-    this.#clock = clock;
-    this.#maxKeys = maxKeys;
+    this.clock = clock;
+    this.maxKeys = maxKeys;
   }
 
   get size(): number {
     let size = 0;
-    for (const table of this.#tables) size += table.size;
+    for (const table of this.tables) size += table.size;
     return size;
   }
 
-  open(terms: Terms): Buckets {
-    const table = this.#tableOf(terms);
-    return { take: (key, cost) => this.#take(table, terms, key, cost, this.#now()) };
+  now(): number {
+    return readClock(this.clock);
   }
 
-  takeSync(group: readonly Charge[]): Decision[] {
-    const now = this.#now();
-    if (group.length > 1) {
-      const looks = group.map((charge) => this.#look(charge, now));
-      if (!looks.every((decision) => decision.allowed)) return looks;
+  open(terms: Terms): Buckets {
+    return new PolicyBuckets(this, this.tableOf(terms), terms);
+  }
+
+  takeAll(buckets: readonly PolicyBuckets[], key: string, cost: number): Decision[] {
+    const now = this.now();
+    const name = storedKey(key);
+    let every = true;
+    let known = true;
+    for (const bucket of buckets) {
+      every = bucket.finds(name, cost, now) && every;
+      known = bucket.slot !== undefined && known;
     }
-    return group.map((charge) => this.#step(charge, now));
+    const decisions: Decision[] = [];
+    for (const { table, terms, slots, slot } of buckets) {
+      // A new key may move others to other slots, so that only known ones stay where they were found.
+      if (every && !known) decisions.push(this.spend(table, terms, name, cost, now));
+      else if (slot === undefined) decisions.push(table.algorithm.peek(table.untouched, 0, terms, cost, now));
+      else if (every) decisions.push(table.algorithm.take(slots.cells(slot), slots.at(slot), terms, cost, now));
+      else decisions.push(table.algorithm.peek(slots.cells(slot), slots.at(slot), terms, cost, now));
+    }
+    return decisions;
+  }
+
+  takeSync(group: Group): Decision[] {
+    const now = this.now();
+    const every = group.length === 1 || group.every((charge) => this.fits(charge, now));
+    return group.map((charge) => this.step(charge, every ? charge.mode : "peek", now));
   }
 
   async take(groups: readonly Group[]): Promise<Decision[][]> {
@@ -88,134 +106,127 @@ class Memory implements MemoryStore {
   }
 
   async reset(terms: Terms, key: string): Promise<void> {
-    this.#now();
-    const { table, slots, slot } = this.#find(terms, key);
-    if (slot >= 0) table.remove(slots, slot);
+    this.now();
+    this.tableOf(terms).forget(storedKey(key));
   }
 
   async inspect(terms: Terms, key: string): Promise<Inspection> {
-    const now = this.#now();
-    const { table, slots, slot } = this.#find(terms, key);
-    const found = slot >= 0 && table.usage(slots, slot, now) > 0;
-    const { limit, remaining, resetAfterMs } = this.#look({ terms, key, cost: 0, mode: "peek" }, now);
-    return {
-      policy: terms.name,
-      key,
-      storedKey: storedKey(key),
-      found,
-      limit,
-      remaining,
-      resetAfterMs,
-      ttlMs: found ? resetAfterMs : null,
-      raw: found ? slots.copy(slot) : null,
-    };
+    const now = this.now();
+    const storedAs = storedKey(key);
+    const raw = this.tableOf(terms).copy(storedAs, now);
+    const { limit, remaining, resetAfterMs } = this.step({ terms, key, cost: 0, mode: "peek" }, "peek", now);
+    const found = raw !== null;
+    return { policy: terms.name, key, storedKey: storedAs, found, limit, remaining, resetAfterMs, ttlMs: found ? resetAfterMs : null, raw };
   }
 
   clear(): void {
-    for (const table of this.#tables) table.clear();
+    for (const table of this.tables) table.clear();
     this.evictions = 0;
   }
 
   async dispose(): Promise<void> {
     this.clear();
-    this.#disposed = true;
+    // Every call reads the clock first, so this is the one place that ends them all.
+    this.clock = { now: () => refuseDisposed("memoryStore") };
   }
 
-  #now(): number {
-    if (this.#disposed) throw new SluiceError({ code: "disposed", option: "memoryStore", expected: "a store in use" });
-    return readClock(this.#clock);
-  }
-
-  #tableOf(terms: Terms): Table {
-    let table = this.#byBucket.get(terms.bucket);
+  private tableOf(terms: Terms): Table {
+    let table = this.byBucket.get(terms.bucket);
     if (!table) {
-      table = new Table(terms, this.#maxKeys);
-      this.#byBucket.set(terms.bucket, table);
-      this.#tables.push(table);
+      table = new Table(terms, this.maxKeys);
+      this.byBucket.set(terms.bucket, table);
+      this.tables.push(table);
     }
     if (terms.windowMs > table.terms.windowMs) table.terms = terms;
     return table;
   }
 
-  #find(terms: Terms, key: string): { table: Table; slots: Slots; slot: number } {
-    const table = this.#tableOf(terms);
+  private fits({ terms, key, cost, mode }: Charge, now: number): boolean {
+    return mode === "refund" || this.tableOf(terms).fits(terms, storedKey(key), cost, now);
+  }
+
+  private step({ terms, key, cost }: Charge, mode: Mode, now: number): Decision {
+    const table = this.tableOf(terms);
     const name = storedKey(key);
+    if (mode === "take") return this.spend(table, terms, name, cost, now);
+    if (mode === "refund") table.refund(terms, name, cost, now);
+    return table.peek(terms, name, mode === "refund" ? 0 : cost, now);
+  }
+  
+  spend(table: Table, terms: Terms, name: string, cost: number, now: number): Decision {
     const slots = table.slotsOf(name);
-    return { table, slots, slot: slots.find(name) };
+    const slot = slots.slotOf.get(name);
+    if (slot === undefined) return this.spendFirst(table, slots, terms, name, cost, now);
+    return table.algorithm.take(slots.cells(slot), slots.at(slot), terms, cost, now);
   }
 
-  #take(table: Table, terms: Terms, key: string, cost: number, now: number): Decision {
-    const { algorithm } = table;
-    const name = storedKey(key);
-    const slots = table.slotsOf(name);
-    let slot = slots.find(name);
-    if (slot < 0) {
-      // What takes nothing makes no bucket.
-      if (cost === 0 || cost > terms.limit) return algorithm.peek(table.untouched, 0, terms, cost, now);
-      this.#makeRoom(table, slots, now);
-      slot = table.add(slots, name);
-    }
-    return algorithm.take(slots.cells(slot), slots.at(slot), terms, cost, now);
-  }
-
-  /** What a charge would be answered, taking nothing. */
-  #look({ terms, key, cost, mode }: Charge, now: number): Decision {
-    const { table, slots, slot } = this.#find(terms, key);
-    const spent = mode === "refund" ? 0 : cost;
-    if (slot < 0) return table.algorithm.peek(table.untouched, 0, terms, spent, now);
-    return table.algorithm.peek(slots.cells(slot), slots.at(slot), terms, spent, now);
-  }
-
-  #step(charge: Charge, now: number): Decision {
-    const { terms, key, cost, mode } = charge;
-    if (mode === "take") return this.#take(this.#tableOf(terms), terms, key, cost, now);
-    if (mode === "refund") {
-      const { table, slots, slot } = this.#find(terms, key);
-      if (slot >= 0) table.algorithm.refund(slots.cells(slot), slots.at(slot), terms, cost, now);
-    }
-    return this.#look(charge, now);
-  }
-
-  /** Before a new key: forgets a few buckets that are full again, and gives one up if the store is full. */
-  #makeRoom(table: Table, slots: Slots, now: number): void {
-    for (let i = 0; i < LOOKS && slots.size > 0; i++) {
-      if (slots.hand >= slots.size) slots.hand = 0;
-      if (table.usage(slots, slots.hand, now) > 0) slots.hand++;
-      else table.remove(slots, slots.hand);
-    }
-    if (this.size >= this.#maxKeys) this.#evict(now);
+  private spendFirst(table: Table, slots: Slots, terms: Terms, name: string, cost: number, now: number): Decision {
+    // What takes nothing makes no bucket.
+    if (cost === 0 || cost > terms.limit) return table.algorithm.peek(table.untouched, 0, terms, cost, now);
+    if (this.size >= this.maxKeys) this.evict(now);
+    const slot = table.add(slots, name);
+    return table.algorithm.take(slots.cells(slot), slots.at(slot), terms, cost, now);
   }
 
   /**
    * Gives up the fullest bucket of a random few. Least recently used would be a bypass: whoever is
-   * denied could send many new keys until the store has forgotten the denial.
+   * denied could send new keys until the store has forgotten the denial.
    */
-  #evict(now: number): void {
-    let worst: Table | undefined;
-    let worstSlots: Slots | undefined;
-    let worstSlot = 0;
+  private evict(now: number): void {
+    let fullest: { table: Table; slots: Slots; slot: number } | undefined;
     let least = 2;
-    for (let i = 0; i < CANDIDATES; i++) {
-      const table = this.#someTable();
+    for (let i = 0; i < CANDIDATES || !fullest; i++) {
+      const table = this.someTable();
       const slots = table.someSlots();
       if (slots.size === 0) continue;
       const slot = Math.floor(Math.random() * slots.size);
       const usage = table.usage(slots, slot, now);
       if (usage >= least) continue;
-      [worst, worstSlots, worstSlot, least] = [table, slots, slot, usage];
+      least = usage;
+      fullest = { table, slots, slot };
     }
-    if (!worst || !worstSlots) return this.#evict(now);
     if (least > 0) this.evictions++;
-    worst.remove(worstSlots, worstSlot);
+    fullest.table.remove(fullest.slots, fullest.slot);
   }
 
   /** A table drawn by the number of its keys, so that every key is as likely a candidate. */
-  #someTable(): Table {
+  private someTable(): Table {
     let at = Math.random() * this.size;
-    for (const table of this.#tables) {
+    for (const table of this.tables) {
       if (at < table.size) return table;
       at -= table.size;
     }
-    return this.#tables[0] as Table;
+    return this.tables[0] as Table;
+  }
+}
+
+class PolicyBuckets implements Buckets {
+  readonly table: Table;
+  readonly terms: Terms;
+  /** Where `finds` has found the key. */
+  slots: Slots;
+  slot: number | undefined;
+  private readonly memory: Memory;
+
+  constructor(memory: Memory, table: Table, terms: Terms) {
+    this.memory = memory;
+    this.table = table;
+    this.terms = terms;
+    this.slots = table.someSlots();
+    this.slot = undefined;
+  }
+
+  take(key: string, cost: number): Decision {
+    return this.memory.spend(this.table, this.terms, storedKey(key), cost, this.memory.now());
+  }
+
+  /** Looks the key up and tells whether it could spend `cost`. */
+  finds(name: string, cost: number, now: number): boolean {
+    const { table, terms } = this;
+    const slots = table.slotsOf(name);
+    const slot = slots.slotOf.get(name);
+    this.slots = slots;
+    this.slot = slot;
+    return slot === undefined ? cost <= terms.limit : table.algorithm.fits(slots.cells(slot), slots.at(slot), terms, cost, now);
   }
 }
