@@ -36,6 +36,7 @@ export const fixedWindow: Algorithm = {
 
   refund(cells, at, terms, cost, now) {
     const taken = takenAt(cells, at, terms, now);
+    if (taken === 0) return;
     cells[at] = startAt(cells, at, terms, now);
     cells[at + 1] = Math.max(0, taken - cost);
   },

@@ -41,6 +41,7 @@ export const slidingLog: Algorithm = {
   refund(cells, _at, terms, cost, now) {
     const list = cells as number[];
     const first = firstLive(list, now);
+    if (first >= list.length) return;
     drop(list, first, usedFrom(list, first));
     heal(list, terms, now);
     // Newest first: what was just taken is what is given back.

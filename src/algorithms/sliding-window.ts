@@ -36,6 +36,7 @@ export const slidingWindow: Algorithm = {
 
   refund(cells, at, terms, cost, now) {
     const w = view(cells, at, terms, now);
+    if (used(w, terms) === 0) return;
     const fromCurrent = Math.min(cost, w.current);
     w.current -= fromCurrent;
     w.previous = Math.max(0, w.previous - (cost - fromCurrent));

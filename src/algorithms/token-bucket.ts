@@ -40,7 +40,8 @@ export const tokenBucket: Algorithm = {
 
   refund(cells, at, terms, cost, now) {
     const deficit = deficitAt(cells, at, terms, now);
-    settle(cells, at, terms, Math.max(0, deficit - Math.min(cost, terms.limit) * terms.q), now);
+    // A full bucket stays as it is: written anew, it would lie in the future of a clock that steps back.
+    if (deficit > 0) settle(cells, at, terms, Math.max(0, deficit - Math.min(cost, terms.limit) * terms.q), now);
   },
 
   usage(cells, at, terms, now) {

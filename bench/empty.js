@@ -1,0 +1,1 @@
+/** Nothing: what an import costs before anything is in it. */

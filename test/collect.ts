@@ -1,0 +1,27 @@
+/** A test runner that only tells which cases fail. */
+import type { Runner } from "sluice/testing";
+
+/** Runs what a suite registers and gives the titles of the cases that failed, with their messages. */
+export async function failuresOf(suite: (runner: Runner) => void): Promise<string[]> {
+  const cases: { title: string; body: () => Promise<void> }[] = [];
+  let path = "";
+  suite({
+    describe(name, body) {
+      const outer = path;
+      path = `${path}${name} > `;
+      body();
+      path = outer;
+    },
+    it: (name, body) => cases.push({ title: `${path}${name}`, body }),
+  });
+  const failures: string[] = [];
+  for (const { title, body } of cases) {
+    try {
+      await body();
+    } catch (error) {
+      failures.push(`${title}: ${(error as Error).message}`);
+    }
+  }
+  if (cases.length === 0) throw new Error("the suite registered no case");
+  return failures;
+}

@@ -1,0 +1,95 @@
+/** The smallest right store: a `Map` and `decide`. Each planted bug is this store with one thing wrong. */
+import { type Clock, type Decision, type Group, SluiceError, type Store, type Terms } from "sluice";
+import { decide, type Outcome } from "sluice/algorithms";
+
+/** What is kept for one key. */
+export interface Kept {
+  state: readonly number[];
+  untilMs: number;
+}
+
+/** What a planted bug may put in the place of the right thing. */
+export interface Flaws {
+  /** How one charge is decided. */
+  decide?: typeof decide;
+  /** How a bucket is named. */
+  nameOf?(terms: Terms, key: string): string;
+  /** Where buckets are kept. */
+  kept?: Pick<Map<string, Kept>, "get" | "set" | "delete"> & { clear(): void };
+  /** Lets other calls in between the reading and the writing of a bucket. */
+  pause?(): Promise<void>;
+  /** How a group is decided. */
+  group?(charges: Group, peek: (i: number) => Decision, take: (i: number) => Decision): Decision[];
+  /** How long a bucket is kept. */
+  ttlMs?(outcome: Outcome): number;
+  /** What `reset` does. */
+  reset?(kept: { clear(): void }): void;
+  /** What `dispose` does to later calls. */
+  disposable?: false;
+}
+
+export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
+  const kept = flaws.kept ?? new Map<string, Kept>();
+  const nameOf = flaws.nameOf ?? ((terms: Terms, key: string) => JSON.stringify([terms.bucket, key]));
+  const step = flaws.decide ?? decide;
+  let disposed = false;
+
+  function read(terms: Terms, key: string): Kept | undefined {
+    const found = kept.get(nameOf(terms, key));
+    return found && found.untilMs > clock.now() ? found : undefined;
+  }
+
+  async function settle(group: Group): Promise<Decision[]> {
+    if (disposed) throw new SluiceError({ code: "disposed", option: "toyStore", expected: "a store in use" });
+    const states = group.map(({ terms, key }) => read(terms, key)?.state);
+    if (flaws.pause) await flaws.pause();
+    const peek = (i: number): Decision => {
+      const charge = group[i] as Group[number];
+      return step(states[i], { ...charge, mode: "peek", cost: charge.mode === "refund" ? 0 : charge.cost }, clock.now()).decision;
+    };
+    const take = (i: number): Decision => {
+      const charge = group[i] as Group[number];
+      const outcome = step(states[i], charge, clock.now());
+      if (outcome.changed) {
+        const untilMs = clock.now() + (flaws.ttlMs?.(outcome) ?? outcome.ttlMs);
+        kept.set(nameOf(charge.terms, charge.key), { state: outcome.state, untilMs });
+      }
+      return outcome.decision;
+    };
+    if (flaws.group) return flaws.group(group, peek, take);
+    const looks = group.map((_, i) => peek(i));
+    return group.length === 1 || looks.every(({ allowed }) => allowed) ? group.map((_, i) => take(i)) : looks;
+  }
+
+  return {
+    consistency: "exact",
+    async take(groups) {
+      const decisions: Decision[][] = [];
+      for (const group of groups) decisions.push(await settle(group));
+      return decisions;
+    },
+    async reset(terms, key) {
+      if (flaws.reset) flaws.reset(kept);
+      else kept.delete(nameOf(terms, key));
+    },
+    async inspect(terms, key) {
+      const found = read(terms, key);
+      const [decision] = await settle([{ terms, key, cost: 0, mode: "peek" }]);
+      const { limit, remaining, resetAfterMs } = decision as Decision;
+      return {
+        policy: terms.name,
+        key,
+        storedKey: nameOf(terms, key),
+        found: found !== undefined,
+        limit,
+        remaining,
+        resetAfterMs,
+        ttlMs: found ? found.untilMs - clock.now() : null,
+        raw: found ? found.state : null,
+      };
+    },
+    async dispose() {
+      disposed = flaws.disposable !== false;
+    },
+  };
+}

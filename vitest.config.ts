@@ -1,0 +1,28 @@
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vitest/config";
+
+// Vitest prints failures with Map.groupBy, which Node 20 does not have yet.
+if (!("groupBy" in Map)) {
+  const groupBy = <K, T>(items: Iterable<T>, keyOf: (item: T) => K): Map<K, T[]> => {
+    const groups = new Map<K, T[]>();
+    for (const item of items) groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]);
+    return groups;
+  };
+  Object.assign(Map, { groupBy });
+}
+
+const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+export default defineConfig({
+  resolve: {
+    // Tests import the package by its public names and run its source.
+    alias: [
+      { find: /^sluice$/, replacement: at("src/index.ts") },
+      { find: /^sluice\/(algorithms|http|testing)$/, replacement: at("src/$1/index.ts") },
+    ],
+  },
+  test: {
+    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    testTimeout: 120_000,
+  },
+});
