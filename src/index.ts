@@ -2,7 +2,7 @@
 export type { Charge, Group, Mode } from "./core/charge.ts";
 export type { Clock } from "./core/clock.ts";
 export type { Allowed, Decision, Denied, Figures, Inspection } from "./core/decision.ts";
-export { type ErrorCode, type Fault, SluiceError } from "./core/errors.ts";
+export { type ErrorCode, SluiceError } from "./core/errors.ts";
 export type {
   AlgorithmName,
   FixedWindowPolicy,

@@ -23,12 +23,10 @@ export interface Tally {
   honestRetries: number;
 }
 
-/** Numbers that look random and come again with the same seed (mulberry32). */
-export interface Random {
-  /** A number from 0 up to 1. */
-  (): number;
-}
+/** Gives numbers from 0 up to 1. */
+export type Random = () => number;
 
+/** Numbers that look random and come again with the same seed (mulberry32). */
 export function seededRandom(seed: number): Random {
   let state = seed | 0;
   return () => {
@@ -166,13 +164,24 @@ const OFFSET = 3;
 /** Stands in every cell that is not the bucket's own. */
 const NOT_YOURS = -7;
 
-/** The cells of a key that was never seen, with neighbours on both sides. */
-function freshCells({ width }: Algorithm): Cells {
-  return width === 0 ? [] : new Float64Array(OFFSET + width + 2).fill(NOT_YOURS).fill(0, OFFSET, OFFSET + width);
+/** The cells of a key that was never seen, from `offset` on, with neighbours on both sides. */
+export function untouchedCells({ width, list }: Algorithm, offset = 0): Cells {
+  const size = offset + width + 2;
+  if (list) return Array.from({ length: size }, (_, i) => (i === offset ? [] : [NOT_YOURS]));
+  return new Float64Array(size).fill(NOT_YOURS).fill(0, offset, offset + width);
 }
 
-function ownCells(cells: Cells, { width }: Algorithm): number[] {
-  return [...(width === 0 ? cells : cells.slice(OFFSET, OFFSET + width))];
+/** The numbers of the bucket alone, as `decide` takes them. */
+function ownCells(cells: Cells, { width, list }: Algorithm): number[] {
+  return list ? [...(cells[OFFSET] as number[])] : ([...cells.slice(OFFSET, OFFSET + width)] as number[]);
+}
+
+function copyOf(cells: Cells): Cells {
+  return cells instanceof Float64Array ? cells.slice() : (cells as number[][]).map((list) => [...list]);
+}
+
+function isNeighbour(cell: number | number[]): boolean {
+  return typeof cell === "number" ? cell === NOT_YOURS : cell.length === 1 && cell[0] === NOT_YOURS;
 }
 
 interface Step {
@@ -232,7 +241,9 @@ export function walk(algorithmName: AlgorithmName, steps: number, seed: number):
 }
 
 function failure(error: Error, algorithm: AlgorithmName, seed: number, step: number, last: readonly Step[]): string {
-  const lines = last.map(({ mode, cost, now, sample }) => `  ${mode} ${cost} at ${now} under ${JSON.stringify(sample.policy)}`);
+  const lines = last.map(
+    ({ mode, cost, now, sample }) => `  ${mode} ${cost} at ${now} under ${JSON.stringify(sample.policy)}`,
+  );
   return `${algorithm}: ${error.message}\nSLUICE_SEED=${seed} step ${step}; the last steps of this key:\n${lines.join("\n")}`;
 }
 
@@ -240,7 +251,7 @@ function failure(error: Error, algorithm: AlgorithmName, seed: number, step: num
 function createKey(name: AlgorithmName) {
   const algorithm = algorithms[name];
   const model = createModel(name);
-  const cells = freshCells(algorithm);
+  const cells = untouchedCells(algorithm, OFFSET);
 
   return {
     /** Makes one step in both and compares all that can be seen of it. */
@@ -255,8 +266,7 @@ function createKey(name: AlgorithmName) {
       const charge: Charge = { terms, key: "key", cost, mode };
       const outcome = decide(known ? before : undefined, charge, now);
       const fits = algorithm.fits(cells, OFFSET, terms, cost, now);
-      // Of a key that is not there a store has nothing to give back to.
-      if (mode === "refund" && known) algorithm.refund(cells, OFFSET, terms, cost, now);
+      if (mode === "refund") algorithm.refund(cells, OFFSET, terms, cost, now);
       const decision =
         mode === "take"
           ? algorithm.take(cells, OFFSET, terms, cost, now)
@@ -277,9 +287,8 @@ function createKey(name: AlgorithmName) {
       const takesNothing = mode === "peek" || (mode === "take" && (cost === 0 || cost > terms.limit));
       const healed = mode === "take" && !expected.allowed && !takesNothing && wasFuture;
       if (takesNothing || !expected.allowed) same("whether the state was written", changed, healed);
-      if (cells instanceof Float64Array) {
-        const outside = [...cells.subarray(0, OFFSET), ...cells.subarray(OFFSET + algorithm.width)];
-        same("cells outside of the bucket", outside.every((cell) => cell === NOT_YOURS), true);
+      for (let i = 0; i < cells.length; i++) {
+        if (i < OFFSET || i >= OFFSET + algorithm.width) same("neighbour left alone", isNeighbour(cells[i] ?? 0), true);
       }
 
       if (!model.liesInFuture(rule, now)) checkWaits(decision, terms, cost, now, tally);
@@ -309,7 +318,7 @@ function createKey(name: AlgorithmName) {
     }
     if (typeof retryAfterMs === "number") {
       same("retryAfterMs of at least 1", retryAfterMs >= 1, true);
-      const tryAt = (at: number) => algorithm.take(cells.slice(), OFFSET, terms, cost, at).allowed;
+      const tryAt = (at: number) => algorithm.take(copyOf(cells), OFFSET, terms, cost, at).allowed;
       same("admitted after retryAfterMs", tryAt(now + retryAfterMs), true);
       same("admitted 1 ms before retryAfterMs", tryAt(now + retryAfterMs - 1), false);
       tally.honestRetries++;
@@ -407,7 +416,8 @@ function same(what: string, actual: number | boolean, expected: number | boolean
 }
 
 function sameList(what: string, actual: readonly number[], expected: readonly number[]): void {
-  if (!equalLists(actual, expected)) throw new Error(`${what}: ${JSON.stringify(actual)} and ${JSON.stringify(expected)}`);
+  if (!equalLists(actual, expected))
+    throw new Error(`${what}: ${JSON.stringify(actual)} and ${JSON.stringify(expected)}`);
 }
 
 function equalLists(a: readonly number[], b: readonly number[]): boolean {

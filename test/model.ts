@@ -122,7 +122,8 @@ function modelOf<S>(counting: Counting<S>, hasDelay = false): Model {
       const seen = counting.read(state, rule, now);
       if (mode === "refund") {
         let after = seen;
-        if (stored !== undefined) stored = after = counting.giveBack(seen, rule, spent);
+        // Where nothing is in use nothing is written: a fresh state would lie in the future after a step back.
+        if (counting.usedAt(seen, rule, now) > 0n) stored = after = counting.giveBack(seen, rule, spent);
         const answer = figures(true, after, rule, now);
         if (hasDelay) answer.delayMs = answer.resetAfterMs;
         return answer;
@@ -131,7 +132,8 @@ function modelOf<S>(counting: Counting<S>, hasDelay = false): Model {
       const most = (rule.limit - spent) * part;
       if (spent > 0n && counting.usedAt(seen, rule, now) > most) {
         const fits = spent <= rule.limit;
-        if (mode === "take" && fits && counting.liesInFuture(state, rule, now)) stored = counting.heal(state, rule, now);
+        if (mode === "take" && fits && counting.liesInFuture(state, rule, now))
+          stored = counting.heal(state, rule, now);
         const answer = figures(false, seen, rule, now);
         answer.retryAfterMs = fits ? waitUntil(most, seen, rule, now) : null;
         return answer;
@@ -225,7 +227,8 @@ const slidingWindow: Counting<TwoCounters> = {
     const current = least(stored.current, limit);
     // After a step back all counts as spent in the window of now: nothing comes back by it, and
     // nothing is held for longer than two windows.
-    if (start > now) return { start: alignedStart(now, windowMs), previous: 0n, current: least(previous + current, limit) };
+    if (start > now)
+      return { start: alignedStart(now, windowMs), previous: 0n, current: least(previous + current, limit) };
     if (now < start + windowMs) return { start, previous, current };
     if (now < start + 2n * windowMs) return { start: start + windowMs, previous: current, current: 0n };
     return { start: alignedStart(now, windowMs), previous: 0n, current: 0n };

@@ -32,7 +32,7 @@ function tokensAndLast(refill: (tokens: number, last: number, now: number, perMs
   return {
     decide(state, charge, now) {
       const { terms, cost, mode } = charge;
-      const perMs = terms.p / terms.q;
+      const perMs = terms.p / terms.unit;
       const [kept, last] = state ?? [terms.limit, now];
       const [grown, stamp] = refill(kept as number, last as number, now, perMs);
       let tokens = Math.min(terms.limit, grown);

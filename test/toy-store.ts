@@ -40,7 +40,7 @@ export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
   }
 
   async function settle(group: Group): Promise<Decision[]> {
-    if (disposed) throw new SluiceError({ code: "disposed", option: "toyStore", expected: "a store in use" });
+    if (disposed) throw new SluiceError("disposed", "toyStore", "a store in use");
     const states = group.map(({ terms, key }) => read(terms, key)?.state);
     if (flaws.pause) await flaws.pause();
     const peek = (i: number): Decision => {

@@ -20,12 +20,14 @@ export interface Outcome {
 export function decide(state: readonly number[] | undefined, charge: Charge, now: number): Outcome {
   const { terms, cost, mode } = charge;
   const algorithm = algorithms[terms.algorithm];
-  const cells: Cells = state ? [...state] : new Array<number>(algorithm.width).fill(0);
+  const before = state ?? (algorithm.list ? [] : new Array<number>(algorithm.width).fill(0));
+  const after = [...before];
+  const cells: Cells = algorithm.list ? [after] : after;
   if (mode === "refund" && state) algorithm.refund(cells, 0, terms, cost, now);
   const decision =
     mode === "take"
       ? algorithm.take(cells, 0, terms, cost, now)
       : algorithm.peek(cells, 0, terms, mode === "peek" ? cost : 0, now);
-  const changed = cells.length !== (state?.length ?? algorithm.width) || cells.some((cell, i) => cell !== (state?.[i] ?? 0));
-  return { decision, state: cells as number[], changed, ttlMs: Math.max(1, decision.resetAfterMs) };
+  const changed = after.length !== before.length || after.some((cell, i) => cell !== before[i]);
+  return { decision, state: after, changed, ttlMs: Math.max(1, decision.resetAfterMs) };
 }

@@ -3,50 +3,44 @@
  * Two numbers smooth the edge that a fixed window has; the error is that the past is taken as even.
  * All is counted in 1/windowMs of a unit, so that the fading weight is a whole number.
  */
-import type { Decision } from "../core/decision.ts";
 import type { Terms } from "../core/terms.ts";
-import { type Algorithm, allow, type Cells, deny, windowStart } from "./algorithm.ts";
+import { Algorithm, type Cells, windowStart } from "./algorithm.ts";
 
 /** Cells: the start of this window, what was taken in the one before, what was taken in this one. */
-export const slidingWindow: Algorithm = {
+export const slidingWindow: Algorithm = new Algorithm({
   name: "sliding-window",
   width: 3,
 
-  take(cells, at, terms, cost, now) {
-    const w = view(cells, at, terms, now);
-    if (!fits(w, terms, cost)) {
-      if (w.healed && cost <= terms.limit) write(cells, at, w);
-      return denied(w, terms, cost);
-    }
-    if (cost > 0) {
-      w.current += cost;
-      write(cells, at, w);
-    }
-    return allowed(w, terms);
+  used(cells, at, terms, now) {
+    const { previous, current, left } = viewAt(cells, at, terms, now);
+    return previous * left + current * terms.windowMs;
   },
 
-  peek(cells, at, terms, cost, now) {
-    const w = view(cells, at, terms, now);
-    return fits(w, terms, cost) ? allowed(w, terms) : denied(w, terms, cost);
+  wait(cells, at, terms, now, amount) {
+    const { previous, current, left } = viewAt(cells, at, terms, now);
+    // In this window, while the one before fades; what is lacking then, in the next, while this one fades.
+    const fading = previous * left;
+    return amount <= fading ? Math.ceil(amount / previous) : left + Math.ceil((amount - fading) / current);
   },
 
-  fits(cells, at, terms, cost, now) {
-    return fits(view(cells, at, terms, now), terms, cost);
+  reset(cells, at, terms, now) {
+    const { current, left } = viewAt(cells, at, terms, now);
+    return current > 0 ? left + terms.windowMs : left;
   },
 
-  refund(cells, at, terms, cost, now) {
-    const w = view(cells, at, terms, now);
-    if (used(w, terms) === 0) return;
-    const fromCurrent = Math.min(cost, w.current);
-    w.current -= fromCurrent;
-    w.previous = Math.max(0, w.previous - (cost - fromCurrent));
-    write(cells, at, w);
+  ahead: (cells, at, _terms, now) => (cells[at] as number) > now,
+
+  add(cells, at, terms, now, _used, cost) {
+    const { start, previous, current } = viewAt(cells, at, terms, now);
+    write(cells, at, start, previous, current + cost);
   },
 
-  usage(cells, at, terms, now) {
-    return Math.min(1, used(view(cells, at, terms, now), terms) / (terms.limit * terms.windowMs));
+  giveBack(cells, at, terms, now, _used, cost) {
+    const { start, previous, current } = viewAt(cells, at, terms, now);
+    const older = Math.max(0, cost - current);
+    write(cells, at, start, Math.max(0, previous - older), Math.max(0, current - cost));
   },
-};
+});
 
 /** The two counters as they stand at `now`. */
 interface View {
@@ -55,72 +49,32 @@ interface View {
   current: number;
   /** Milliseconds left of this window: the weight of the one before. */
   left: number;
-  /** The state lay in the future. */
-  healed: boolean;
 }
 
-function view(cells: Cells, at: number, terms: Terms, now: number): View {
+function viewAt(cells: Cells, at: number, terms: Terms, now: number): View {
   const { limit, windowMs } = terms;
   let start = cells[at] as number;
   let previous = Math.min(cells[at + 1] as number, limit);
   let current = Math.min(cells[at + 2] as number, limit);
-  const healed = start > now;
-  if (healed) {
+  if (start > now) {
     // The clock went back. All that counts is taken as spent in the window of now: nothing is given
     // back by the step, and nothing is held longer than two windows.
     current = Math.min(limit, previous + current);
     previous = 0;
     start = windowStart(terms, now);
   } else if (now >= start + 2 * windowMs) {
-    previous = 0;
-    current = 0;
+    previous = current = 0;
     start = windowStart(terms, now);
   } else if (now >= start + windowMs) {
     previous = current;
     current = 0;
     start += windowMs;
   }
-  return { start, previous, current, left: start + windowMs - now, healed };
+  return { start, previous, current, left: start + windowMs - now };
 }
 
-function write(cells: Cells, at: number, { start, previous, current }: View): void {
+function write(cells: Cells, at: number, start: number, previous: number, current: number): void {
   cells[at] = start;
   cells[at + 1] = previous;
   cells[at + 2] = current;
-}
-
-function used({ previous, current, left }: View, { windowMs }: Terms): number {
-  return previous * left + current * windowMs;
-}
-
-function fits(w: View, terms: Terms, cost: number): boolean {
-  return used(w, terms) + cost * terms.windowMs <= terms.limit * terms.windowMs;
-}
-
-/** Milliseconds until `cost`, which does not fit now, will. */
-function waitFor({ previous, current, left }: View, { limit, windowMs }: Terms, cost: number): number {
-  const room = (limit - current - cost) * windowMs;
-  // In this window, once the one before has faded enough; else in the next, once this one has.
-  if (room >= 0) return Math.ceil((previous * left - room) / previous);
-  return left + Math.ceil(((current + cost - limit) * windowMs) / current);
-}
-
-function remaining(w: View, terms: Terms): number {
-  return Math.max(0, Math.floor((terms.limit * terms.windowMs - used(w, terms)) / terms.windowMs));
-}
-
-function untilReset({ previous, current, left }: View, { windowMs }: Terms): number {
-  return current > 0 ? left + windowMs : previous > 0 ? left : 0;
-}
-
-function allowed(w: View, terms: Terms): Decision {
-  const rest = remaining(w, terms);
-  return allow(terms, rest, untilReset(w, terms), rest === terms.limit ? 0 : waitFor(w, terms, rest + 1));
-}
-
-function denied(w: View, terms: Terms, cost: number): Decision {
-  const rest = remaining(w, terms);
-  const next = rest === terms.limit ? 0 : waitFor(w, terms, rest + 1);
-  const retry = cost > terms.limit ? null : waitFor(w, terms, cost);
-  return deny(terms, rest, untilReset(w, terms), next, retry);
 }

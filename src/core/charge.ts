@@ -35,9 +35,9 @@ export function checkKey(key: string): void {
 }
 
 function refuseCost(received: unknown): never {
-  throw new SluiceError({ code: "invalid-cost", option: "cost", received, expected: "a whole number from 0 to 2147483647" });
+  throw new SluiceError("invalid-cost", "cost", "a whole number from 0 to 2147483647", received);
 }
 
 function refuseKey(received: unknown): never {
-  throw new SluiceError({ code: "invalid-key", option: "key", received, expected: "a string that is not empty" });
+  throw new SluiceError("invalid-key", "key", "a string that is not empty", received);
 }

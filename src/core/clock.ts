@@ -36,5 +36,5 @@ export function readClock(clock: Clock): number {
 
 function refuseReading(received: unknown): never {
   const expected = "milliseconds since the epoch, from 0 to 2^52";
-  throw new SluiceError({ code: "invalid-clock", option: "clock.now()", received, expected });
+  throw new SluiceError("invalid-clock", "clock.now()", expected, received);
 }

@@ -13,43 +13,30 @@ export type ErrorCode =
   | "too-many-charges"
   | "disposed";
 
-/** What a {@link SluiceError} is made of. */
-export interface Fault {
-  /** The stable name of the fault. */
-  code: ErrorCode;
-  /** The option, argument or call at fault. */
-  option: string;
-  /** The value that was received. */
-  received?: unknown;
-  /** What would have been accepted, in words. */
-  expected: string;
-}
-
 /** Thrown for every misuse of the library. A denial is never an error. */
 export class SluiceError extends Error {
   /** The stable name of the fault; see docs/errors.md. */
   readonly code: ErrorCode;
   /** The option, argument or call at fault. */
   readonly option: string;
-  /** The value that was received. */
-  readonly received: unknown;
   /** What would have been accepted, in words. */
   readonly expected: string;
+  /** The value that was received, if there was one. */
+  readonly received: unknown;
 
-  constructor({ code, option, received, expected }: Fault) {
-    const got = received === undefined ? "" : `, received ${show(received)}`;
-    super(`${option}: expected ${expected}${got} [${code}]`);
+  constructor(code: ErrorCode, option: string, expected: string, received?: unknown) {
+    super(`${option}: expected ${expected}${received === undefined ? "" : `, received ${show(received)}`} [${code}]`);
     this.name = "SluiceError";
     this.code = code;
     this.option = option;
-    this.received = received;
     this.expected = expected;
+    this.received = received;
   }
 }
 
 /** What every call after `dispose` gets. */
 export function refuseDisposed(option: string): never {
-  throw new SluiceError({ code: "disposed", option, expected: `a ${option} that is still in use` });
+  throw new SluiceError("disposed", option, `a ${option} that is still in use`);
 }
 
 /** Short enough for a log line whatever the caller passed in. */

@@ -4,11 +4,11 @@ import { SluiceError } from "./errors.ts";
 /** Refuses what is not an options object, and members that nobody reads. */
 export function checkOptions(what: string, options: unknown, known: readonly string[]): void {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
-    throw new SluiceError({ code: "invalid-option", option: what, received: options, expected: "an object" });
+    throw new SluiceError("invalid-option", what, "an object", options);
   }
   for (const option of Object.keys(options)) {
     if (known.includes(option) || (options as Record<string, unknown>)[option] === undefined) continue;
-    throw new SluiceError({ code: "unknown-option", option, expected: `one of ${known.join(", ")} in ${what}` });
+    throw new SluiceError("unknown-option", option, `one of ${known.join(", ")} in ${what}`);
   }
 }
 
@@ -16,12 +16,7 @@ export function checkOptions(what: string, options: unknown, known: readonly str
 export function checkWhole(option: string, value: unknown, least: number, most: number): number {
   if (typeof value === "number" && Number.isInteger(value) && value >= least) {
     if (value <= most) return value;
-    throw new SluiceError({ code: "out-of-range", option, received: value, expected: `at most ${most}` });
+    throw new SluiceError("out-of-range", option, `at most ${most}`, value);
   }
-  throw new SluiceError({
-    code: "invalid-option",
-    option,
-    received: value === undefined ? "nothing" : value,
-    expected: `a whole number >= ${least}`,
-  });
+  throw new SluiceError("invalid-option", option, `a whole number >= ${least}`, value === undefined ? "nothing" : value);
 }

@@ -27,12 +27,7 @@ export function parseDuration(option: string, value: unknown): unknown {
   if (typeof value !== "string") return value;
   const match = /^(\d{1,15})(ms|s|m|h|d)$/.exec(value);
   if (match) return Number(match[1]) * UNIT_MS[match[2] as TimeUnit];
-  throw new SluiceError({
-    code: "invalid-option",
-    option,
-    received: value,
-    expected: 'milliseconds or text such as "250ms", "1s", "5m", "1h", "30d"',
-  });
+  throw new SluiceError("invalid-option", option, 'milliseconds or text such as "250ms", "1s", "5m", "1h", "30d"', value);
 }
 
 /** `"100/15m"` as a count and a window in milliseconds. */
@@ -43,12 +38,7 @@ export function parseRate(option: string, value: unknown): { count: number; wind
     const windowMs = Number(match[2] || 1) * UNIT_MS[match[3] as TimeUnit];
     if (count >= 1 && windowMs >= 1) return { count, windowMs };
   }
-  throw new SluiceError({
-    code: "invalid-option",
-    option,
-    received: value,
-    expected: 'a rate such as "10/s", "3/h" or "100/15m"',
-  });
+  throw new SluiceError("invalid-option", option, 'a rate such as "10/s", "3/h" or "100/15m"', value);
 }
 
 /** The exact ratio of a rate per second, given as a number or as text. */
@@ -58,15 +48,10 @@ export function parseRatio(option: string, rate: unknown): Ratio {
     return lowest(count, windowMs);
   }
   if (typeof rate !== "number" || !(rate > 0 && rate < Number.POSITIVE_INFINITY)) {
-    throw new SluiceError({
-      code: "invalid-option",
-      option,
-      received: rate === undefined ? "nothing" : rate,
-      expected: 'a number > 0, or a rate such as "3/h"',
-    });
+    throw new SluiceError("invalid-option", option, 'a number > 0, or a rate such as "3/h"', rate === undefined ? "nothing" : rate);
   }
   if (rate < SLOWEST || rate > FASTEST) {
-    throw new SluiceError({ code: "out-of-range", option, received: rate, expected: `from ${SLOWEST} to ${FASTEST}` });
+    throw new SluiceError("out-of-range", option, `from ${SLOWEST} to ${FASTEST}`, rate);
   }
   const [tokens, seconds] = simplestFraction(rate);
   const common = gcd(tokens, 1000);
@@ -74,7 +59,7 @@ export function parseRatio(option: string, rate: unknown): Ratio {
 }
 
 /** A rate in the words that a person would use: per the shortest unit in which it is a whole number. */
-export function rateText({ p, q }: Ratio): string {
+export function rateText(p: number, q: number): string {
   const unit = UNITS.find(([, ms]) => ms > 1 && ms % q === 0);
   return unit ? `${p * (unit[1] / q)}/${unit[0]}` : `${p}/${q}ms`;
 }

@@ -85,5 +85,5 @@ function windowParts(first: RateText | Bare<FixedWindowPolicy>, options?: LabelO
 /** The numbers stand alone: options beside them would be read by nobody. */
 function plain<P extends object>(policy: P, options: object | undefined): P {
   if (options === undefined) return policy;
-  throw new SluiceError({ code: "unknown-option", option: "options", expected: "them inside the policy, or a rate in text" });
+  throw new SluiceError("unknown-option", "options", "them inside the policy, or a rate in text");
 }

@@ -15,12 +15,12 @@ export interface Terms {
   readonly limit: number;
   /** The window; of a bucket, the time to fill. */
   readonly windowMs: number;
-  /** Buckets: one millisecond gives back `p` units. */
-  readonly p: number;
-  /** Buckets: one token is `q` units. */
-  readonly q: number;
-  /** Buckets: the units of a whole bucket, `limit * q`. */
+  /** What a cost of 1 is in units, the whole numbers in which an algorithm counts. */
+  readonly unit: number;
+  /** The limit in units. */
   readonly cap: number;
+  /** Buckets: the units that one millisecond gives back. */
+  readonly p: number;
   /** Whether other policies may share its buckets. */
   readonly share: boolean;
   /** What users see of it. */
@@ -53,14 +53,13 @@ const MOST_LOGGED = 10_000;
 
 /** Checks a policy and turns it into whole numbers, or refuses it by the name of the option. */
 export function resolvePolicy(policy: Policy): Terms {
-  const { algorithm = "token-bucket" } = policy ?? {};
+  if (typeof policy !== "object" || policy === null) {
+    const expected = 'a policy, such as { capacity: 10, tokensPerSecond: 5 } or tokenBucket("5/s")';
+    throw new SluiceError("invalid-option", "policy", expected, policy);
+  }
+  const { algorithm = "token-bucket" } = policy;
   if (!Object.hasOwn(KNOWN, algorithm)) {
-    throw new SluiceError({
-      code: "invalid-option",
-      option: "algorithm",
-      received: algorithm,
-      expected: `one of ${Object.keys(KNOWN).join(", ")}`,
-    });
+    throw new SluiceError("invalid-option", "algorithm", `one of ${Object.keys(KNOWN).join(", ")}`, algorithm);
   }
   checkOptions(`a ${algorithm} policy`, policy, KNOWN[algorithm]);
   const { prefix, share = false } = policy;
@@ -68,7 +67,7 @@ export function resolvePolicy(policy: Policy): Terms {
   checkLabel("prefix", prefix);
   if (typeof share !== "boolean" || (share && policy.name === undefined)) {
     const expected = typeof share === "boolean" ? "a name beside it, which the plans have in common" : "true or false";
-    throw new SluiceError({ code: "invalid-option", option: "share", received: share, expected });
+    throw new SluiceError("invalid-option", "share", expected, share);
   }
 
   const numbers =
@@ -77,42 +76,43 @@ export function resolvePolicy(policy: Policy): Terms {
       : algorithm === "leaky-bucket"
         ? bucketNumbers("leaksPerSecond", policy.capacity, policy.leaksPerSecond)
         : windowNumbers(algorithm, policy.limit, policy.windowMs);
-  const { limit, windowMs, p, q } = numbers;
-  const ownText = q > 0 ? `${rateText(numbers)} ${WORD[algorithm]} ${limit}` : `${limit}/${durationText(windowMs)} ${WORD[algorithm]}`;
+  const { limit, windowMs, p, unit } = numbers;
+  const word = WORD[algorithm];
+  const ownText = p > 0 ? `${rateText(p, unit)} ${word} ${limit}` : `${limit}/${durationText(windowMs)} ${word}`;
   const name = policy.name ?? ownText;
   const resolved: ResolvedPolicy = Object.freeze({
     algorithm,
     name,
     ...(prefix === undefined ? {} : { prefix }),
     capacity: limit,
-    tokensPerSecond: q > 0 ? (p * 1000) / q : (limit * 1000) / windowMs,
+    tokensPerSecond: p > 0 ? (p * 1000) / unit : (limit * 1000) / windowMs,
     limit,
     windowMs,
   });
   // The length tells where the name ends, so that no name and prefix run together.
   const bucket = `${name.length}:${name}${prefix ?? ""}`;
-  return Object.freeze({ algorithm, name, bucket, limit, windowMs, p, q, cap: limit * q, share, policy: resolved });
+  return Object.freeze({ algorithm, name, bucket, limit, windowMs, unit, cap: limit * unit, p, share, policy: resolved });
 }
 
 interface Numbers {
   limit: number;
   windowMs: number;
+  unit: number;
   p: number;
-  q: number;
 }
 
 function bucketNumbers(option: string, capacity: unknown, rate: unknown): Numbers {
   const limit = checkWhole("capacity", capacity, 1, EXACT);
   const { p, q } = parseRatio(option, rate);
   if (p > 2 ** 32 || q > EXACT) {
-    throw new SluiceError({ code: "out-of-range", option, received: rate, expected: "a ratio of smaller whole numbers" });
+    throw new SluiceError("out-of-range", option, "a ratio of smaller whole numbers", rate);
   }
   const largest = Math.min(Math.floor(EXACT / q), Math.floor((LONGEST_FILL / q) * p));
   const expected = `from ${Math.ceil(p / q)} to ${largest} at this rate`;
   if (limit > largest || limit * q < p) {
-    throw new SluiceError({ code: "out-of-range", option: "capacity", received: capacity, expected });
+    throw new SluiceError("out-of-range", "capacity", expected, capacity);
   }
-  return { limit, windowMs: Math.ceil((limit * q) / p), p, q };
+  return { limit, windowMs: Math.ceil((limit * q) / p), unit: q, p };
 }
 
 function windowNumbers(algorithm: AlgorithmName, givenLimit: unknown, givenWindow: unknown): Numbers {
@@ -120,13 +120,13 @@ function windowNumbers(algorithm: AlgorithmName, givenLimit: unknown, givenWindo
   const windowMs = checkWhole("windowMs", parseDuration("windowMs", givenWindow), 1, LONGEST_WINDOW);
   const most = Math.floor(EXACT / windowMs / 2);
   if (limit > most) {
-    throw new SluiceError({ code: "out-of-range", option: "limit", received: limit, expected: `at most ${most} in this window` });
+    throw new SluiceError("out-of-range", "limit", `at most ${most} in this window`, limit);
   }
-  return { limit, windowMs, p: 0, q: 0 };
+  return { limit, windowMs, unit: algorithm === "sliding-window" ? windowMs : 1, p: 0 };
 }
 
 /** Names and prefixes go into headers and stored keys, so they are short and printable. */
 function checkLabel(option: "name" | "prefix", value: unknown): void {
   if (value === undefined || (typeof value === "string" && /^[ -~]{1,64}$/.test(value))) return;
-  throw new SluiceError({ code: "invalid-option", option, received: value, expected: "1 to 64 printable ASCII characters" });
+  throw new SluiceError("invalid-option", option, "1 to 64 printable ASCII characters", value);
 }

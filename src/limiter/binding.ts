@@ -10,21 +10,14 @@ export interface Binding {
   readonly terms: Terms;
 }
 
-/** The same symbol in every copy of the package that a bundler may make. */
-export const BINDINGS: unique symbol = Symbol.for("sluice.bindings") as never;
-
 /** A limiter that tells what stands behind it. */
 export interface BoundLimiter extends RateLimiter {
-  [BINDINGS](): readonly Binding[];
+  /** Its policies and their stores, in order. Not a part of the public contract. */
+  bindings(): readonly Binding[];
 }
 
 /** What stands behind a limiter; of a combination, all of it in order. */
 export function bindingsOf(limiter: RateLimiter): readonly Binding[] {
-  if (typeof (limiter as BoundLimiter | undefined)?.[BINDINGS] === "function") return (limiter as BoundLimiter)[BINDINGS]();
-  throw new SluiceError({
-    code: "invalid-limiter",
-    option: "limiter",
-    received: limiter,
-    expected: "a limiter made by createLimiter, combine or a function that ends in RateLimiter",
-  });
+  if (typeof (limiter as BoundLimiter | undefined)?.bindings === "function") return (limiter as BoundLimiter).bindings();
+  throw new SluiceError("invalid-limiter", "limiter", "a limiter made by createLimiter, combine or a function that ends in RateLimiter", limiter);
 }

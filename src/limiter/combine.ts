@@ -5,7 +5,7 @@ import { refuseDisposed, SluiceError } from "../core/errors.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import { type Buckets, type Consistency, isSync, type SyncStore } from "../core/store.ts";
-import { BINDINGS, type Binding, type BoundLimiter, bindingsOf } from "./binding.ts";
+import { type Binding, type BoundLimiter, bindingsOf } from "./binding.ts";
 import { chargeJointly, chargeJointlySync, checkCount, type Spend } from "./joint-charge.ts";
 import { merge } from "./merge.ts";
 
@@ -14,7 +14,7 @@ export function combine(limiters: readonly SyncRateLimiter[]): SyncRateLimiter;
 export function combine(limiters: readonly RateLimiter[]): RateLimiter;
 export function combine(limiters: readonly RateLimiter[]): RateLimiter {
   if (!Array.isArray(limiters)) {
-    throw new SluiceError({ code: "invalid-option", option: "limiters", received: limiters, expected: "a list of limiters" });
+    throw new SluiceError("invalid-option", "limiters", "a list of limiters", limiters);
   }
   const bindings = limiters.flatMap(bindingsOf);
   checkCount("limiters", bindings.length);
@@ -23,12 +23,12 @@ export function combine(limiters: readonly RateLimiter[]): RateLimiter {
 
 class Combined implements BoundLimiter {
   readonly consistency: Consistency;
-  protected readonly bindings: readonly Binding[];
+  protected readonly parts: readonly Binding[];
   private readonly policies: readonly ResolvedPolicy[];
   private disposed = false;
 
   constructor(bindings: readonly Binding[]) {
-    this.bindings = bindings;
+    this.parts = bindings;
     this.policies = Object.freeze(bindings.map(({ terms }) => terms.policy));
     this.consistency = bindings.every(({ store }) => store.consistency === "exact") ? "exact" : "approximate";
   }
@@ -67,9 +67,9 @@ class Combined implements BoundLimiter {
     this.disposed = true;
   }
 
-  [BINDINGS](): readonly Binding[] {
+  bindings(): readonly Binding[] {
     if (this.disposed) refuseDisposed("limiter");
-    return this.bindings;
+    return this.parts;
   }
 
   protected check(key: string, cost: number): void {
@@ -80,7 +80,7 @@ class Combined implements BoundLimiter {
 
   protected spends(key: string, cost: number): Spend[] {
     this.check(key, cost);
-    return this.bindings.map(({ store, terms }) => ({ store, terms, key, cost }));
+    return this.parts.map(({ store, terms }) => ({ store, terms, key, cost }));
   }
 }
 

@@ -8,7 +8,7 @@ import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import { type Buckets, type Consistency, isSync, type Store, type SyncStore } from "../core/store.ts";
 import { resolvePolicy, type Terms } from "../core/terms.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { BINDINGS, type Binding, type BoundLimiter } from "./binding.ts";
+import { type Binding, type BoundLimiter } from "./binding.ts";
 import { claimName } from "./names.ts";
 
 /** What a limiter is made of. */
@@ -27,7 +27,7 @@ export function createLimiter(options: LimiterOptions): RateLimiter {
   const { store } = options;
   if (store !== undefined && typeof (store as Store | null)?.take !== "function") {
     const expected = "a store, such as memoryStore()";
-    throw new SluiceError({ code: "invalid-option", option: "store", received: store, expected });
+    throw new SluiceError("invalid-option", "store", expected, store);
   }
   const terms = resolvePolicy(options.policy);
   if (store === undefined) return limiterOn(memoryStore(), terms, true);
@@ -90,7 +90,7 @@ class Limiter<S extends Store = Store> implements BoundLimiter {
     if (this.owned) await this.store.dispose();
   }
 
-  [BINDINGS](): readonly Binding[] {
+  bindings(): readonly Binding[] {
     if (this.disposed) refuseDisposed("limiter");
     return [this];
   }

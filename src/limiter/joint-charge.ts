@@ -9,6 +9,7 @@ import { SluiceError } from "../core/errors.ts";
 import { isSync, type Store, type SyncStore } from "../core/store.ts";
 import type { Binding } from "./binding.ts";
 import { merge } from "./merge.ts";
+import { samePolicy } from "./names.ts";
 
 /** One part of a joint charge. */
 export interface Spend extends Binding {
@@ -26,7 +27,7 @@ interface Share {
 /** Refuses more parts than one step may have. */
 export function checkCount(option: string, count: number): void {
   if (count >= 1 && count <= MAX_CHARGES) return;
-  throw new SluiceError({ code: "too-many-charges", option, received: count, expected: `from 1 to ${MAX_CHARGES} limits` });
+  throw new SluiceError("too-many-charges", option, `from 1 to ${MAX_CHARGES} limits`, count);
 }
 
 /** Takes, looks at or refunds all parts. */
@@ -106,13 +107,8 @@ function sharesOf(spends: readonly Spend[], mode: Mode): Share[] {
       parts.push([part]);
       continue;
     }
-    if (earlier.terms.limit !== terms.limit || earlier.terms.windowMs !== terms.windowMs || earlier.terms.p !== terms.p) {
-      throw new SluiceError({
-        code: "policy-conflict",
-        option: "limiters",
-        received: terms.name,
-        expected: "one plan of a shared bucket, not two at once",
-      });
+    if (!samePolicy(earlier.terms, terms)) {
+      throw new SluiceError("policy-conflict", "limiters", "one plan of a shared bucket, not two at once", terms.name);
     }
     charges[i] = { ...earlier, cost: earlier.cost + cost };
     parts[i]?.push(part);

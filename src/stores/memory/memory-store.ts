@@ -36,22 +36,23 @@ const MOST_KEYS = 2 ** 27;
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   if (Object.hasOwn(options ?? {}, "policy")) {
     const expected = "no policy here: createLimiter({ policy, store: memoryStore() }) or memoryRateLimiter(policy)";
-    throw new SluiceError({ code: "unknown-option", option: "policy", expected });
+    throw new SluiceError("unknown-option", "policy", expected);
   }
   checkOptions("memoryStore", options, ["clock", "maxKeys"]);
   const { clock = systemClock(), maxKeys = 100_000 } = options;
   checkWhole("maxKeys", maxKeys, 1, MOST_KEYS);
   if (typeof clock?.now !== "function") {
-    throw new SluiceError({ code: "invalid-option", option: "clock", received: clock, expected: "an object with now()" });
+    throw new SluiceError("invalid-option", "clock", "an object with now()", clock);
   }
   return new Memory(clock, maxKeys);
 }
 
-/** Members of classes here are private by type only: on some engines a real private field costs as much as the arithmetic. */
+/** Members are private by type only: on some engines a real private field costs as much as the arithmetic. */
 class Memory implements MemoryStore {
   readonly consistency = "exact";
   evictions = 0;
-  private clock: Clock;
+  /** Every call reads it first. */
+  clock: Clock;
   private readonly maxKeys: number;
   private readonly tables: Table[] = [];
   private readonly byBucket: Map<string, Table> = new Map();
@@ -67,38 +68,24 @@ class Memory implements MemoryStore {
     return size;
   }
 
-  now(): number {
-    return readClock(this.clock);
-  }
-
   open(terms: Terms): Buckets {
     return new PolicyBuckets(this, this.tableOf(terms), terms);
   }
 
-  takeAll(buckets: readonly PolicyBuckets[], key: string, cost: number): Decision[] {
-    const now = this.now();
-    const name = storedKey(key);
-    let every = true;
-    let known = true;
-    for (const bucket of buckets) {
-      every = bucket.finds(name, cost, now) && every;
-      known = bucket.slot !== undefined && known;
-    }
-    const decisions: Decision[] = [];
-    for (const { table, terms, slots, slot } of buckets) {
-      // A new key may move others to other slots, so that only known ones stay where they were found.
-      if (every && !known) decisions.push(this.spend(table, terms, name, cost, now));
-      else if (slot === undefined) decisions.push(table.algorithm.peek(table.untouched, 0, terms, cost, now));
-      else if (every) decisions.push(table.algorithm.take(slots.cells(slot), slots.at(slot), terms, cost, now));
-      else decisions.push(table.algorithm.peek(slots.cells(slot), slots.at(slot), terms, cost, now));
-    }
-    return decisions;
-  }
-
   takeSync(group: Group): Decision[] {
-    const now = this.now();
+    const now = readClock(this.clock);
     const every = group.length === 1 || group.every((charge) => this.fits(charge, now));
     return group.map((charge) => this.step(charge, every ? charge.mode : "peek", now));
+  }
+
+  takeAll(buckets: readonly PolicyBuckets[], key: string, cost: number): Decision[] {
+    const now = readClock(this.clock);
+    const name = storedKey(key);
+    let every = true;
+    for (const bucket of buckets) every = bucket.fits(name, cost, now) && every;
+    const decisions: Decision[] = [];
+    for (const bucket of buckets) decisions.push(every ? bucket.spend(name, cost, now) : bucket.peek(name, cost, now));
+    return decisions;
   }
 
   async take(groups: readonly Group[]): Promise<Decision[][]> {
@@ -106,17 +93,32 @@ class Memory implements MemoryStore {
   }
 
   async reset(terms: Terms, key: string): Promise<void> {
-    this.now();
-    this.tableOf(terms).forget(storedKey(key));
+    readClock(this.clock);
+    const name = storedKey(key);
+    const table = this.tableOf(terms);
+    const slots = table.slotsFor(name);
+    table.remove(slots, slots.slotOf.get(name));
   }
 
   async inspect(terms: Terms, key: string): Promise<Inspection> {
-    const now = this.now();
-    const storedAs = storedKey(key);
-    const raw = this.tableOf(terms).copy(storedAs, now);
-    const { limit, remaining, resetAfterMs } = this.step({ terms, key, cost: 0, mode: "peek" }, "peek", now);
-    const found = raw !== null;
-    return { policy: terms.name, key, storedKey: storedAs, found, limit, remaining, resetAfterMs, ttlMs: found ? resetAfterMs : null, raw };
+    const now = readClock(this.clock);
+    const name = storedKey(key);
+    const table = this.tableOf(terms);
+    const slots = table.slotsFor(name);
+    const slot = slots.slotOf.get(name);
+    const found = slot !== undefined && table.usage(slots, slot, now) > 0;
+    const { limit, remaining, resetAfterMs } = table.answer(terms, name, 0, now, "peek");
+    return {
+      policy: terms.name,
+      key,
+      storedKey: name,
+      found,
+      limit,
+      remaining,
+      resetAfterMs,
+      ttlMs: found ? resetAfterMs : null,
+      raw: found ? slots.copy(slot) : null,
+    };
   }
 
   clear(): void {
@@ -126,8 +128,17 @@ class Memory implements MemoryStore {
 
   async dispose(): Promise<void> {
     this.clear();
-    // Every call reads the clock first, so this is the one place that ends them all.
     this.clock = { now: () => refuseDisposed("memoryStore") };
+  }
+
+  /** The first charge of a key, which may have to push another one out. */
+  spendFirst(table: Table, terms: Terms, key: string, cost: number, now: number): Decision {
+    // What takes nothing makes no bucket.
+    if (cost === 0 || cost > terms.limit) return table.answer(terms, key, cost, now, "peek");
+    if (this.size >= this.maxKeys) this.evict(now);
+    const slots = table.slotsFor(key);
+    const slot = table.add(slots, key);
+    return table.algorithm.take(slots.cells, slot * slots.width, terms, cost, now);
   }
 
   private tableOf(terms: Terms): Table {
@@ -148,24 +159,8 @@ class Memory implements MemoryStore {
   private step({ terms, key, cost }: Charge, mode: Mode, now: number): Decision {
     const table = this.tableOf(terms);
     const name = storedKey(key);
-    if (mode === "take") return this.spend(table, terms, name, cost, now);
-    if (mode === "refund") table.refund(terms, name, cost, now);
-    return table.peek(terms, name, mode === "refund" ? 0 : cost, now);
-  }
-  
-  spend(table: Table, terms: Terms, name: string, cost: number, now: number): Decision {
-    const slots = table.slotsOf(name);
-    const slot = slots.slotOf.get(name);
-    if (slot === undefined) return this.spendFirst(table, slots, terms, name, cost, now);
-    return table.algorithm.take(slots.cells(slot), slots.at(slot), terms, cost, now);
-  }
-
-  private spendFirst(table: Table, slots: Slots, terms: Terms, name: string, cost: number, now: number): Decision {
-    // What takes nothing makes no bucket.
-    if (cost === 0 || cost > terms.limit) return table.algorithm.peek(table.untouched, 0, terms, cost, now);
-    if (this.size >= this.maxKeys) this.evict(now);
-    const slot = table.add(slots, name);
-    return table.algorithm.take(slots.cells(slot), slots.at(slot), terms, cost, now);
+    if (mode !== "take") return table.answer(terms, name, cost, now, mode);
+    return new PolicyBuckets(this, table, terms).spend(name, cost, now);
   }
 
   /**
@@ -178,9 +173,8 @@ class Memory implements MemoryStore {
     for (let i = 0; i < CANDIDATES || !fullest; i++) {
       const table = this.someTable();
       const slots = table.someSlots();
-      if (slots.size === 0) continue;
-      const slot = Math.floor(Math.random() * slots.size);
-      const usage = table.usage(slots, slot, now);
+      const slot = Math.floor(Math.random() * slots.keys.length);
+      const usage = slots.keys.length > 0 ? table.usage(slots, slot, now) : least;
       if (usage >= least) continue;
       least = usage;
       fullest = { table, slots, slot };
@@ -201,32 +195,33 @@ class Memory implements MemoryStore {
 }
 
 class PolicyBuckets implements Buckets {
-  readonly table: Table;
-  readonly terms: Terms;
-  /** Where `finds` has found the key. */
-  slots: Slots;
-  slot: number | undefined;
   private readonly memory: Memory;
+  private readonly table: Table;
+  private readonly terms: Terms;
 
   constructor(memory: Memory, table: Table, terms: Terms) {
     this.memory = memory;
     this.table = table;
     this.terms = terms;
-    this.slots = table.someSlots();
-    this.slot = undefined;
   }
 
   take(key: string, cost: number): Decision {
-    return this.memory.spend(this.table, this.terms, storedKey(key), cost, this.memory.now());
+    return this.spend(storedKey(key), cost, readClock(this.memory.clock));
   }
 
-  /** Looks the key up and tells whether it could spend `cost`. */
-  finds(name: string, cost: number, now: number): boolean {
+  spend(key: string, cost: number, now: number): Decision {
     const { table, terms } = this;
-    const slots = table.slotsOf(name);
-    const slot = slots.slotOf.get(name);
-    this.slots = slots;
-    this.slot = slot;
-    return slot === undefined ? cost <= terms.limit : table.algorithm.fits(slots.cells(slot), slots.at(slot), terms, cost, now);
+    const { slotOf, cells, width } = table.slotsFor(key);
+    const slot = slotOf.get(key);
+    if (slot === undefined) return this.memory.spendFirst(table, terms, key, cost, now);
+    return table.algorithm.take(cells, slot * width, terms, cost, now);
+  }
+
+  fits(key: string, cost: number, now: number): boolean {
+    return this.table.fits(this.terms, key, cost, now);
+  }
+
+  peek(key: string, cost: number, now: number): Decision {
+    return this.table.answer(this.terms, key, cost, now, "peek");
   }
 }

@@ -1,0 +1,181 @@
+/** Several limits as one: order of figures, atomicity over one store and over several. */
+import {
+  combine,
+  consumeAll,
+  createLimiter,
+  type Decision,
+  memoryRateLimiter,
+  memoryStore,
+  type Policy,
+  type RateLimiter,
+  SluiceError,
+  type Store,
+} from "sluice";
+import { describeRateLimiter, fakeClock } from "sluice/testing";
+import { describe, expect, it } from "vitest";
+import { toyStore } from "../../test/toy-store.ts";
+
+const slow = (capacity: number, name: string): Policy => ({ capacity, tokensPerSecond: `${capacity}/1d`, name });
+const remaining = (decision: Decision) => decision.parts?.map((part) => [part.allowed, part.remaining]);
+
+// A combination is a limiter: what holds for one holds for it. The second part never binds.
+describeRateLimiter(
+  "combine of one that binds and one that does not",
+  (policy) => {
+    const clock = fakeClock();
+    const store = memoryStore({ clock });
+    const wide = createLimiter({ policy: { capacity: 2 ** 31, tokensPerSecond: 2 ** 31, name: "wide" }, store });
+    const narrow = createLimiter({ policy, store });
+    return { limiter: combine([narrow, wide]), advance: clock.advance };
+  },
+  { describe, it, time: "none" },
+);
+
+describe("combine", () => {
+  const clock = fakeClock();
+  const stores: [string, () => Store, () => Store][] = [
+    ["one memory store", ...shared(() => memoryStore({ clock }))],
+    ["two memory stores", () => memoryStore({ clock }), () => memoryStore({ clock })],
+    ["one store that answers later", ...shared(() => toyStore(clock))],
+    ["two stores that answer later", () => toyStore(clock), () => toyStore(clock)],
+    ["a memory store and one that answers later", () => memoryStore({ clock }), () => toyStore(clock)],
+  ];
+
+  /** The same store twice for each test. */
+  function shared(create: () => Store): [() => Store, () => Store] {
+    let store: Store;
+    return [() => (store = create()), () => store];
+  }
+
+  describe.each(stores)("on %s", (_name, first, second) => {
+    const pair = (a: number, b: number): [RateLimiter, RateLimiter] => {
+      const store = first();
+      return [createLimiter({ policy: slow(a, "a"), store }), createLimiter({ policy: slow(b, "b"), store: second() })];
+    };
+
+    it("is all or none", async () => {
+      const [a, b] = pair(10, 3);
+      const both = combine([a, b]);
+      expect(remaining(await both.consume("k", 2))).toEqual([[true, 8], [true, 1]]);
+      const denied = await both.consume("k", 2);
+      expect(denied.allowed).toBe(false);
+      expect(remaining(denied)).toEqual([[true, 8], [false, 1]]);
+      expect([(await a.peek("k")).remaining, (await b.peek("k")).remaining]).toEqual([8, 1]);
+    });
+
+    it("never admits more than the narrowest, however many ask at once", async () => {
+      const [a, b] = pair(100, 5);
+      const both = combine([a, b]);
+      const decisions = await Promise.all(Array.from({ length: 40 }, () => both.consume("k")));
+      const admitted = decisions.filter(({ allowed }) => allowed).length;
+      expect(admitted).toBe(5);
+      expect([(await a.peek("k")).remaining, (await b.peek("k")).remaining]).toEqual([95, 0]);
+    });
+
+    it("peeks, refunds, resets and inspects every part", async () => {
+      const both = combine(pair(10, 4));
+      await both.consume("k", 4);
+      expect(remaining(await both.peek("k"))).toEqual([[true, 6], [false, 0]]);
+      await both.refund("k", 2);
+      expect(remaining(await both.peek("k"))).toEqual([[true, 8], [true, 2]]);
+      expect((await both.inspect("k")).parts?.map((part) => part.remaining)).toEqual([8, 2]);
+      expect((await both.inspect("k")).policy).toBe("b");
+      await both.reset("k");
+      expect(remaining(await both.peek("k"))).toEqual([[true, 10], [true, 4]]);
+    });
+
+    it("charges keys of their own with consumeAll", async () => {
+      const [a, b] = pair(3, 2);
+      const spend = () => consumeAll([{ limiter: a, key: "user" }, { limiter: b, key: "address", cost: 2 }]);
+      expect((await spend()).allowed).toBe(true);
+      expect((await spend()).allowed).toBe(false);
+      expect([(await a.peek("user")).remaining, (await b.peek("address")).remaining]).toEqual([2, 0]);
+    });
+  });
+
+  it("refunds what was taken when a later store fails, and tells the failure", async () => {
+    const broken: Store = { ...toyStore(clock), take: async ([group]) => {
+      if (group?.[0]?.mode === "take") throw new Error("connection lost");
+      return toyStore(clock).take([group ?? []]);
+    } };
+    const a = createLimiter({ policy: slow(10, "a"), store: toyStore(clock) });
+    const both = combine([a, createLimiter({ policy: slow(10, "b"), store: broken })]);
+    await expect(both.consume("k", 3)).rejects.toThrow("connection lost");
+    expect((await a.peek("k")).remaining).toBe(10);
+  });
+
+  it("reports the part that binds", async () => {
+    const store = memoryStore({ clock });
+    const of = (policy: Policy) => createLimiter({ policy, store });
+    const quick = of({ capacity: 5, tokensPerSecond: 5, name: "quick" });
+    const lasting = of({ capacity: 5, tokensPerSecond: 1, name: "lasting" });
+    const both = combine([quick, lasting]);
+    expect((await both.consume("k", 4)).policy).toBe("lasting"); // equal remaining: the longer reset
+    const denied = await both.consume("k", 3);
+    expect(denied).toMatchObject({ allowed: false, policy: "lasting", retryAfterMs: 2000, remaining: 1 });
+    expect(await both.consume("k", 6)).toMatchObject({ allowed: false, retryAfterMs: null, policy: "quick" });
+  });
+
+  it("waits for the longest delay", async () => {
+    const store = memoryStore({ clock });
+    const of = (leaksPerSecond: number) => createLimiter({ policy: { algorithm: "leaky-bucket", capacity: 9, leaksPerSecond }, store });
+    const both = combine([of(10), of(5)]);
+    expect([(await both.consume("k")).delayMs, (await both.consume("k")).delayMs]).toEqual([0, 200]);
+  });
+
+  it("flattens, counts sixteen at most and sums what falls on one bucket", async () => {
+    const store = memoryStore({ clock });
+    const of = (name: string) => createLimiter({ policy: slow(4, name), store });
+    const a = of("a");
+    const nested = combine([combine([a, of("b")]), of("c")]);
+    expect(nested.getPolicies?.().map(({ name }) => name)).toEqual(["a", "b", "c"]);
+    expect(remaining(await nested.consume("k"))).toEqual([[true, 3], [true, 3], [true, 3]]);
+
+    const twice = combine([a, a]);
+    expect(remaining(await twice.consume("k"))).toEqual([[true, 1], [true, 1]]);
+    expect((await twice.consume("k")).allowed).toBe(false);
+    expect((await a.peek("k")).remaining).toBe(1);
+
+    const many = Array.from({ length: 17 }, (_, i) => of(`p${i}`));
+    expect(() => combine(many)).toThrow(expect.objectContaining({ code: "too-many-charges", received: 17 }));
+    expect(() => combine([])).toThrow(expect.objectContaining({ code: "too-many-charges" }));
+    await expect(consumeAll(many.map((limiter) => ({ limiter, key: "k" })))).rejects.toMatchObject({ code: "too-many-charges" });
+    expect((await combine(many.slice(0, 16)).consume("k")).parts).toHaveLength(16);
+  });
+
+  it("refuses what is not a limiter of ours, and two plans of one bucket", async () => {
+    expect(() => combine([{} as RateLimiter])).toThrow(expect.objectContaining({ code: "invalid-limiter" }));
+    expect(() => combine(undefined as unknown as RateLimiter[])).toThrow(SluiceError);
+    const store = memoryStore({ clock });
+    const plan = (capacity: number) => createLimiter({ policy: { ...slow(capacity, "plan"), share: true }, store });
+    await expect(combine([plan(5), plan(10)]).consume("k")).rejects.toMatchObject({ code: "policy-conflict" });
+  });
+
+  it("reads the clock once, however many limits it asks", () => {
+    let reads = 0;
+    const store = memoryStore({ clock: { now: () => 1_800_000_000_000 + reads++ } });
+    const of = (name: string) => createLimiter({ policy: slow(4, name), store });
+    const three = combine([of("a"), of("b"), of("c")]);
+    reads = 0;
+    three.consumeSync("k");
+    expect(reads).toBe(1);
+    three.consumeSync("k", 9);
+    expect(reads).toBe(2);
+  });
+
+  it("takes bad input as a limiter does, and changes nothing", async () => {
+    const both = combine([memoryRateLimiter(slow(5, "a")), memoryRateLimiter(slow(5, "b"))]);
+    expect(() => both.consumeSync("k", -1)).toThrow(expect.objectContaining({ code: "invalid-cost" }));
+    await expect(both.consume("", 1)).rejects.toMatchObject({ code: "invalid-key" });
+    await expect(consumeAll([{ limiter: both, key: "k", cost: 0.5 }])).rejects.toMatchObject({ code: "invalid-cost" });
+    expect(remaining(await both.peek("k"))).toEqual([[true, 5], [true, 5]]);
+  });
+
+  it("tells the smallest policy first and is exact only if every part is", () => {
+    const both = combine([memoryRateLimiter(slow(9, "a")), memoryRateLimiter(slow(5, "b"))]);
+    expect(both.getPolicy().name).toBe("b");
+    expect(both.consistency).toBe("exact");
+    const vague = createLimiter({ policy: slow(5, "c"), store: { ...toyStore(clock), consistency: "approximate" } });
+    expect(combine([both, vague]).consistency).toBe("approximate");
+  });
+});

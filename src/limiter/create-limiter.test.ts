@@ -1,0 +1,87 @@
+/** What joins a policy and a store: names, plans, ownership, refusals. */
+import { createLimiter, memoryRateLimiter, memoryStore, type Policy, type Store, tokenBucket } from "sluice";
+import { fakeClock } from "sluice/testing";
+import { describe, expect, it } from "vitest";
+
+const policy = tokenBucket("5/s", { burst: 10, name: "api" });
+
+describe("createLimiter", () => {
+  it("works with a policy alone", async () => {
+    const limiter = createLimiter({ policy });
+    expect(await limiter.consume("k")).toEqual({
+      allowed: true,
+      policy: "api",
+      limit: 10,
+      remaining: 9,
+      resetAfterMs: 200,
+      nextAfterMs: 200,
+    });
+    expect(limiter.getPolicy()).toEqual({
+      algorithm: "token-bucket",
+      name: "api",
+      capacity: 10,
+      tokensPerSecond: 5,
+      limit: 10,
+      windowMs: 2000,
+    });
+  });
+
+  it("shares a bucket between limiters of one policy on one store, and no other", () => {
+    const store = memoryStore({ clock: fakeClock() });
+    const text = { capacity: 2, tokensPerSecond: 1 };
+    createLimiter({ policy: text, store }).consumeSync("k", 2);
+    expect(createLimiter({ policy: { ...text }, store }).consumeSync("k").allowed).toBe(false);
+    expect(createLimiter({ policy: { ...text, prefix: "other" }, store }).consumeSync("k").allowed).toBe(true);
+    expect(createLimiter({ policy: { ...text, capacity: 3 }, store }).consumeSync("k").allowed).toBe(true);
+    expect(createLimiter({ policy: text }).consumeSync("k").allowed).toBe(true);
+  });
+
+  it("refuses one name for two policies, unless they are plans that share it", () => {
+    const store = memoryStore({ clock: fakeClock() });
+    createLimiter({ policy, store });
+    createLimiter({ policy: { ...policy }, store });
+    const other: Policy = { ...policy, capacity: 20 };
+    expect(() => createLimiter({ policy: other, store })).toThrow(expect.objectContaining({ code: "policy-conflict", option: "name" }));
+    expect(() => createLimiter({ policy: { ...other, share: true }, store })).toThrow(/share: true/);
+    expect(() => createLimiter({ policy: { ...other, prefix: "p" }, store })).not.toThrow();
+
+    const plan = (capacity: number) => createLimiter({ policy: { ...policy, name: "plan", capacity, share: true }, store });
+    const [free, paid] = [plan(10), plan(100)];
+    free.consumeSync("k", 10);
+    // The state is an instant: 2 s until full. Of the larger plan that leaves all but 10.
+    expect(paid.consumeSync("k", 0).remaining).toBe(90);
+    paid.consumeSync("k", 50);
+    expect(free.consumeSync("k", 0).remaining).toBe(0);
+    const window: Policy = { algorithm: "fixed-window", limit: 1, windowMs: 1, name: "plan", share: true };
+    expect(() => createLimiter({ policy: window, store })).toThrow(expect.objectContaining({ code: "policy-conflict" }));
+    expect(() => createLimiter({ policy: { capacity: 1, tokensPerSecond: 1, share: true }, store })).toThrow(/name/);
+  });
+
+  it("never disposes of a store it was given, and always of its own", async () => {
+    const store = memoryStore();
+    const limiter = createLimiter({ policy, store });
+    await limiter.dispose();
+    expect(() => limiter.consumeSync("k")).toThrow(expect.objectContaining({ code: "disposed" }));
+    expect(createLimiter({ policy, store }).consumeSync("k").allowed).toBe(true);
+
+    const own = memoryRateLimiter(policy);
+    own.consumeSync("k");
+    await own.dispose();
+    expect(own.store.size).toBe(0);
+  });
+
+  it("refuses options that it does not have", () => {
+    const bad = (options: unknown) => () => createLimiter(options as { policy: Policy });
+    expect(bad({ policy, deadlineMs: 5 })).toThrow(expect.objectContaining({ code: "unknown-option", option: "deadlineMs" }));
+    expect(bad({ policy, store: {} })).toThrow(expect.objectContaining({ code: "invalid-option", option: "store" }));
+    expect(bad({ policy, store: null })).toThrow(expect.objectContaining({ code: "invalid-option", option: "store" }));
+    expect(bad({})).toThrow(expect.objectContaining({ code: "invalid-option", option: "policy" }));
+    expect(bad({ policy: "5/s" })).toThrow(expect.objectContaining({ code: "invalid-option", option: "policy" }));
+    expect(bad(undefined)).toThrow(expect.objectContaining({ code: "invalid-option", option: "createLimiter" }));
+  });
+
+  it("passes on what a store fails with", async () => {
+    const store = { consistency: "exact", take: async () => Promise.reject(new Error("down")) } as unknown as Store;
+    await expect(createLimiter({ policy, store }).consume("k")).rejects.toThrow("down");
+  });
+});

@@ -1,0 +1,228 @@
+/**
+ * The documentation against the code: every `ts` and `js` block compiles and runs, and prints what its
+ * comments say; generated files are fresh; every error code is explained; every link leads somewhere.
+ *
+ * A block stands alone unless its fence says "ts continue", which goes on from the block before. In
+ * `console.log(value); // text` the text is what has to be printed, white space aside. Suites that a
+ * block gives to node:test or vitest are run too. Blocks that are only shown have another language.
+ */
+import { execFile } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { format, promisify } from "node:util";
+import { beforeAll, describe, expect, it } from "vitest";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+/** Ignored by git, and inside the project, so that vitest transforms what it imports from there. */
+const CACHE = join(ROOT, ".cache/docs");
+
+/** Code from a page. Its lines have the numbers that they have in the page. */
+interface Snippet {
+  readonly page: string;
+  readonly line: number;
+  readonly extension: "ts" | "js";
+  readonly lines: string[];
+}
+
+/** What a running snippet talks to, as a global. */
+interface Stage {
+  log(line: number, ...values: unknown[]): void;
+  readonly cases: { title: string; body(): unknown }[];
+}
+
+const guides = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".md"));
+const pages = ["README.md", ...guides.map((file) => join("docs", file)).sort()];
+const snippets = pages.flatMap(snippetsOf);
+
+function read(file: string): string {
+  return readFileSync(join(ROOT, file), "utf8");
+}
+
+function snippetsOf(page: string): Snippet[] {
+  const found: Snippet[] = [];
+  let open: Snippet | undefined;
+  let fenced = false;
+  read(page).split("\n").forEach((line, i) => {
+    const [, fence] = /^\s*```(.*)$/.exec(line) ?? [];
+    if (fence === undefined) return void open?.lines.push(line);
+    fenced = !fenced;
+    open = undefined;
+    const [language, more] = fence.trim().split(" ");
+    if (!fenced || (language !== "ts" && language !== "js")) return;
+    open = more === "continue" ? found.at(-1) : { page, line: i + 1, extension: language, lines: [] };
+    if (!open) throw new Error(`${page}:${i + 1} continues nothing`);
+    while (open.lines.length <= i) open.lines.push("");
+    if (more !== "continue") found.push(open);
+  });
+  return found;
+}
+
+function nameOf({ page, line }: Snippet): string {
+  return `${page.replaceAll("/", "-")}-${line}`;
+}
+
+/** What the lines of a snippet say that they print. */
+function promisesOf({ page, lines }: Snippet): Map<number, string> {
+  const promises = new Map<number, string>();
+  lines.forEach((line, i) => {
+    if (!line.includes("console.log(")) return;
+    const [whole, promise] = /console\.log\(.*\);(?:\s*\/\/ (.*))?$/.exec(line) ?? [];
+    if (whole === undefined) throw new Error(`${page}:${i + 1} a console.log has to stand on one line`);
+    if (promise !== undefined) promises.set(i + 1, flat(promise));
+  });
+  return promises;
+}
+
+function flat(text: string): string {
+  return text.replace(/\s+/g, " ").trim();
+}
+
+const RUNNER = `import { expect } from "vitest";
+let path = "";
+export function describe(name, body) {
+  const outer = path;
+  path += name + " > ";
+  body();
+  path = outer;
+}
+export function it(name, body) {
+  globalThis.stage.cases.push({ title: path + name, body });
+}
+export { expect, it as test };
+`;
+
+describe("snippets", () => {
+  beforeAll(() => {
+    rmSync(CACHE, { recursive: true, force: true });
+    mkdirSync(join(CACHE, "run"), { recursive: true });
+    for (const snippet of snippets) {
+      writeFileSync(join(CACHE, `${nameOf(snippet)}.${snippet.extension}`), snippet.lines.join("\n"));
+      const code = snippet.lines.map((line, i) => line.replace("console.log(", `globalThis.stage.log(${i + 1}, `)).join("\n");
+      writeFileSync(
+        join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`),
+        code.replace(/from "(?:node:test|vitest)"/g, 'from "./runner.js"'),
+      );
+    }
+    writeFileSync(join(CACHE, "run/runner.js"), RUNNER);
+    const config = {
+      extends: "../../test/tsconfig.json",
+      compilerOptions: { allowJs: true, checkJs: true },
+      files: snippets.map((snippet) => `${nameOf(snippet)}.${snippet.extension}`),
+      include: [],
+    };
+    writeFileSync(join(CACHE, "tsconfig.json"), JSON.stringify(config));
+  });
+
+  it("compile under the strictness of the project", async () => {
+    const compiler = join(ROOT, "node_modules/typescript/bin/tsc");
+    const run = promisify(execFile)(process.execPath, [compiler, "--noEmit", "--pretty", "false", "-p", CACHE]);
+    const { stdout } = await run.catch((error: { stdout: string }) => error);
+    expect(stdout).toBe("");
+  });
+
+  for (const snippet of snippets) {
+    it(`${snippet.page}:${snippet.line} runs and prints what it says`, async () => {
+      const promises = promisesOf(snippet);
+      const printed = new Map<number, string>();
+      const stage: Stage = {
+        cases: [],
+        log(line, ...values) {
+          const text = flat(format(...values));
+          printed.set(line, text);
+          if (promises.has(line)) expect(text, `${snippet.page}:${line}`).toBe(promises.get(line));
+        },
+      };
+      Object.assign(globalThis, { stage });
+      await import(/* @vite-ignore */ join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`));
+      for (const { title, body } of stage.cases) {
+        try {
+          await body();
+        } catch (error) {
+          throw new Error(`${title}: ${(error as Error).message}`, { cause: error });
+        }
+      }
+      for (const [line, promise] of promises) expect(printed.get(line), `${snippet.page}:${line}`).toBe(promise);
+    });
+  }
+
+  it("are marked as what they are", () => {
+    // A block in one of these would look like code and be checked by nobody.
+    for (const page of pages.filter((page) => page !== "docs/reference.md")) {
+      expect(read(page), page).not.toMatch(/^\s*```(?:typescript|javascript|tsx|jsx|mts|mjs)/m);
+    }
+  });
+});
+
+describe("generated files are fresh", () => {
+  it("docs/reference.md: node scripts/make-reference.js", async () => {
+    const { makeReference } = (await import(join(ROOT, "scripts/make-reference.js"))) as { makeReference(): string };
+    expect(read("docs/reference.md")).toBe(makeReference());
+  });
+
+  it("docs/algorithms/*.svg: node scripts/draw-algorithms.js", async () => {
+    const { drawAlgorithms } = (await import(join(ROOT, "scripts/draw-algorithms.js"))) as { drawAlgorithms(): Map<string, string> };
+    const drawn = drawAlgorithms();
+    expect(drawn.size).toBe(6);
+    for (const [file, picture] of drawn) expect(read(`docs/algorithms/${file}`), file).toBe(picture);
+  });
+});
+
+describe("docs/errors.md", () => {
+  const [, list = ""] = /export type ErrorCode =([^;]*);/.exec(read("src/core/errors.ts")) ?? [];
+  const codes = [...list.matchAll(/"([a-z-]+)"/g)].map(([, code]) => code as string);
+  const headings = read("docs/errors.md").split("\n").flatMap((line, i) => (line.startsWith("## ") ? [{ code: line.slice(3), line: i + 1 }] : []));
+
+  it("has one heading for every code and no other", () => {
+    expect(codes.length).toBeGreaterThan(0);
+    expect(headings.map(({ code }) => code)).toEqual(codes);
+  });
+
+  // That the message is really produced is checked where the snippets run.
+  it.each(headings)("$code has an example that produces its message", ({ code, line }) => {
+    const end = headings.find((heading) => heading.line > line)?.line ?? Infinity;
+    const own = snippets.filter((snippet) => snippet.page === "docs/errors.md" && snippet.line > line && snippet.line < end);
+    const messages = own.flatMap((snippet) => [...promisesOf(snippet).values()]);
+    expect(messages.some((message) => message.endsWith(`[${code}]`)), `a message that ends in [${code}]`).toBe(true);
+  });
+});
+
+describe("links", () => {
+  const linking = [...pages, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+  const linked = new Set<string>();
+
+  it.each(linking)("of %s lead somewhere", (page) => {
+    for (const target of linksOf(page)) {
+      if (/^[a-z]+:/.test(target)) continue;
+      const [path = "", anchor] = target.split("#");
+      const file = path === "" ? page : relative(ROOT, join(ROOT, dirname(page), path));
+      expect(existsSync(join(ROOT, file)), `${page} links to ${target}`).toBe(true);
+      if (anchor !== undefined) expect(anchorsOf(file), `${page} links to ${target}`).toContain(anchor);
+      if (file !== page) linked.add(file);
+    }
+  });
+
+  it("reach every page", () => {
+    expect(pages.filter((page) => page !== "README.md" && !linked.has(page))).toEqual([]);
+  });
+});
+
+/** A page without its code. */
+function proseOf(page: string): string {
+  return read(page).replace(/^\s*```[^]*?^\s*```$/gm, "");
+}
+
+function linksOf(page: string): string[] {
+  return [...proseOf(page).replace(/`[^`\n]*`/g, "").matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target as string);
+}
+
+/** The anchors of a page's headings, made as GitHub makes them. */
+function anchorsOf(page: string): string[] {
+  const seen = new Map<string, number>();
+  return [...proseOf(page).matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => {
+    const slug = heading.toLowerCase().replace(/[^\p{L}\p{N}_\- ]/gu, "").replaceAll(" ", "-");
+    const count = seen.get(slug) ?? 0;
+    seen.set(slug, count + 1);
+    return count === 0 ? slug : `${slug}-${count}`;
+  });
+}
