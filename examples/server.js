@@ -15,7 +15,9 @@ const server = createServer((request, response) => {
   // The socket's peer is the only address that a client can't write itself.
   const decision = limiter.consumeSync(request.socket.remoteAddress ?? "unidentified");
   if (!decision.allowed) {
-    const { status, headers, body } = tooManyRequests(decision, limiter.getPolicy(), { accept: request.headers.accept });
+    const { status, headers, body } = tooManyRequests(decision, limiter.getPolicy(), {
+      accept: request.headers.accept,
+    });
     response.writeHead(status, headers).end(body);
     return;
   }
@@ -24,7 +26,8 @@ const server = createServer((request, response) => {
 });
 
 server.on("error", (/** @type {NodeJS.ErrnoException} */ error) => {
-  const hint = error.code === "EADDRINUSE" ? `Port ${port} is taken. Choose another one: PORT=8788 npm start` : error.message;
+  const hint =
+    error.code === "EADDRINUSE" ? `Port ${port} is taken. Choose another one: PORT=8788 npm start` : error.message;
   console.error(hint);
   process.exit(1);
 });

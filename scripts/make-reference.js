@@ -24,9 +24,8 @@ export function makeReference() {
   const told = new Map();
   const sections = ENTRIES.map(({ name, file, about }) => {
     const exports = exportsOf(file).map((one) => ({ ...one, declarations: find(one.file, one.name) }));
-    const values = exports.filter(({ declarations }) => !isType(declarations));
-    const types = exports.filter(({ declarations }) => isType(declarations));
-    const parts = [...values, ...types].map(({ file, name: exported, declarations }) => {
+    const inOrder = [...exports.filter(({ type }) => !type), ...exports.filter(({ type }) => type)];
+    const parts = inOrder.map(({ file, name: exported, declarations }) => {
       const where = told.get(`${file}#${exported}`);
       if (where) return `### ${exported}\n\nThe same as in \`${where}\`.`;
       told.set(`${file}#${exported}`, name);
@@ -51,9 +50,10 @@ ${sections.join("\n\n")}
 function exportsOf(/** @type {string} */ file) {
   const source = read(file);
   const found = [];
-  for (const [, list = "", from = ""] of source.matchAll(/^export (?:type )?\{([^}]*)\} from "([^"]+)";/gm)) {
-    for (const name of list.split(",").map((part) => part.trim().replace(/^type /, ""))) {
-      if (name) found.push({ name, file: join(dirname(file), from) });
+  for (const [, only, list = "", from = ""] of source.matchAll(/^export (type )?\{([^}]*)\} from "([^"]+)";/gm)) {
+    for (const part of list.split(",").map((part) => part.trim()).filter(Boolean)) {
+      const type = only !== undefined || part.startsWith("type ");
+      found.push({ name: part.replace(/^type /, ""), type, file: join(dirname(file), from) });
     }
   }
   const left = source.replace(/^export (?:type )?\{[^}]*\} from "[^"]+";/gm, "").replace(/\/\*[^]*?\*\//g, "").trim();
@@ -68,10 +68,6 @@ function find(/** @type {string} */ file, /** @type {string} */ name) {
   if (!first) throw new Error(`${file} does not declare ${name}`);
   if (all.every(({ doc }) => !doc)) throw new Error(`${name} in ${file} has no comment`);
   return all.length > 1 ? all.filter(({ body }) => body === "") : all;
-}
-
-function isType(/** @type {Declaration[]} */ declarations) {
-  return declarations.every(({ kind }) => kind === "interface" || kind === "type");
 }
 
 /** Every declaration in the first column of a file. */
@@ -142,7 +138,7 @@ function membersOf(/** @type {string} */ file, /** @type {Declaration} */ { body
     const end = memberEnd(body, start, kind);
     const text = body.slice(start, end.at).trim().replace(/\s+/g, " ");
     // `?: never` only keeps the members of another algorithm out.
-    if (text && !/\?: never$/.test(text)) members.push({ text, doc: plain(doc) });
+    if (text && !/\?: never$|^(?:private|protected) /.test(text)) members.push({ text, doc: plain(doc) });
     at = end.next;
   }
   for (const parent of parentsOf({ head })) {

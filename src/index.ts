@@ -15,7 +15,15 @@ export type {
 } from "./core/policy.ts";
 export type { Duration, RateText } from "./core/rate.ts";
 export type { RateLimiter, SyncRateLimiter } from "./core/rate-limiter.ts";
-export { type BurstOptions, fixedWindow, type LabelOptions, leakyBucket, slidingLog, slidingWindow, tokenBucket } from "./core/shorthand.ts";
+export {
+  type BurstOptions,
+  fixedWindow,
+  type LabelOptions,
+  leakyBucket,
+  slidingLog,
+  slidingWindow,
+  tokenBucket,
+} from "./core/shorthand.ts";
 export type { Consistency, Store, SyncStore } from "./core/store.ts";
 export type { Terms } from "./core/terms.ts";
 export { combine, consumeAll, type LimiterCharge } from "./limiter/combine.ts";

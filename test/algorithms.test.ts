@@ -1,17 +1,17 @@
 /** Holds the five algorithms to the model and to the laws: every figure of every decision, over random walks. */
 import fc from "fast-check";
 import type { AlgorithmName, Decision, Mode, Policy } from "sluice";
-import { algorithms, type Cells, decide, resolvePolicy } from "sluice/algorithms";
+import { decide, resolvePolicy } from "sluice/algorithms";
 import { describe, expect, test } from "vitest";
 import { createModel } from "./model.ts";
 import {
   bucketSample,
+  createKey,
   oneOf,
   type Random,
   randomSample,
   type Sample,
   seededRandom,
-  untouchedCells,
   walk,
   whole,
   windowSample,
@@ -128,31 +128,22 @@ describe("decisions worked out by hand", () => {
 });
 
 describe("cost 0 is free", () => {
-  const takeNothing = (cells: Cells, policy: Policy, now: number) => {
-    const terms = resolvePolicy(policy);
-    return algorithms[terms.algorithm].take(cells, 0, terms, 0, now);
-  };
-
   test("when a step back inside of the window has put a sliding window above its limit", () => {
-    const policy: Policy = { algorithm: "sliding-window", limit: 10, windowMs: 1000 };
-    const terms = resolvePolicy(policy);
-    const cells = new Float64Array(3);
-    expect(algorithms["sliding-window"].take(cells, 0, terms, 10, 500).allowed).toBe(true);
-    expect(algorithms["sliding-window"].take(cells, 0, terms, 9, 1900).allowed).toBe(true);
+    const key = createKey(windowSample("sliding-window", 10, 1000).terms);
+    expect(key.take(10, 500).allowed).toBe(true);
+    expect(key.take(9, 1900).allowed).toBe(true);
     // 10 x 9/10 + 9 are in use now.
-    expect(takeNothing(cells, policy, 1100)).toMatchObject({ allowed: true, remaining: 0, resetAfterMs: 1900 });
+    const free = { allowed: true, remaining: 0, resetAfterMs: 1900 };
+    expect([key.peek(0, 1100), key.take(0, 1100)]).toMatchObject([free, free]);
   });
 
   test.each(NAMES)("when the limit of a %s was lowered below what is in use", (name) => {
-    const [before, after] = [policyOf(name, 10), policyOf(name, 3)];
-    const cells = untouchedCells(algorithms[name]);
-    expect(algorithms[name].take(cells, 0, resolvePolicy(before), 9, 5000).allowed).toBe(true);
-    expect(algorithms[name].fits(cells, 0, resolvePolicy(after), 0, 5000)).toBe(true);
-    expect(algorithms[name].peek(cells, 0, resolvePolicy(after), 0, 5000)).toMatchObject({
-      allowed: true,
-      remaining: 0,
-    });
-    expect(takeNothing(cells, after, 5000)).toMatchObject({ allowed: true, remaining: 0 });
+    const key = createKey(resolvePolicy(policyOf(name, 10)));
+    const lowered = resolvePolicy(policyOf(name, 3));
+    expect(key.take(9, 5000).allowed).toBe(true);
+    const free = { allowed: true, remaining: 0 };
+    expect([key.peek(0, 5000, lowered), key.take(0, 5000, lowered)]).toMatchObject([free, free]);
+    expect(key.refund(1, 5000, lowered).allowed).toBe(true);
   });
 });
 
@@ -247,12 +238,11 @@ describe("law 1: the bound", () => {
 
   test("100 per minute pass 200 in a fixed window's worst minute, 199 in a sliding window's, 100 in a log's", () => {
     const burst = (name: "fixed-window" | "sliding-window" | "sliding-log") => {
-      const { terms } = windowSample(name, 100, 60_000);
-      const cells = untouchedCells(algorithms[name]);
+      const key = createKey(windowSample(name, 100, 60_000).terms);
       let granted = 0;
       // All at the last millisecond of a window, and all that the rest of one window's time allows.
       for (let now = 59_999; now < 119_999; now++) {
-        while (algorithms[name].take(cells, 0, terms, 1, now).allowed) granted++;
+        while (key.take(1, now).allowed) granted++;
       }
       return granted;
     };
@@ -261,15 +251,9 @@ describe("law 1: the bound", () => {
     expect(burst("sliding-window")).toBeLessThanOrEqual(199);
     expect(burst("sliding-log")).toBe(100);
 
-    const { terms } = windowSample("sliding-window", 100, 60_000);
-    const cells = new Float64Array(3);
-    const take = (cost: number, now: number) => algorithms["sliding-window"].take(cells, 0, terms, cost, now).allowed;
-    expect([take(100, 59_999), take(100, 119_998), take(99, 119_998), take(1, 119_998)]).toEqual([
-      true,
-      false,
-      true,
-      false,
-    ]);
+    const key = createKey(windowSample("sliding-window", 100, 60_000).terms);
+    const last = [key.take(100, 59_999), key.take(100, 119_998), key.take(99, 119_998), key.take(1, 119_998)];
+    expect(last.map(({ allowed }) => allowed)).toEqual([true, false, true, false]);
   });
 });
 
@@ -277,13 +261,11 @@ describe("law 2: liveness", () => {
   test.each([10, 2])("a bucket of %i at 10/s, polled at odd intervals, grants 10/s", (capacity) => {
     for (const name of BUCKETS) {
       for (const gap of [50, 70, 99]) {
-        const { terms } = bucketSample(name, capacity, 10, 1n, 100n);
-        const cells = new Float64Array(2);
-        expect(algorithms[name].take(cells, 0, terms, capacity, 0).allowed).toBe(true);
+        const key = createKey(bucketSample(name, capacity, 10, 1n, 100n).terms);
+        expect(key.take(capacity, 0).allowed).toBe(true);
         let granted = 0;
         let now = 0;
-        for (now = gap; now <= 60_000; now += gap)
-          if (algorithms[name].take(cells, 0, terms, 1, now).allowed) granted++;
+        for (now = gap; now <= 60_000; now += gap) if (key.take(1, now).allowed) granted++;
         const earned = (now - gap) / 100;
         expect(granted, `every ${gap} ms`).toBeLessThanOrEqual(earned);
         expect(granted, `every ${gap} ms`).toBeGreaterThan(earned - 1);
@@ -303,13 +285,13 @@ describe("law 2: liveness", () => {
     fc.assert(
       fc.property(input, ({ name, tokens, everyMs, cost, spare, gaps }) => {
         const capacity = cost + Math.ceil((tokens * Math.max(...gaps)) / everyMs) + spare;
-        const { terms } = bucketSample(name, capacity, `${tokens}/${everyMs}ms`, BigInt(tokens), BigInt(everyMs));
-        const cells = new Float64Array(2);
+        const sample = bucketSample(name, capacity, `${tokens}/${everyMs}ms`, BigInt(tokens), BigInt(everyMs));
+        const key = createKey(sample.terms);
         const start = 1.8e12;
         let granted = 0;
         let now = start;
         const drain = () => {
-          while (algorithms[name].take(cells, 0, terms, cost, now).allowed) granted += cost;
+          while (key.take(cost, now).allowed) granted += cost;
         };
         drain();
         for (const gap of gaps) {
@@ -419,7 +401,7 @@ function manySchedules(
   for (let round = 0; round < 200; round++) {
     const sample = random() < 0.5 ? smallSample(name, random) : randomSample(name, random);
     const { terms } = sample;
-    const cells = untouchedCells(algorithms[name]);
+    const key = createKey(terms);
     const grants: Grant[] = [];
     let now = 1.8e12 + whole(random, 10_000);
     let travelled = 0;
@@ -432,16 +414,16 @@ function manySchedules(
         now += by;
         travelled += by;
       }
-      const { remaining } = algorithms[name].peek(cells, 0, terms, 0, now);
+      const { remaining } = key.peek(0, now);
       const cost = oneOf(random, [1, remaining || 1, 1 + whole(random, terms.limit)]);
       const inUse = terms.limit - remaining;
       if (random() < 0.1 && inUse > 1) {
         // Less than is in use, so that all of it comes back.
-        const refund = 1 + whole(random, inUse - 1);
-        algorithms[name].refund(cells, 0, terms, refund, now);
-        grants.push({ now, travelled, net: -refund });
+        const cost = 1 + whole(random, inUse - 1);
+        key.refund(cost, now);
+        grants.push({ now, travelled, net: -cost });
       } else {
-        grants.push({ now, travelled, net: algorithms[name].take(cells, 0, terms, cost, now).allowed ? cost : 0 });
+        grants.push({ now, travelled, net: key.take(cost, now).allowed ? cost : 0 });
       }
     }
     check(grants, sample);

@@ -1,6 +1,18 @@
 /** Random walks of the algorithms beside the model, and the choice of policies and steps that makes them hard. */
 import type { AlgorithmName, Charge, Decision, Mode, Policy, RateText } from "sluice";
-import { type Algorithm, algorithms, type Cells, decide, resolvePolicy, type Terms } from "sluice/algorithms";
+import {
+  type Algorithm,
+  algorithms,
+  type Cells,
+  decide,
+  fits,
+  peek,
+  refund,
+  resolvePolicy,
+  type Terms,
+  take,
+  usage,
+} from "sluice/algorithms";
 import { bucketRule, createModel, type Figures, type Rule, windowRule } from "./model.ts";
 
 /** One policy twice: as the library reads it and in the model's exact numbers. */
@@ -159,16 +171,29 @@ export function windowSample(
   return { policy, terms: resolvePolicy(policy), rule: windowRule(algorithm, BigInt(limit), BigInt(windowMs)) };
 }
 
+/** One key by `decide` alone, for schedules that need no model. */
+export function createKey(terms: Terms) {
+  let state: readonly number[] | undefined;
+  const charge =
+    (mode: Mode) =>
+    (cost: number, now: number, under: Terms = terms): Decision => {
+      const outcome = decide(state, { terms: under, key: "key", cost, mode }, now);
+      state = outcome.state;
+      return outcome.decision;
+    };
+  return { take: charge("take"), peek: charge("peek"), refund: charge("refund") };
+}
+
 /** Where a bucket's cells begin in a walk: not at 0, so that code which forgets the offset is found out. */
 const OFFSET = 3;
 /** Stands in every cell that is not the bucket's own. */
 const NOT_YOURS = -7;
 
-/** The cells of a key that was never seen, from `offset` on, with neighbours on both sides. */
-export function untouchedCells({ width, list }: Algorithm, offset = 0): Cells {
-  const size = offset + width + 2;
-  if (list) return Array.from({ length: size }, (_, i) => (i === offset ? [] : [NOT_YOURS]));
-  return new Float64Array(size).fill(NOT_YOURS).fill(0, offset, offset + width);
+/** The cells of a key that was never seen, with neighbours on both sides. */
+function untouchedCells({ width, list }: Algorithm): Cells {
+  const size = OFFSET + width + 2;
+  if (list) return Array.from({ length: size }, (_, i) => (i === OFFSET ? [] : [NOT_YOURS]));
+  return new Float64Array(size).fill(NOT_YOURS).fill(0, OFFSET, OFFSET + width);
 }
 
 /** The numbers of the bucket alone, as `decide` takes them. */
@@ -211,7 +236,7 @@ export function walk(algorithmName: AlgorithmName, steps: number, seed: number):
   };
   const someSample = () => (random() < 0.6 ? oneOf(random, listed) : randomSample(algorithmName, random));
   while (tally.steps < steps) {
-    const key = createKey(algorithmName);
+    const pair = createPair(algorithmName);
     const changesPolicy = random() < 0.4;
     let sample = someSample();
     let now = oneOf(random, [0, whole(random, 100_000), 1.8e12 + whole(random, 1e9), 2 ** 51 + whole(random, 1e9)]);
@@ -230,7 +255,7 @@ export function walk(algorithmName: AlgorithmName, steps: number, seed: number):
       last.push(step);
       if (last.length > 8) last.shift();
       try {
-        seen = key.take(step, random, tally);
+        seen = pair.step(step, random, tally);
       } catch (error) {
         throw new Error(failure(error as Error, algorithmName, seed, tally.steps, last));
       }
@@ -247,15 +272,15 @@ function failure(error: Error, algorithm: AlgorithmName, seed: number, step: num
   return `${algorithm}: ${error.message}\nSLUICE_SEED=${seed} step ${step}; the last steps of this key:\n${lines.join("\n")}`;
 }
 
-/** One key in the cells of the algorithm and in the model. */
-function createKey(name: AlgorithmName) {
+/** One key twice: in the cells of the algorithm and in the model. */
+function createPair(name: AlgorithmName) {
   const algorithm = algorithms[name];
   const model = createModel(name);
-  const cells = untouchedCells(algorithm, OFFSET);
+  const cells = untouchedCells(algorithm);
 
   return {
     /** Makes one step in both and compares all that can be seen of it. */
-    take(step: Step, random: Random, tally: Tally): Decision {
+    step(step: Step, random: Random, tally: Tally): Decision {
       const { mode, cost, now, sample } = step;
       const { terms, rule } = sample;
       const known = model.isKnown();
@@ -265,12 +290,12 @@ function createKey(name: AlgorithmName) {
       const expected = model.step(mode, rule, cost, now);
       const charge: Charge = { terms, key: "key", cost, mode };
       const outcome = decide(known ? before : undefined, charge, now);
-      const fits = algorithm.fits(cells, OFFSET, terms, cost, now);
-      if (mode === "refund") algorithm.refund(cells, OFFSET, terms, cost, now);
+      const wouldFit = fits(algorithm, cells, OFFSET, terms, cost, now);
+      if (mode === "refund") refund(algorithm, cells, OFFSET, terms, cost, now);
       const decision =
         mode === "take"
-          ? algorithm.take(cells, OFFSET, terms, cost, now)
-          : algorithm.peek(cells, OFFSET, terms, mode === "peek" ? cost : 0, now);
+          ? take(algorithm, cells, OFFSET, terms, cost, now)
+          : peek(algorithm, cells, OFFSET, terms, mode === "peek" ? cost : 0, now);
 
       compare("in place", decision, expected, terms);
       compare("decide", outcome.decision, expected, terms);
@@ -279,8 +304,8 @@ function createKey(name: AlgorithmName) {
       sameList("the state of decide and the cells", outcome.state, after);
       const changed = !equalLists(before, after);
       same("changed of decide", outcome.changed, changed);
-      if (mode !== "refund") same("fits", fits, expected.allowed);
-      const inUse = algorithm.usage(cells, OFFSET, terms, now);
+      if (mode !== "refund") same("fits", wouldFit, expected.allowed);
+      const inUse = usage(algorithm, cells, OFFSET, terms, now);
       same("usage above 0", inUse > 0, expected.resetAfterMs > 0);
       same("usage of at most 1", inUse <= 1, true);
 
@@ -306,7 +331,7 @@ function createKey(name: AlgorithmName) {
   /** Waits mean what they say: at the end of each something is so that was not a millisecond before. */
   function checkWaits(decision: Decision, terms: Terms, cost: number, now: number, tally: Tally): void {
     const { remaining, nextAfterMs, resetAfterMs, retryAfterMs } = decision;
-    const look = (at: number) => algorithm.peek(cells, OFFSET, terms, 0, at);
+    const look = (at: number) => peek(algorithm, cells, OFFSET, terms, 0, at);
     if (nextAfterMs > 0) {
       same("remaining grows after nextAfterMs", look(now + nextAfterMs).remaining > remaining, true);
       same("remaining 1 ms before nextAfterMs", look(now + nextAfterMs - 1).remaining, remaining);
@@ -318,7 +343,7 @@ function createKey(name: AlgorithmName) {
     }
     if (typeof retryAfterMs === "number") {
       same("retryAfterMs of at least 1", retryAfterMs >= 1, true);
-      const tryAt = (at: number) => algorithm.take(copyOf(cells), OFFSET, terms, cost, at).allowed;
+      const tryAt = (at: number) => take(algorithm, copyOf(cells), OFFSET, terms, cost, at).allowed;
       same("admitted after retryAfterMs", tryAt(now + retryAfterMs), true);
       same("admitted 1 ms before retryAfterMs", tryAt(now + retryAfterMs - 1), false);
       tally.honestRetries++;
@@ -328,7 +353,7 @@ function createKey(name: AlgorithmName) {
   /** A clock that steps back gives nothing, and holds nothing for longer than it takes to fill. */
   function checkStepBack(terms: Terms, now: number, by: number): void {
     const earlier = Math.max(0, now - by);
-    const look = (at: number) => algorithm.peek(cells, OFFSET, terms, 0, at);
+    const look = (at: number) => peek(algorithm, cells, OFFSET, terms, 0, at);
     same("nothing gained by a step back", look(earlier).remaining <= look(now).remaining, true);
     const longest = name === "sliding-window" ? 2 * terms.windowMs : terms.windowMs;
     same("full again in time after a step back", look(earlier).resetAfterMs <= longest, true);

@@ -74,8 +74,6 @@ interface Counting<S> {
   /** What is stored as it stands at `now`: nothing in the future, nothing above the limit. */
   read(stored: S, rule: Rule, now: bigint): S;
   liesInFuture(stored: S, rule: Rule, now: bigint): boolean;
-  /** What a denial writes over a state that lies in the future. */
-  heal(stored: S, rule: Rule, now: bigint): S;
   /** Parts in use at an instant not before the one it was read at, if nobody spends. */
   usedAt(seen: S, rule: Rule, at: bigint): bigint;
   /** An instant from which on nothing of it can be in use. */
@@ -132,8 +130,8 @@ function modelOf<S>(counting: Counting<S>, hasDelay = false): Model {
       const most = (rule.limit - spent) * part;
       if (spent > 0n && counting.usedAt(seen, rule, now) > most) {
         const fits = spent <= rule.limit;
-        if (mode === "take" && fits && counting.liesInFuture(state, rule, now))
-          stored = counting.heal(state, rule, now);
+        // A state from the future is written as it is seen now, or it would stay there.
+        if (mode === "take" && fits && counting.liesInFuture(state, rule, now)) stored = seen;
         const answer = figures(false, seen, rule, now);
         answer.retryAfterMs = fits ? waitUntil(most, seen, rule, now) : null;
         return answer;
@@ -169,7 +167,6 @@ const bucket: Counting<Level> = {
     const cap = rule.limit * rule.q;
     return missingAt(stored, rule, now, true) >= cap && missingAt(stored, rule, now, false) > cap;
   },
-  heal: (_stored, rule, now) => ({ missing: rule.limit * rule.q, at: now, p: rule.p }),
   usedAt(seen, { p }, at) {
     const missing = seen.missing - (at - seen.at) * p;
     return missing > 0n ? missing : 0n;
@@ -204,7 +201,6 @@ const fixedWindow: Counting<Counter> = {
     return { start: start > now ? alignedStart(now, windowMs) : start, count: least(count, limit) };
   },
   liesInFuture: ({ start }, _rule, now) => start > now,
-  heal: ({ count }, { windowMs }, now) => ({ start: alignedStart(now, windowMs), count }),
   usedAt: ({ start, count }, { windowMs }, at) => (at < start + windowMs ? count : 0n),
   over: ({ start }, { windowMs }) => start + windowMs,
   add: ({ start, count }, _rule, cost) => ({ start, count: count + cost }),
@@ -234,7 +230,6 @@ const slidingWindow: Counting<TwoCounters> = {
     return { start: alignedStart(now, windowMs), previous: 0n, current: 0n };
   },
   liesInFuture: ({ start }, _rule, now) => start > now,
-  heal: (stored, rule, now) => slidingWindow.read(stored, rule, now),
   usedAt({ start, previous, current }, { windowMs }, at) {
     const elapsed = at - start;
     if (elapsed < windowMs) return previous * (windowMs - elapsed) + current * windowMs;
@@ -254,13 +249,11 @@ type Log = readonly { end: bigint; cost: bigint }[];
 const slidingLog: Counting<Log> = {
   untouched: [],
   part: () => 1n,
-  read: (stored, rule, now) => slidingLog.heal(stored, rule, now).filter(({ end }) => end > now),
-  liesInFuture: (stored, { windowMs }, now) => stored.some(({ end }) => end > now + windowMs),
-  // Nothing is dropped here: grants that have ended would count again after a step back.
-  heal(stored, { windowMs }, now) {
-    const last = now + windowMs;
-    return stored.map((grant) => (grant.end > last ? { end: last, cost: grant.cost } : grant));
+  read(stored, { windowMs }, now) {
+    const live = stored.filter(({ end }) => end > now);
+    return live.map(({ end, cost }) => ({ end: least(end, now + windowMs), cost }));
   },
+  liesInFuture: (stored, { windowMs }, now) => stored.some(({ end }) => end > now + windowMs),
   usedAt(seen, _rule, at) {
     let used = 0n;
     for (const { end, cost } of seen) if (end > at) used += cost;

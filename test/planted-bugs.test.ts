@@ -1,5 +1,12 @@
 /** The contract kit has to fail on broken limiters: each known bug is planted, and the law that it breaks must say so. */
-import { type AlgorithmName, type Charge, type Decision, memoryRateLimiter, type Policy, type RateLimiter } from "sluice";
+import {
+  type AlgorithmName,
+  type Charge,
+  type Decision,
+  memoryRateLimiter,
+  type Policy,
+  type RateLimiter,
+} from "sluice";
 import { decide, type Outcome } from "sluice/algorithms";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
 import { describe, expect, it } from "vitest";
@@ -137,7 +144,8 @@ const bugs: Bug[] = [
   {
     name: "costs are not checked, so that NaN passes",
     breaks: "law 9",
-    limiter: (_policy, right) => around(right, { consume: async (key, cost) => right.consume(key, Number.isNaN(cost) ? 0 : cost) }),
+    limiter: (_policy, right) =>
+      around(right, { consume: async (key, cost) => right.consume(key, Number.isNaN(cost) ? 0 : cost) }),
   },
   {
     name: "a negative cost gives back",
@@ -154,22 +162,51 @@ const bugs: Bug[] = [
   {
     name: "a cost in text is coerced",
     breaks: "law 9",
-    limiter: (_policy, right) => around(right, { consume: (key, cost = 1) => right.consume(key, typeof cost === "string" ? Number(cost) : cost) }),
+    limiter: (_policy, right) =>
+      around(right, { consume: (key, cost = 1) => right.consume(key, typeof cost === "string" ? Number(cost) : cost) }),
   },
   {
     name: "an empty key is everybody's bucket",
     breaks: "law 9",
     limiter: (_policy, right) => around(right, { consume: (key, cost) => right.consume(key || "anon", cost) }),
   },
-  { name: "cost 0 is taken for the default", breaks: "cost 0 is free", limiter: (_policy, right) => around(right, { consume: (key, cost) => right.consume(key, cost || 1) }) },
+  {
+    name: "cost 0 is taken for the default",
+    breaks: "cost 0 is free",
+    limiter: (_policy, right) => around(right, { consume: (key, cost) => right.consume(key, cost || 1) }),
+  },
   { name: "policies share the key", breaks: "law 11: the same key", flaws: { nameOf: (_terms, key) => key } },
-  { name: "name and key are joined without escaping", breaks: "law 11", flaws: { nameOf: ({ policy }, key) => `${policy.prefix ?? ""}${policy.name}:${key}` } },
-  { name: "keys are trimmed", breaks: "law 11: keys never collide", flaws: { nameOf: (terms, key) => JSON.stringify([terms.bucket, key.trim()]) } },
-  { name: "keys are cut", breaks: "law 11: keys never collide", flaws: { nameOf: (terms, key) => JSON.stringify([terms.bucket, key.slice(0, 256)]) } },
-  { name: "keys are made equal by Unicode form", breaks: "law 11: keys never collide", flaws: { nameOf: (terms, key) => JSON.stringify([terms.bucket, key.normalize()]) } },
-  { name: "a fingerprint of the numbers is in the key", breaks: "numbers change", flaws: { nameOf: (terms, key) => JSON.stringify([terms.bucket, terms.limit, key]) } },
+  {
+    name: "name and key are joined without escaping",
+    breaks: "law 11",
+    flaws: { nameOf: ({ policy }, key) => `${policy.prefix ?? ""}${policy.name}:${key}` },
+  },
+  {
+    name: "keys are trimmed",
+    breaks: "law 11: keys never collide",
+    flaws: { nameOf: (terms, key) => JSON.stringify([terms.bucket, key.trim()]) },
+  },
+  {
+    name: "keys are cut",
+    breaks: "law 11: keys never collide",
+    flaws: { nameOf: (terms, key) => JSON.stringify([terms.bucket, key.slice(0, 256)]) },
+  },
+  {
+    name: "keys are made equal by Unicode form",
+    breaks: "law 11: keys never collide",
+    flaws: { nameOf: (terms, key) => JSON.stringify([terms.bucket, key.normalize()]) },
+  },
+  {
+    name: "a fingerprint of the numbers is in the key",
+    breaks: "numbers change",
+    flaws: { nameOf: (terms, key) => JSON.stringify([terms.bucket, terms.limit, key]) },
+  },
   { name: "two callers read before either writes", breaks: "concurrent", flaws: { pause: async () => {} } },
-  { name: "a cost above the limit gets a finite wait", breaks: "law 5", flaws: saying(({ retryAfterMs }) => (retryAfterMs === null ? { retryAfterMs: 1000 } : undefined)) },
+  {
+    name: "a cost above the limit gets a finite wait",
+    breaks: "law 5",
+    flaws: saying(({ retryAfterMs }) => (retryAfterMs === null ? { retryAfterMs: 1000 } : undefined)),
+  },
   {
     name: "a refund goes above full",
     breaks: "refund",
@@ -182,17 +219,50 @@ const bugs: Bug[] = [
       },
     },
   },
-  { name: "a refund of an unknown key makes a bucket", breaks: "refund", flaws: { decide: (state, charge, now) => ({ ...decide(state, charge, now), ...(charge.mode === "refund" ? { changed: true } : {}) }) } },
+  {
+    name: "a refund of an unknown key makes a bucket",
+    breaks: "refund",
+    flaws: {
+      decide: (state, charge, now) => ({
+        ...decide(state, charge, now),
+        ...(charge.mode === "refund" ? { changed: true } : {}),
+      }),
+    },
+  },
   {
     name: "a look takes",
     breaks: "peek",
     limiter: (_policy, right) => around(right, { peek: (key, cost) => right.consume(key, cost) }),
   },
-  { name: "the retry is a millisecond short", breaks: "law 3", flaws: saying(({ retryAfterMs }) => (retryAfterMs ? { retryAfterMs: retryAfterMs - 1 } : undefined)) },
-  { name: "the retry is rounded up to a second", breaks: "law 3", flaws: saying(({ retryAfterMs }) => (retryAfterMs ? { retryAfterMs: Math.ceil(retryAfterMs / 1000) * 1000 } : undefined)) },
-  { name: "the retry is that of one unit, whatever the cost", breaks: "law 3", flaws: saying(({ retryAfterMs, nextAfterMs }) => (retryAfterMs ? { retryAfterMs: nextAfterMs } : undefined)) },
-  { name: "remaining is that of before", breaks: "consume takes the cost", flaws: saying(({ allowed, remaining }, { cost, mode }) => (allowed && mode === "take" ? { remaining: remaining + cost } : undefined)) },
-  { name: "an allowed decision carries a retryAfterMs", breaks: "consume takes the cost", flaws: saying(({ allowed }) => (allowed ? ({ retryAfterMs: 0 } as Partial<Decision>) : undefined)) },
+  {
+    name: "the retry is a millisecond short",
+    breaks: "law 3",
+    flaws: saying(({ retryAfterMs }) => (retryAfterMs ? { retryAfterMs: retryAfterMs - 1 } : undefined)),
+  },
+  {
+    name: "the retry is rounded up to a second",
+    breaks: "law 3",
+    flaws: saying(({ retryAfterMs }) =>
+      retryAfterMs ? { retryAfterMs: Math.ceil(retryAfterMs / 1000) * 1000 } : undefined,
+    ),
+  },
+  {
+    name: "the retry is that of one unit, whatever the cost",
+    breaks: "law 3",
+    flaws: saying(({ retryAfterMs, nextAfterMs }) => (retryAfterMs ? { retryAfterMs: nextAfterMs } : undefined)),
+  },
+  {
+    name: "remaining is that of before",
+    breaks: "consume takes the cost",
+    flaws: saying(({ allowed, remaining }, { cost, mode }) =>
+      allowed && mode === "take" ? { remaining: remaining + cost } : undefined,
+    ),
+  },
+  {
+    name: "an allowed decision carries a retryAfterMs",
+    breaks: "consume takes the cost",
+    flaws: saying(({ allowed }) => (allowed ? ({ retryAfterMs: 0 } as Partial<Decision>) : undefined)),
+  },
   { name: "the least recently used key is given up", breaks: "spray", maxKeys: 50, algorithms: bucketOnly },
   { name: "the oldest key is given up", breaks: "spray", maxKeys: 50, algorithms: bucketOnly },
   {
@@ -234,13 +304,24 @@ const bugs: Bug[] = [
     name: "a state from the future is clamped, but not written back",
     breaks: "law 7",
     algorithms: ["token-bucket", "leaky-bucket", "fixed-window"],
-    flaws: { decide: (state, charge, now) => {
-      const outcome = decide(state, charge, now);
-      return outcome.decision.allowed ? outcome : { ...outcome, changed: false };
-    } },
+    flaws: {
+      decide: (state, charge, now) => {
+        const outcome = decide(state, charge, now);
+        return outcome.decision.allowed ? outcome : { ...outcome, changed: false };
+      },
+    },
   },
-  { name: "a leaky bucket tells no delay", breaks: "waits its turn", algorithms: ["leaky-bucket"], flaws: saying(({ delayMs }) => (delayMs ? { delayMs: 0 } : undefined)) },
-  { name: "a denied group keeps what its first parts took", breaks: "all or none", flaws: { group: (charges, _peek, take) => charges.map((_, i) => take(i)) } },
+  {
+    name: "a leaky bucket tells no delay",
+    breaks: "waits its turn",
+    algorithms: ["leaky-bucket"],
+    flaws: saying(({ delayMs }) => (delayMs ? { delayMs: 0 } : undefined)),
+  },
+  {
+    name: "a denied group keeps what its first parts took",
+    breaks: "all or none",
+    flaws: { group: (charges, _peek, take) => charges.map((_, i) => take(i)) },
+  },
   {
     name: "a denied group reports figures as if taken",
     breaks: "untaken figures",
@@ -248,17 +329,30 @@ const bugs: Bug[] = [
       group(charges, peek, take) {
         const looks = charges.map((_, i) => peek(i));
         if (looks.every(({ allowed }) => allowed)) return charges.map((_, i) => take(i));
-        return looks.map((look, i) => (look.allowed ? { ...look, remaining: look.remaining - (charges[i]?.cost ?? 0) } : look));
+        return looks.map((look, i) =>
+          look.allowed ? { ...look, remaining: look.remaining - (charges[i]?.cost ?? 0) } : look,
+        );
       },
     },
   },
   { name: "reset forgets everybody", breaks: "reset", flaws: { reset: (kept) => kept.clear() } },
   { name: "a store goes on after dispose", breaks: "dispose", flaws: { disposable: false } },
-  { name: "a limiter goes on after dispose", breaks: "dispose", limiter: (_policy, right) => around(right, { dispose: async () => {} }) },
-  { name: "the policy can be changed from outside", breaks: "frozen", limiter: (_policy, right) => around(right, { getPolicy: () => ({ ...right.getPolicy() }) }) },
+  {
+    name: "a limiter goes on after dispose",
+    breaks: "dispose",
+    limiter: (_policy, right) => around(right, { dispose: async () => {} }),
+  },
+  {
+    name: "the policy can be changed from outside",
+    breaks: "frozen",
+    limiter: (_policy, right) => around(right, { getPolicy: () => ({ ...right.getPolicy() }) }),
+  },
 ];
 
-const brokenMaps: Record<string, boolean> = { "the least recently used key is given up": true, "the oldest key is given up": false };
+const brokenMaps: Record<string, boolean> = {
+  "the least recently used key is given up": true,
+  "the oldest key is given up": false,
+};
 
 function failures({ name, flaws, limiter, algorithms, maxKeys }: Bug): Promise<string[]> {
   const options = { time: "fake", ...(algorithms ? { algorithms } : {}) } as const;
@@ -280,7 +374,11 @@ function failures({ name, flaws, limiter, algorithms, maxKeys }: Bug): Promise<s
       () => {
         const clock = fakeClock();
         const kept = maxKeys ? { kept: boundedMap(maxKeys, brokenMaps[name] ?? false) } : {};
-        return { store: toyStore(clock, { ...flaws, ...kept }), advance: clock.advance, ...(maxKeys ? { maxKeys } : {}) };
+        return {
+          store: toyStore(clock, { ...flaws, ...kept }),
+          advance: clock.advance,
+          ...(maxKeys ? { maxKeys } : {}),
+        };
       },
       { ...options, ...runner },
     ),
@@ -298,7 +396,10 @@ describe("the contract kit", () => {
 
   it.each(bugs)("catches: $name", async (bug) => {
     const found = await failures(bug);
-    expect(found.filter((title) => title.includes(bug.breaks)), `all failures: ${found.join("\n")}`).not.toEqual([]);
+    expect(
+      found.filter((title) => title.includes(bug.breaks)),
+      `all failures: ${found.join("\n")}`,
+    ).not.toEqual([]);
   });
 
   it("plants each bug under a name of its own, and at least forty", () => {

@@ -46,8 +46,8 @@ describe("a rate is a ratio of whole numbers", () => {
     ["5/999999999999999ms", 5, 999_999_999_999_999],
   ])("%s is %i tokens every %i ms", (rate, p, q) => {
     const capacity = Math.max(1, Math.ceil(p / q));
-    expect(resolvePolicy({ capacity, tokensPerSecond: rate })).toMatchObject({ p, q, limit: capacity });
-    expect(resolvePolicy({ algorithm: "leaky-bucket", capacity, leaksPerSecond: rate })).toMatchObject({ p, q });
+    expect(resolvePolicy({ capacity, tokensPerSecond: rate })).toMatchObject({ p, unit: q, limit: capacity });
+    expect(resolvePolicy({ algorithm: "leaky-bucket", capacity, leaksPerSecond: rate })).toMatchObject({ p, unit: q });
   });
 
   test("any double is taken for exactly itself, in lowest terms, or refused by name", () => {
@@ -65,7 +65,7 @@ describe("a rate is a ratio of whole numbers", () => {
           return;
         }
         accepted++;
-        const { p, q } = terms;
+        const { p, unit: q } = terms;
         expect((p * 1000) / q).toBe(rate);
         expect(terms.policy.tokensPerSecond).toBe(rate);
         expect(greatestCommonDivisor(BigInt(p), BigInt(q))).toBe(1n);
@@ -83,7 +83,7 @@ describe("a rate is a ratio of whole numbers", () => {
       .map(([digits, places]) => [digits, 10 ** places] as const);
     fc.assert(
       fc.property(fc.oneof(fractions, decimals), ([tokens, seconds]) => {
-        const { limit, p, q } = resolvePolicy({ capacity: 1000, tokensPerSecond: tokens / seconds });
+        const { limit, p, unit: q } = resolvePolicy({ capacity: 1000, tokensPerSecond: tokens / seconds });
         const rule = bucketRule("token-bucket", 1000n, BigInt(tokens), BigInt(seconds) * 1000n);
         expect({ limit, p: BigInt(p), q: BigInt(q) }).toEqual({ limit: 1000, p: rule.p, q: rule.q });
       }),
@@ -100,12 +100,12 @@ describe("a rate is a ratio of whole numbers", () => {
       if (rule.p > 2n ** 32n || rule.q > 2n ** 53n - 1n || rule.q > 2n ** 52n * rule.p) {
         expect(refusalOf(thrownBy(resolve))).toMatchObject({ code: "out-of-range" });
       } else if (everyMs < 2n ** 53n) {
-        expect(resolve()).toMatchObject({ p: Number(rule.p), q: Number(rule.q) });
+        expect(resolve()).toMatchObject({ p: Number(rule.p), unit: Number(rule.q) });
       } else {
         // A window that is itself no exact number may be refused, but it may not be rounded.
         const error = thrownBy(resolve);
         if (error) expect(refusalOf(error)).toMatchObject({ option: "tokensPerSecond" });
-        else expect(resolve()).toMatchObject({ p: Number(rule.p), q: Number(rule.q) });
+        else expect(resolve()).toMatchObject({ p: Number(rule.p), unit: Number(rule.q) });
       }
     };
     const counts = fc.oneof(fc.integer({ min: 1, max: 100_000 }), fc.integer({ min: 1, max: 999_999_999_999_999 }));

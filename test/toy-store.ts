@@ -45,7 +45,8 @@ export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
     if (flaws.pause) await flaws.pause();
     const peek = (i: number): Decision => {
       const charge = group[i] as Group[number];
-      return step(states[i], { ...charge, mode: "peek", cost: charge.mode === "refund" ? 0 : charge.cost }, clock.now()).decision;
+      return step(states[i], { ...charge, mode: "peek", cost: charge.mode === "refund" ? 0 : charge.cost }, clock.now())
+        .decision;
     };
     const take = (i: number): Decision => {
       const charge = group[i] as Group[number];

@@ -3,6 +3,7 @@ import type { Charge } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
 import type { Cells } from "./algorithm.ts";
 import { algorithms } from "./algorithms.ts";
+import { peek, refund, take } from "./step.ts";
 
 /** What came of one charge. */
 export interface Outcome {
@@ -23,11 +24,11 @@ export function decide(state: readonly number[] | undefined, charge: Charge, now
   const before = state ?? (algorithm.list ? [] : new Array<number>(algorithm.width).fill(0));
   const after = [...before];
   const cells: Cells = algorithm.list ? [after] : after;
-  if (mode === "refund" && state) algorithm.refund(cells, 0, terms, cost, now);
+  if (mode === "refund") refund(algorithm, cells, 0, terms, cost, now);
   const decision =
     mode === "take"
-      ? algorithm.take(cells, 0, terms, cost, now)
-      : algorithm.peek(cells, 0, terms, mode === "peek" ? cost : 0, now);
+      ? take(algorithm, cells, 0, terms, cost, now)
+      : peek(algorithm, cells, 0, terms, mode === "peek" ? cost : 0, now);
   const changed = after.length !== before.length || after.some((cell, i) => cell !== before[i]);
   return { decision, state: after, changed, ttlMs: Math.max(1, decision.resetAfterMs) };
 }

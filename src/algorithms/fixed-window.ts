@@ -3,10 +3,10 @@
  * explain; around the edge of two windows up to twice the limit passes in one window's time.
  */
 import type { Terms } from "../core/terms.ts";
-import { Algorithm, type Cells, windowStart } from "./algorithm.ts";
+import { type Algorithm, type Cells, windowStart } from "./algorithm.ts";
 
 /** Cells: the start of the window, and what was taken in it. */
-export const fixedWindow: Algorithm = new Algorithm({
+export const fixedWindow: Algorithm = {
   name: "fixed-window",
   width: 2,
 
@@ -28,7 +28,7 @@ export const fixedWindow: Algorithm = new Algorithm({
     cells[at] = startAt(cells, at, terms, now);
     cells[at + 1] = Math.max(0, used - cost);
   },
-});
+};
 
 /** The window's start. One from the future becomes the window of now, so that it ends in time. */
 function startAt(cells: Cells, at: number, terms: Terms, now: number): number {

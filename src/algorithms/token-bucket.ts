@@ -6,10 +6,10 @@
  * ever rounded away. One token is `unit` units, and one millisecond gives back `p` of them.
  */
 import type { Terms } from "../core/terms.ts";
-import { Algorithm, type Cells, type Way } from "./algorithm.ts";
+import type { Algorithm, Cells } from "./algorithm.ts";
 
 /** Cells: the whole milliseconds of the instant, and the rest in 1/p. */
-export const bucketWay: Way = {
+export const tokenBucket: Algorithm = {
   name: "token-bucket",
   width: 2,
 
@@ -36,9 +36,6 @@ export const bucketWay: Way = {
     settle(cells, at, terms, now, Math.max(0, used - Math.min(cost, terms.limit) * terms.unit));
   },
 };
-
-/** A bucket that fills at a steady rate. */
-export const tokenBucket: Algorithm = new Algorithm(bucketWay);
 
 /** Writes what is in use as the instant at which it will have been given back. */
 function settle(cells: Cells, at: number, { p }: Terms, now: number, used: number): void {

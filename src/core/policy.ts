@@ -67,12 +67,7 @@ export interface SlidingLogPolicy extends WindowPolicy {
 }
 
 /** What may be spent, and how fast. */
-export type Policy =
-  | TokenBucketPolicy
-  | LeakyBucketPolicy
-  | FixedWindowPolicy
-  | SlidingWindowPolicy
-  | SlidingLogPolicy;
+export type Policy = TokenBucketPolicy | LeakyBucketPolicy | FixedWindowPolicy | SlidingWindowPolicy | SlidingLogPolicy;
 
 /** One shape for all algorithms, whatever the policy was written as. */
 export interface ResolvedPolicy {

@@ -27,7 +27,12 @@ export function parseDuration(option: string, value: unknown): unknown {
   if (typeof value !== "string") return value;
   const match = /^(\d{1,15})(ms|s|m|h|d)$/.exec(value);
   if (match) return Number(match[1]) * UNIT_MS[match[2] as TimeUnit];
-  throw new SluiceError("invalid-option", option, 'milliseconds or text such as "250ms", "1s", "5m", "1h", "30d"', value);
+  throw new SluiceError(
+    "invalid-option",
+    option,
+    'milliseconds or text such as "250ms", "1s", "5m", "1h", "30d"',
+    value,
+  );
 }
 
 /** `"100/15m"` as a count and a window in milliseconds. */
@@ -48,7 +53,12 @@ export function parseRatio(option: string, rate: unknown): Ratio {
     return lowest(count, windowMs);
   }
   if (typeof rate !== "number" || !(rate > 0 && rate < Number.POSITIVE_INFINITY)) {
-    throw new SluiceError("invalid-option", option, 'a number > 0, or a rate such as "3/h"', rate === undefined ? "nothing" : rate);
+    throw new SluiceError(
+      "invalid-option",
+      option,
+      'a number > 0, or a rate such as "3/h"',
+      rate === undefined ? "nothing" : rate,
+    );
   }
   if (rate < SLOWEST || rate > FASTEST) {
     throw new SluiceError("out-of-range", option, `from ${SLOWEST} to ${FASTEST}`, rate);

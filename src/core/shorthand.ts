@@ -56,7 +56,10 @@ export function fixedWindow(first: RateText | Bare<FixedWindowPolicy>, options?:
 /** A sliding window from its numbers, or from a rate: `slidingWindow("100/m")`. */
 export function slidingWindow(policy: Bare<SlidingWindowPolicy>): SlidingWindowPolicy;
 export function slidingWindow(rate: RateText, options?: LabelOptions): SlidingWindowPolicy;
-export function slidingWindow(first: RateText | Bare<SlidingWindowPolicy>, options?: LabelOptions): SlidingWindowPolicy {
+export function slidingWindow(
+  first: RateText | Bare<SlidingWindowPolicy>,
+  options?: LabelOptions,
+): SlidingWindowPolicy {
   return { algorithm: "sliding-window", ...windowParts(first, options) };
 }
 

@@ -91,7 +91,18 @@ export function resolvePolicy(policy: Policy): Terms {
   });
   // The length tells where the name ends, so that no name and prefix run together.
   const bucket = `${name.length}:${name}${prefix ?? ""}`;
-  return Object.freeze({ algorithm, name, bucket, limit, windowMs, unit, cap: limit * unit, p, share, policy: resolved });
+  return Object.freeze({
+    algorithm,
+    name,
+    bucket,
+    limit,
+    windowMs,
+    unit,
+    cap: limit * unit,
+    p,
+    share,
+    policy: resolved,
+  });
 }
 
 interface Numbers {

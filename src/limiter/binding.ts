@@ -18,6 +18,12 @@ export interface BoundLimiter extends RateLimiter {
 
 /** What stands behind a limiter; of a combination, all of it in order. */
 export function bindingsOf(limiter: RateLimiter): readonly Binding[] {
-  if (typeof (limiter as BoundLimiter | undefined)?.bindings === "function") return (limiter as BoundLimiter).bindings();
-  throw new SluiceError("invalid-limiter", "limiter", "a limiter made by createLimiter, combine or a function that ends in RateLimiter", limiter);
+  if (typeof (limiter as BoundLimiter | undefined)?.bindings === "function")
+    return (limiter as BoundLimiter).bindings();
+  throw new SluiceError(
+    "invalid-limiter",
+    "limiter",
+    "a limiter made by createLimiter, combine or a function that ends in RateLimiter",
+    limiter,
+  );
 }

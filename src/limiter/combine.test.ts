@@ -56,10 +56,16 @@ describe("combine", () => {
     it("is all or none", async () => {
       const [a, b] = pair(10, 3);
       const both = combine([a, b]);
-      expect(remaining(await both.consume("k", 2))).toEqual([[true, 8], [true, 1]]);
+      expect(remaining(await both.consume("k", 2))).toEqual([
+        [true, 8],
+        [true, 1],
+      ]);
       const denied = await both.consume("k", 2);
       expect(denied.allowed).toBe(false);
-      expect(remaining(denied)).toEqual([[true, 8], [false, 1]]);
+      expect(remaining(denied)).toEqual([
+        [true, 8],
+        [false, 1],
+      ]);
       expect([(await a.peek("k")).remaining, (await b.peek("k")).remaining]).toEqual([8, 1]);
     });
 
@@ -75,18 +81,31 @@ describe("combine", () => {
     it("peeks, refunds, resets and inspects every part", async () => {
       const both = combine(pair(10, 4));
       await both.consume("k", 4);
-      expect(remaining(await both.peek("k"))).toEqual([[true, 6], [false, 0]]);
+      expect(remaining(await both.peek("k"))).toEqual([
+        [true, 6],
+        [false, 0],
+      ]);
       await both.refund("k", 2);
-      expect(remaining(await both.peek("k"))).toEqual([[true, 8], [true, 2]]);
+      expect(remaining(await both.peek("k"))).toEqual([
+        [true, 8],
+        [true, 2],
+      ]);
       expect((await both.inspect("k")).parts?.map((part) => part.remaining)).toEqual([8, 2]);
       expect((await both.inspect("k")).policy).toBe("b");
       await both.reset("k");
-      expect(remaining(await both.peek("k"))).toEqual([[true, 10], [true, 4]]);
+      expect(remaining(await both.peek("k"))).toEqual([
+        [true, 10],
+        [true, 4],
+      ]);
     });
 
     it("charges keys of their own with consumeAll", async () => {
       const [a, b] = pair(3, 2);
-      const spend = () => consumeAll([{ limiter: a, key: "user" }, { limiter: b, key: "address", cost: 2 }]);
+      const spend = () =>
+        consumeAll([
+          { limiter: a, key: "user" },
+          { limiter: b, key: "address", cost: 2 },
+        ]);
       expect((await spend()).allowed).toBe(true);
       expect((await spend()).allowed).toBe(false);
       expect([(await a.peek("user")).remaining, (await b.peek("address")).remaining]).toEqual([2, 0]);
@@ -94,10 +113,13 @@ describe("combine", () => {
   });
 
   it("refunds what was taken when a later store fails, and tells the failure", async () => {
-    const broken: Store = { ...toyStore(clock), take: async ([group]) => {
-      if (group?.[0]?.mode === "take") throw new Error("connection lost");
-      return toyStore(clock).take([group ?? []]);
-    } };
+    const broken: Store = {
+      ...toyStore(clock),
+      take: async ([group]) => {
+        if (group?.[0]?.mode === "take") throw new Error("connection lost");
+        return toyStore(clock).take([group ?? []]);
+      },
+    };
     const a = createLimiter({ policy: slow(10, "a"), store: toyStore(clock) });
     const both = combine([a, createLimiter({ policy: slow(10, "b"), store: broken })]);
     await expect(both.consume("k", 3)).rejects.toThrow("connection lost");
@@ -118,7 +140,8 @@ describe("combine", () => {
 
   it("waits for the longest delay", async () => {
     const store = memoryStore({ clock });
-    const of = (leaksPerSecond: number) => createLimiter({ policy: { algorithm: "leaky-bucket", capacity: 9, leaksPerSecond }, store });
+    const of = (leaksPerSecond: number) =>
+      createLimiter({ policy: { algorithm: "leaky-bucket", capacity: 9, leaksPerSecond }, store });
     const both = combine([of(10), of(5)]);
     expect([(await both.consume("k")).delayMs, (await both.consume("k")).delayMs]).toEqual([0, 200]);
   });
@@ -129,17 +152,26 @@ describe("combine", () => {
     const a = of("a");
     const nested = combine([combine([a, of("b")]), of("c")]);
     expect(nested.getPolicies?.().map(({ name }) => name)).toEqual(["a", "b", "c"]);
-    expect(remaining(await nested.consume("k"))).toEqual([[true, 3], [true, 3], [true, 3]]);
+    expect(remaining(await nested.consume("k"))).toEqual([
+      [true, 3],
+      [true, 3],
+      [true, 3],
+    ]);
 
     const twice = combine([a, a]);
-    expect(remaining(await twice.consume("k"))).toEqual([[true, 1], [true, 1]]);
+    expect(remaining(await twice.consume("k"))).toEqual([
+      [true, 1],
+      [true, 1],
+    ]);
     expect((await twice.consume("k")).allowed).toBe(false);
     expect((await a.peek("k")).remaining).toBe(1);
 
     const many = Array.from({ length: 17 }, (_, i) => of(`p${i}`));
     expect(() => combine(many)).toThrow(expect.objectContaining({ code: "too-many-charges", received: 17 }));
     expect(() => combine([])).toThrow(expect.objectContaining({ code: "too-many-charges" }));
-    await expect(consumeAll(many.map((limiter) => ({ limiter, key: "k" })))).rejects.toMatchObject({ code: "too-many-charges" });
+    await expect(consumeAll(many.map((limiter) => ({ limiter, key: "k" })))).rejects.toMatchObject({
+      code: "too-many-charges",
+    });
     expect((await combine(many.slice(0, 16)).consume("k")).parts).toHaveLength(16);
   });
 
@@ -168,7 +200,10 @@ describe("combine", () => {
     expect(() => both.consumeSync("k", -1)).toThrow(expect.objectContaining({ code: "invalid-cost" }));
     await expect(both.consume("", 1)).rejects.toMatchObject({ code: "invalid-key" });
     await expect(consumeAll([{ limiter: both, key: "k", cost: 0.5 }])).rejects.toMatchObject({ code: "invalid-cost" });
-    expect(remaining(await both.peek("k"))).toEqual([[true, 5], [true, 5]]);
+    expect(remaining(await both.peek("k"))).toEqual([
+      [true, 5],
+      [true, 5],
+    ]);
   });
 
   it("tells the smallest policy first and is exact only if every part is", () => {

@@ -41,11 +41,14 @@ describe("createLimiter", () => {
     createLimiter({ policy, store });
     createLimiter({ policy: { ...policy }, store });
     const other: Policy = { ...policy, capacity: 20 };
-    expect(() => createLimiter({ policy: other, store })).toThrow(expect.objectContaining({ code: "policy-conflict", option: "name" }));
+    expect(() => createLimiter({ policy: other, store })).toThrow(
+      expect.objectContaining({ code: "policy-conflict", option: "name" }),
+    );
     expect(() => createLimiter({ policy: { ...other, share: true }, store })).toThrow(/share: true/);
     expect(() => createLimiter({ policy: { ...other, prefix: "p" }, store })).not.toThrow();
 
-    const plan = (capacity: number) => createLimiter({ policy: { ...policy, name: "plan", capacity, share: true }, store });
+    const plan = (capacity: number) =>
+      createLimiter({ policy: { ...policy, name: "plan", capacity, share: true }, store });
     const [free, paid] = [plan(10), plan(100)];
     free.consumeSync("k", 10);
     // The state is an instant: 2 s until full. Of the larger plan that leaves all but 10.
@@ -53,7 +56,9 @@ describe("createLimiter", () => {
     paid.consumeSync("k", 50);
     expect(free.consumeSync("k", 0).remaining).toBe(0);
     const window: Policy = { algorithm: "fixed-window", limit: 1, windowMs: 1, name: "plan", share: true };
-    expect(() => createLimiter({ policy: window, store })).toThrow(expect.objectContaining({ code: "policy-conflict" }));
+    expect(() => createLimiter({ policy: window, store })).toThrow(
+      expect.objectContaining({ code: "policy-conflict" }),
+    );
     expect(() => createLimiter({ policy: { capacity: 1, tokensPerSecond: 1, share: true }, store })).toThrow(/name/);
   });
 
@@ -72,7 +77,9 @@ describe("createLimiter", () => {
 
   it("refuses options that it does not have", () => {
     const bad = (options: unknown) => () => createLimiter(options as { policy: Policy });
-    expect(bad({ policy, deadlineMs: 5 })).toThrow(expect.objectContaining({ code: "unknown-option", option: "deadlineMs" }));
+    expect(bad({ policy, deadlineMs: 5 })).toThrow(
+      expect.objectContaining({ code: "unknown-option", option: "deadlineMs" }),
+    );
     expect(bad({ policy, store: {} })).toThrow(expect.objectContaining({ code: "invalid-option", option: "store" }));
     expect(bad({ policy, store: null })).toThrow(expect.objectContaining({ code: "invalid-option", option: "store" }));
     expect(bad({})).toThrow(expect.objectContaining({ code: "invalid-option", option: "policy" }));

@@ -8,7 +8,7 @@ import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import { type Buckets, type Consistency, isSync, type Store, type SyncStore } from "../core/store.ts";
 import { resolvePolicy, type Terms } from "../core/terms.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { type Binding, type BoundLimiter } from "./binding.ts";
+import type { Binding, BoundLimiter } from "./binding.ts";
 import { claimName } from "./names.ts";
 
 /** What a limiter is made of. */

@@ -63,10 +63,18 @@ function canSync(shares: Share[]): shares is SyncShare[] {
 
 function settleSync(shares: readonly SyncShare[], count: number, mode: Mode): Decision {
   if (shares.length > 1 && mode === "take") {
-    const look = assemble(shares, shares.map(({ store, charges }) => store.takeSync(inMode(charges, "peek"))), count);
+    const look = assemble(
+      shares,
+      shares.map(({ store, charges }) => store.takeSync(inMode(charges, "peek"))),
+      count,
+    );
     if (!look.allowed) return look;
   }
-  return assemble(shares, shares.map(({ store, charges }) => store.takeSync(charges)), count);
+  return assemble(
+    shares,
+    shares.map(({ store, charges }) => store.takeSync(charges)),
+    count,
+  );
 }
 
 function each(shares: readonly Share[], mode: Mode): Promise<Decision[][]> {

@@ -11,7 +11,16 @@ export function merge(parts: readonly Decision[]): Decision {
   const whole = (
     binding.allowed
       ? { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs, parts }
-      : { allowed: false, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs: binding.retryAfterMs, parts }
+      : {
+          allowed: false,
+          policy,
+          limit,
+          remaining,
+          resetAfterMs,
+          nextAfterMs,
+          retryAfterMs: binding.retryAfterMs,
+          parts,
+        }
   ) as Draft;
   for (const part of parts) {
     if (part.degraded) whole.degraded = true;
@@ -25,7 +34,8 @@ export function merge(parts: readonly Decision[]): Decision {
 
 /** Whether `a` holds the caller back more than `b`. */
 function binds(a: Decision, b: Decision): boolean {
-  if (a.allowed) return b.allowed && (a.remaining < b.remaining || (a.remaining === b.remaining && a.resetAfterMs > b.resetAfterMs));
+  if (a.allowed)
+    return b.allowed && (a.remaining < b.remaining || (a.remaining === b.remaining && a.resetAfterMs > b.resetAfterMs));
   if (b.allowed) return true;
   // Never is longer than any wait.
   if (a.retryAfterMs === null || b.retryAfterMs === null) return b.retryAfterMs !== null;

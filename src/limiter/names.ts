@@ -11,12 +11,19 @@ export function claimName(store: Store, terms: Terms): void {
   if (!names) claims.set(store, (names = new Map()));
   const holder = names.get(terms.bucket);
   if (holder && !samePolicy(holder, terms) && !(holder.share && terms.share && holder.algorithm === terms.algorithm)) {
-    throw new SluiceError("policy-conflict", "name", "a name that no other policy on this store has, or share: true on every plan of one algorithm", terms.name);
+    throw new SluiceError(
+      "policy-conflict",
+      "name",
+      "a name that no other policy on this store has, or share: true on every plan of one algorithm",
+      terms.name,
+    );
   }
   names.set(terms.bucket, terms);
 }
 
 /** Whether two policies count alike. */
 export function samePolicy(a: Terms, b: Terms): boolean {
-  return a.algorithm === b.algorithm && a.limit === b.limit && a.windowMs === b.windowMs && a.p === b.p && a.unit === b.unit;
+  return (
+    a.algorithm === b.algorithm && a.limit === b.limit && a.windowMs === b.windowMs && a.p === b.p && a.unit === b.unit
+  );
 }

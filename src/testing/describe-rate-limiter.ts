@@ -42,7 +42,10 @@ export function describeRateLimiter(name: string, create: CreateSubject, options
 }
 
 /** Runs a law; a failure tells the seed that brings it back. */
-export async function tryLaw<B extends { random: { seed: number } }>(law: { run(bench: B): Promise<void> }, bench: B): Promise<void> {
+export async function tryLaw<B extends { random: { seed: number } }>(
+  law: { run(bench: B): Promise<void> },
+  bench: B,
+): Promise<void> {
   try {
     await law.run(bench);
   } catch (error) {

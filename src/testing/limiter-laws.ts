@@ -52,7 +52,11 @@ export const limiterLaws: readonly Law[] = [
     async run(bench) {
       const { limiter } = await bench.create(slow(bench, 10));
       const first = await limiter.consume("user:1");
-      same([first.allowed, first.limit, first.remaining, "retryAfterMs" in first], [true, 10, 9, false], "the first charge");
+      same(
+        [first.allowed, first.limit, first.remaining, "retryAfterMs" in first],
+        [true, 10, 9, false],
+        "the first charge",
+      );
       const second = await limiter.consume("user:1", 3);
       same([second.allowed, second.remaining], [true, 6], "a cost of 3");
       check(second.resetAfterMs > 0 && second.nextAfterMs > 0, "a bucket in use has a reset and a next");
@@ -104,7 +108,10 @@ export const limiterLaws: readonly Law[] = [
           await pass(subject, gap);
         }
         const least = leastAdmitted(subject.limiter.getPolicy(), elapsed - gap, 1);
-        check(admitted >= least, `polled every ${gap} ms for a minute at 10/s: ${admitted} admitted, at least ${least} were due`);
+        check(
+          admitted >= least,
+          `polled every ${gap} ms for a minute at 10/s: ${admitted} admitted, at least ${least} were due`,
+        );
       }
     },
   },
@@ -130,7 +137,9 @@ export const limiterLaws: readonly Law[] = [
       const { random } = bench;
       for (let i = 0; i < 40; i++) {
         const limit = random.pick([1, 2, 3, 10, 1000]);
-        const subject = await bench.create(policyOf(bench.algorithm, limit, random.pick([limit, 700, 1000, 3333, HOUR])));
+        const subject = await bench.create(
+          policyOf(bench.algorithm, limit, random.pick([limit, 700, 1000, 3333, HOUR])),
+        );
         await pass(subject, random.whole(0, 1500));
         await subject.limiter.consume("user:1", random.whole(1, limit));
         await pass(subject, random.whole(0, 900));
@@ -141,9 +150,15 @@ export const limiterLaws: readonly Law[] = [
         const wait = denied.retryAfterMs;
         check(Number.isInteger(wait) && wait !== null && wait >= 1, `retryAfterMs is ${wait}, not a whole number >= 1`);
         await pass(subject, wait - 1);
-        check(!(await subject.limiter.consume("user:1", cost)).allowed, `cost ${cost} of ${limit}: admitted 1 ms before retryAfterMs ${wait}`);
+        check(
+          !(await subject.limiter.consume("user:1", cost)).allowed,
+          `cost ${cost} of ${limit}: admitted 1 ms before retryAfterMs ${wait}`,
+        );
         await pass(subject, 1);
-        check((await subject.limiter.consume("user:1", cost)).allowed, `cost ${cost} of ${limit}: denied after retryAfterMs ${wait}`);
+        check(
+          (await subject.limiter.consume("user:1", cost)).allowed,
+          `cost ${cost} of ${limit}: denied after retryAfterMs ${wait}`,
+        );
       }
     },
   },
@@ -191,7 +206,14 @@ export const limiterLaws: readonly Law[] = [
     needs: "fake time",
     async run(bench) {
       const { random } = bench;
-      for (const [limit, spanMs] of [[1, 1], [3, 1000], [10, 1000], [7, 3333], [5000, HOUR]] as const) await walk(bench, limit, spanMs, 150);
+      for (const [limit, spanMs] of [
+        [1, 1],
+        [3, 1000],
+        [10, 1000],
+        [7, 3333],
+        [5000, HOUR],
+      ] as const)
+        await walk(bench, limit, spanMs, 150);
       await walk(bench, random.whole(1, 10_000), random.whole(10, 10 * HOUR), 150);
     },
   },
@@ -223,7 +245,13 @@ export const limiterLaws: readonly Law[] = [
       const name = bench.algorithm === "token-bucket" ? "tokensPerSecond" : "leaksPerSecond";
       const of = (capacity: number, rate: number | string) =>
         ({ algorithm: bench.algorithm, capacity, [name]: rate }) as unknown as Policy;
-      for (const [rate, ms] of [[0.1, 10_000], ["3/h", 1_200_000], [3, 334], [1 / 3, 3000], [1e-3, 1e6]] as const) {
+      for (const [rate, ms] of [
+        [0.1, 10_000],
+        ["3/h", 1_200_000],
+        [3, 334],
+        [1 / 3, 3000],
+        [1e-3, 1e6],
+      ] as const) {
         const subject = await bench.create(of(1, rate));
         await drain(subject.limiter, "user:1", 1);
         same((await subject.limiter.consume("user:1")).retryAfterMs, ms, `retryAfterMs at ${rate} per second`);
@@ -251,12 +279,36 @@ export const limiterLaws: readonly Law[] = [
     async run(bench) {
       const { limiter } = await bench.create(slow(bench, 10));
       await drain(limiter, "user:1", 4);
-      const costs: unknown[] = [Number.NaN, Infinity, -Infinity, -1, 0.5, "5", "1", null, 1n, {}, [], true, 2 ** 31, 2 ** 53];
+      const costs: unknown[] = [
+        Number.NaN,
+        Infinity,
+        -Infinity,
+        -1,
+        0.5,
+        "5",
+        "1",
+        null,
+        1n,
+        {},
+        [],
+        true,
+        2 ** 31,
+        2 ** 53,
+      ];
       for (const cost of costs) {
         for (const call of ["consume", "peek", "refund"] as const) {
-          await refuses(() => limiter[call]("user:1", cost as number), "invalid-cost", `${call} with cost ${String(cost)}`);
+          await refuses(
+            () => limiter[call]("user:1", cost as number),
+            "invalid-cost",
+            `${call} with cost ${String(cost)}`,
+          );
         }
-        if (limiter.consumeSync) await refuses(async () => limiter.consumeSync?.("user:1", cost as number), "invalid-cost", `consumeSync with cost ${String(cost)}`);
+        if (limiter.consumeSync)
+          await refuses(
+            async () => limiter.consumeSync?.("user:1", cost as number),
+            "invalid-cost",
+            `consumeSync with cost ${String(cost)}`,
+          );
       }
       for (const key of ["", undefined, null, 42, {}, ["user:1"]]) {
         for (const call of ["consume", "peek", "reset", "inspect"] as const) {
@@ -267,7 +319,16 @@ export const limiterLaws: readonly Law[] = [
       same((await limiter.peek("user:1")).remaining, 6, "left after bad calls");
       const good = slow(bench, 10) as unknown as Record<string, unknown>;
       for (const option of Object.keys(good).filter((option) => option !== "algorithm")) {
-        for (const value of [Number.NaN, Infinity, -1, 0, "5", null, undefined, option.endsWith("PerSecond") ? {} : 0.5]) {
+        for (const value of [
+          Number.NaN,
+          Infinity,
+          -1,
+          0,
+          "5",
+          null,
+          undefined,
+          option.endsWith("PerSecond") ? {} : 0.5,
+        ]) {
           const bad = { ...good, [option]: value } as unknown as Policy;
           await refuses(() => bench.create(bad), "invalid-option", `${option}: ${String(value)}`);
         }
@@ -295,8 +356,14 @@ export const limiterLaws: readonly Law[] = [
       await pass(subject, 130);
       await subject.limiter.consume("user:1", 4);
       const kept = await subject.limiter.inspect("user:1");
-      check(kept.found && kept.ttlMs !== null && Number.isSafeInteger(kept.ttlMs), `a bucket in use lives ${kept.ttlMs} ms`);
-      check(kept.ttlMs >= kept.resetAfterMs, `it lives ${kept.ttlMs} ms and is full only after ${kept.resetAfterMs} ms`);
+      check(
+        kept.found && kept.ttlMs !== null && Number.isSafeInteger(kept.ttlMs),
+        `a bucket in use lives ${kept.ttlMs} ms`,
+      );
+      check(
+        kept.ttlMs >= kept.resetAfterMs,
+        `it lives ${kept.ttlMs} ms and is full only after ${kept.resetAfterMs} ms`,
+      );
       await pass(subject, kept.resetAfterMs - 1);
       check((await subject.limiter.peek("user:1")).resetAfterMs === 1, "a millisecond before the reset it is not full");
       await pass(subject, 1);
@@ -322,9 +389,37 @@ export const limiterLaws: readonly Law[] = [
     async run(bench) {
       const { limiter } = await bench.create(slow(bench, 1));
       const long = "k".repeat(1000);
-      const keys = ["a", "a:b", "a:b:c", "a%3Ab", "{a}b", "{a}", "a\u0000", "A", " a", "a ", "é", "e\u0301", "__proto__", "constructor", "toString", "0", "00", "\ud800", long, `${long}x`, `${long}y`, "k".repeat(2 ** 20)];
-      for (const key of keys) check((await limiter.consume(key)).allowed, `another key spent the budget of ${JSON.stringify(key.slice(0, 20))}`);
-      for (const key of keys) check(!(await limiter.consume(key)).allowed, `${JSON.stringify(key.slice(0, 20))} was forgotten`);
+      const keys = [
+        "a",
+        "a:b",
+        "a:b:c",
+        "a%3Ab",
+        "{a}b",
+        "{a}",
+        "a\u0000",
+        "A",
+        " a",
+        "a ",
+        "é",
+        "e\u0301",
+        "__proto__",
+        "constructor",
+        "toString",
+        "0",
+        "00",
+        "\ud800",
+        long,
+        `${long}x`,
+        `${long}y`,
+        "k".repeat(2 ** 20),
+      ];
+      for (const key of keys)
+        check(
+          (await limiter.consume(key)).allowed,
+          `another key spent the budget of ${JSON.stringify(key.slice(0, 20))}`,
+        );
+      for (const key of keys)
+        check(!(await limiter.consume(key)).allowed, `${JSON.stringify(key.slice(0, 20))} was forgotten`);
     },
   },
   {
@@ -350,7 +445,10 @@ export const limiterLaws: readonly Law[] = [
       await drain(limiter, "user:1", 3);
       same((await limiter.peek("user:1", 2)).allowed, true, "a look at a cost that fits");
       const denied = await limiter.peek("user:1", 3);
-      check(!denied.allowed && denied.retryAfterMs !== null && denied.retryAfterMs >= 1, "a look at a cost that does not fit");
+      check(
+        !denied.allowed && denied.retryAfterMs !== null && denied.retryAfterMs >= 1,
+        "a look at a cost that does not fit",
+      );
       same((await limiter.consume("user:1", 2)).remaining, 0, "left after looks and charges");
     },
   },
@@ -403,7 +501,11 @@ export const limiterLaws: readonly Law[] = [
       const { limiter } = await bench.create(policy);
       const told = limiter.getPolicy();
       const { algorithm, name, capacity, limit, windowMs, tokensPerSecond } = told;
-      same({ algorithm, name, capacity, limit, windowMs, tokensPerSecond }, { algorithm: bench.algorithm, name: "named", capacity: 10, limit: 10, windowMs: 2000, tokensPerSecond: 5 }, "getPolicy()");
+      same(
+        { algorithm, name, capacity, limit, windowMs, tokensPerSecond },
+        { algorithm: bench.algorithm, name: "named", capacity: 10, limit: 10, windowMs: 2000, tokensPerSecond: 5 },
+        "getPolicy()",
+      );
       check(Object.isFrozen(told), "getPolicy() can be changed");
       same((await limiter.consume("user:1")).policy, "named", "the decision's policy");
     },
@@ -419,7 +521,8 @@ export const limiterLaws: readonly Law[] = [
         await refuses(() => limiter[call]("user:1"), "disposed", `${call} after dispose`);
       }
       await refuses(() => limiter.refund("user:1", 1), "disposed", "refund after dispose");
-      if (limiter.consumeSync) await refuses(async () => limiter.consumeSync?.("user:1"), "disposed", "consumeSync after dispose");
+      if (limiter.consumeSync)
+        await refuses(async () => limiter.consumeSync?.("user:1"), "disposed", "consumeSync after dispose");
     },
   },
 ];
@@ -431,7 +534,8 @@ export const limiterLaws: readonly Law[] = [
 async function phase({ limiter }: Subject): Promise<number> {
   const { algorithm, windowMs } = limiter.getPolicy();
   const { resetAfterMs } = await limiter.consume("the phase of the clock");
-  const left = algorithm === "fixed-window" ? resetAfterMs : algorithm === "sliding-window" ? resetAfterMs - windowMs : windowMs;
+  const left =
+    algorithm === "fixed-window" ? resetAfterMs : algorithm === "sliding-window" ? resetAfterMs - windowMs : windowMs;
   return 10_000 * windowMs - left;
 }
 

@@ -34,7 +34,11 @@ export function findExcess(log: readonly Admission[], policy: ResolvedPolicy): E
 }
 
 /** The most that may be admitted from one instant to another, both included. */
-function boundOf({ algorithm, limit, windowMs, tokensPerSecond }: ResolvedPolicy, fromMs: number, toMs: number): number {
+function boundOf(
+  { algorithm, limit, windowMs, tokensPerSecond }: ResolvedPolicy,
+  fromMs: number,
+  toMs: number,
+): number {
   const elapsed = toMs - fromMs;
   // A whole number was admitted, so that the floor takes no room; the margin is for the rounding of the rate alone.
   if (algorithm === "token-bucket" || algorithm === "leaky-bucket") {

@@ -47,12 +47,33 @@ export const storeLaws: readonly StoreLaw[] = [
       const store = await bench.create();
       const [wide, narrow] = [termsOf(bench, 10, "wide"), termsOf(bench, 3, "narrow")];
       const [first] = await store.take([[charge(wide, "a", 2), charge(narrow, "b", 2)]]);
-      same(first?.map(({ allowed, remaining }) => [allowed, remaining]), [[true, 8], [true, 1]], "a group that fits");
+      same(
+        first?.map(({ allowed, remaining }) => [allowed, remaining]),
+        [
+          [true, 8],
+          [true, 1],
+        ],
+        "a group that fits",
+      );
       const [second] = await store.take([[charge(wide, "a", 2), charge(narrow, "b", 2)]]);
-      same(second?.map(({ allowed, remaining }) => [allowed, remaining]), [[true, 8], [false, 1]], "a group of which a part does not fit");
+      same(
+        second?.map(({ allowed, remaining }) => [allowed, remaining]),
+        [
+          [true, 8],
+          [false, 1],
+        ],
+        "a group of which a part does not fit",
+      );
       same([await left(store, wide, "a"), await left(store, narrow, "b")], [8, 1], "left after the denied group");
       const [third] = await store.take([[charge(wide, "a", 2), charge(narrow, "b", 4)]]);
-      same(third?.map(({ allowed, retryAfterMs }) => [allowed, retryAfterMs]), [[true, undefined], [false, null]], "a group of which a part never fits");
+      same(
+        third?.map(({ allowed, retryAfterMs }) => [allowed, retryAfterMs]),
+        [
+          [true, undefined],
+          [false, null],
+        ],
+        "a group of which a part never fits",
+      );
       same(await left(store, wide, "a"), 8, "left after a group that never fits");
     },
   },
@@ -61,9 +82,22 @@ export const storeLaws: readonly StoreLaw[] = [
     async run(bench) {
       const store = await bench.create();
       const terms = termsOf(bench, 10, "order");
-      const decisions = await store.take([[charge(terms, "a", 6)], [charge(terms, "a", 6)], [charge(terms, "a", 4)], [charge(terms, "b", 10)]]);
-      same(decisions.map(([decision]) => decision?.allowed), [true, false, true, true], "allowed in turn");
-      same(decisions.map(([decision]) => decision?.remaining), [4, 4, 0, 0], "left in turn");
+      const decisions = await store.take([
+        [charge(terms, "a", 6)],
+        [charge(terms, "a", 6)],
+        [charge(terms, "a", 4)],
+        [charge(terms, "b", 10)],
+      ]);
+      same(
+        decisions.map(([decision]) => decision?.allowed),
+        [true, false, true, true],
+        "allowed in turn",
+      );
+      same(
+        decisions.map(([decision]) => decision?.remaining),
+        [4, 4, 0, 0],
+        "left in turn",
+      );
     },
   },
   {
@@ -71,8 +105,14 @@ export const storeLaws: readonly StoreLaw[] = [
     async run(bench) {
       const store = await bench.create();
       const [wide, narrow] = [termsOf(bench, 100, "wide"), termsOf(bench, 5, "narrow")];
-      const groups = await Promise.all(Array.from({ length: 30 }, () => store.take([[charge(wide, "a"), charge(narrow, "a")]])));
-      same(groups.filter(([group]) => group?.every(({ allowed }) => allowed)).length, 5, "groups admitted of 30 at once");
+      const groups = await Promise.all(
+        Array.from({ length: 30 }, () => store.take([[charge(wide, "a"), charge(narrow, "a")]])),
+      );
+      same(
+        groups.filter(([group]) => group?.every(({ allowed }) => allowed)).length,
+        5,
+        "groups admitted of 30 at once",
+      );
       same([await left(store, wide, "a"), await left(store, narrow, "a")], [95, 0], "left of either policy");
     },
   },
@@ -83,7 +123,15 @@ export const storeLaws: readonly StoreLaw[] = [
       const [a, b, c] = [termsOf(bench, 10, "a"), termsOf(bench, 10, "b"), termsOf(bench, 10, "c")];
       await store.take([[charge(a, "k", 5), charge(b, "k", 5), charge(c, "k", 5)]]);
       const [group] = await store.take([[charge(a, "k", 1), charge(b, "k", 1, "peek"), charge(c, "k", 1, "refund")]]);
-      same(group?.map(({ allowed, remaining }) => [allowed, remaining]), [[true, 4], [true, 5], [true, 6]], "take, peek, refund");
+      same(
+        group?.map(({ allowed, remaining }) => [allowed, remaining]),
+        [
+          [true, 4],
+          [true, 5],
+          [true, 6],
+        ],
+        "take, peek, refund",
+      );
       same([await left(store, a, "k"), await left(store, b, "k"), await left(store, c, "k")], [4, 5, 6], "left");
     },
   },
@@ -95,7 +143,11 @@ export const storeLaws: readonly StoreLaw[] = [
       for (const expected of [true, true, false]) {
         const [group] = await store.take([terms.map((one) => charge(one, "k"))]);
         same(group?.length, 16, "decisions of a group of 16");
-        same(group?.every(({ allowed }) => allowed), expected, "allowed");
+        same(
+          group?.every(({ allowed }) => allowed),
+          expected,
+          "allowed",
+        );
       }
     },
   },
@@ -118,7 +170,14 @@ export const storeLaws: readonly StoreLaw[] = [
         const [[decision] = []] = await store.take([[charge(terms, "k")]]);
         check(decision?.allowed === true, `another policy spent the budget of ${terms.bucket}`);
       }
-      const joined = [["a", "b:c"], ["a:b", "c"], ["a:b:c", "d"], ["a", "b:c:d"], ["a}", "b"], ["a", "}b"]] as const;
+      const joined = [
+        ["a", "b:c"],
+        ["a:b", "c"],
+        ["a:b:c", "d"],
+        ["a", "b:c:d"],
+        ["a}", "b"],
+        ["a", "}b"],
+      ] as const;
       for (const [name, key] of joined) {
         const [[decision] = []] = await store.take([[charge(termsOf(bench, 1, name), key)]]);
         check(decision?.allowed === true, `policy ${name} and key ${key} run together with another pair`);
@@ -154,11 +213,18 @@ export const storeLaws: readonly StoreLaw[] = [
       const store = await bench.create();
       const terms = termsOf(bench, 10, "shown");
       const before = await store.inspect(terms, "k");
-      same([before.policy, before.key, before.found, before.remaining, before.ttlMs, before.raw], ["shown", "k", false, 10, null, null], "before");
+      same(
+        [before.policy, before.key, before.found, before.remaining, before.ttlMs, before.raw],
+        ["shown", "k", false, 10, null, null],
+        "before",
+      );
       await store.take([[charge(terms, "k", 3)]]);
       const after = await store.inspect(terms, "k");
       same([after.found, after.limit, after.remaining], [true, 10, 7], "after a charge of 3");
-      check(after.ttlMs !== null && after.ttlMs > 0 && after.raw !== null, "a kept bucket has a value and a time to live");
+      check(
+        after.ttlMs !== null && after.ttlMs > 0 && after.raw !== null,
+        "a kept bucket has a value and a time to live",
+      );
     },
   },
   {
@@ -169,11 +235,30 @@ export const storeLaws: readonly StoreLaw[] = [
       const daily = createLimiter({ policy: policyOf(bench.algorithm, 8, DAY, "daily"), store });
       const both = combine([burst, daily]);
       const first = await both.consume("k", 4);
-      same([first.allowed, first.policy, first.remaining, first.parts?.map(({ remaining }) => remaining)], [true, "burst", 1, [1, 4]], "a charge of 4");
+      same(
+        [first.allowed, first.policy, first.remaining, first.parts?.map(({ remaining }) => remaining)],
+        [true, "burst", 1, [1, 4]],
+        "a charge of 4",
+      );
       const second = await both.consume("k", 2);
-      same([second.allowed, second.policy, second.parts?.map(({ allowed, remaining }) => [allowed, remaining])], [false, "burst", [[false, 1], [true, 4]]], "a charge of 2");
+      same(
+        [second.allowed, second.policy, second.parts?.map(({ allowed, remaining }) => [allowed, remaining])],
+        [
+          false,
+          "burst",
+          [
+            [false, 1],
+            [true, 4],
+          ],
+        ],
+        "a charge of 2",
+      );
       const never = await both.consume("k", 6);
-      same([never.allowed, never.retryAfterMs, never.policy], [false, null, "burst"], "a cost that never fits one part");
+      same(
+        [never.allowed, never.retryAfterMs, never.policy],
+        [false, null, "burst"],
+        "a cost that never fits one part",
+      );
       await both.refund("k", 1);
       same([(await burst.peek("k")).remaining, (await daily.peek("k")).remaining], [2, 5], "left after a refund of 1");
     },
@@ -184,10 +269,21 @@ export const storeLaws: readonly StoreLaw[] = [
       const store = await bench.create();
       const user = createLimiter({ policy: policyOf(bench.algorithm, 3, DAY, "user"), store });
       const address = createLimiter({ policy: policyOf(bench.algorithm, 2, DAY, "address"), store });
-      const spend = () => consumeAll([{ limiter: user, key: "u" }, { limiter: address, key: "a" }]);
-      same([(await spend()).allowed, (await spend()).allowed, (await spend()).allowed], [true, true, false], "three in turn");
+      const spend = () =>
+        consumeAll([
+          { limiter: user, key: "u" },
+          { limiter: address, key: "a" },
+        ]);
+      same(
+        [(await spend()).allowed, (await spend()).allowed, (await spend()).allowed],
+        [true, true, false],
+        "three in turn",
+      );
       same([(await user.peek("u")).remaining, (await address.peek("a")).remaining], [1, 0], "left");
-      const twice = await consumeAll([{ limiter: user, key: "u" }, { limiter: user, key: "u" }]);
+      const twice = await consumeAll([
+        { limiter: user, key: "u" },
+        { limiter: user, key: "u" },
+      ]);
       same([twice.allowed, (await user.peek("u")).remaining], [false, 1], "one bucket named twice with 1 left");
     },
   },

@@ -57,7 +57,9 @@ export function storeSuite(name: string, create: CreateStore, options: StoreSuit
         return {
           limiter: createLimiter({ policy, store }),
           ...(advance ? { advance } : {}),
-          ...(restart ? { restart: async (): Promise<RateLimiter> => createLimiter({ policy, store: await restart() }) } : {}),
+          ...(restart
+            ? { restart: async (): Promise<RateLimiter> => createLimiter({ policy, store: await restart() }) }
+            : {}),
           ...(maxKeys === undefined ? {} : { maxKeys }),
         };
       },
@@ -66,7 +68,9 @@ export function storeSuite(name: string, create: CreateStore, options: StoreSuit
     for (const algorithm of algorithms) {
       describe(`${algorithm}, in groups`, () => {
         for (const law of storeLaws) {
-          it(law.title, () => tryLaw(law, { algorithm, random: randomFrom(seed), create: async () => (await fresh()).store }));
+          it(law.title, () =>
+            tryLaw(law, { algorithm, random: randomFrom(seed), create: async () => (await fresh()).store }),
+          );
         }
       });
     }

@@ -41,6 +41,7 @@ export function subjectOf(made: RateLimiter | Subject): Subject {
 export function policyOf(algorithm: AlgorithmName, limit: number, spanMs: number, name?: string): Policy {
   const label = name === undefined ? {} : { name };
   if (algorithm === "token-bucket") return { capacity: limit, tokensPerSecond: `${limit}/${spanMs}ms`, ...label };
-  if (algorithm === "leaky-bucket") return { algorithm, capacity: limit, leaksPerSecond: `${limit}/${spanMs}ms`, ...label };
+  if (algorithm === "leaky-bucket")
+    return { algorithm, capacity: limit, leaksPerSecond: `${limit}/${spanMs}ms`, ...label };
   return { algorithm, limit, windowMs: spanMs, ...label };
 }

@@ -12,7 +12,7 @@ describe("halfSipHash", () => {
     [6, "ce3e91358aa2bc25"],
     [8, "edfee820bce4858c"],
   ])("gives the reference vector of %d bytes", (bytes, vector) => {
-    const units = Array.from({ length: bytes / 2 }, (_, i) => 2 * i | ((2 * i + 1) << 8));
+    const units = Array.from({ length: bytes / 2 }, (_, i) => (2 * i) | ((2 * i + 1) << 8));
     const words = halfSipHash(String.fromCharCode(...units), 0x03020100, 0x07060504).match(/.{8}/g) ?? [];
     const littleEndian = words.map((word) => (word.match(/../g) ?? []).reverse().join("")).join("");
     expect(littleEndian).toBe(vector);
@@ -27,7 +27,9 @@ describe("storedKey", () => {
   });
 
   it("tells long keys apart by their last character and their length", () => {
-    const tags = [129, 130, 131, 132, 133].flatMap((length) => ["a", "b"].map((end) => storedKey("k".repeat(length - 1) + end)));
+    const tags = [129, 130, 131, 132, 133].flatMap((length) =>
+      ["a", "b"].map((end) => storedKey("k".repeat(length - 1) + end)),
+    );
     expect(new Set(tags).size).toBe(10);
     expect(storedKey(`${"k".repeat(200)}a`)).toBe(storedKey(`${"k".repeat(200)}a`));
   });

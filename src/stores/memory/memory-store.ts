@@ -1,5 +1,6 @@
 /** Buckets in this process's memory: synchronous, bounded, without timers. */
-import type { Charge, Group, Mode } from "../../core/charge.ts";
+import { fits, peek, refund, take } from "../../algorithms/step.ts";
+import type { Group } from "../../core/charge.ts";
 import { type Clock, readClock, systemClock } from "../../core/clock.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
@@ -7,8 +8,7 @@ import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { Buckets, SyncStore } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
 import { storedKey } from "./long-key.ts";
-import type { Slots } from "./slots.ts";
-import { Table } from "./table.ts";
+import { Slots } from "./slots.ts";
 
 /** What a memory store can be told. */
 export interface MemoryStoreOptions {
@@ -31,6 +31,10 @@ export interface MemoryStore extends SyncStore {
 /** What is drawn when a bucket has to go; the fullest of them goes. */
 const CANDIDATES = 8;
 const MOST_KEYS = 2 ** 27;
+/** A `Map` moves all its entries when it grows; at this size that takes a few milliseconds. */
+const KEYS_PER_SHARD = 2 ** 16;
+/** The cells of a key that has none. They are read, never written. */
+const UNTOUCHED = new Float64Array(3);
 
 /** Keeps buckets in memory: exact for this process, and only for it. */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
@@ -50,32 +54,31 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
 /** Members are private by type only: on some engines a real private field costs as much as the arithmetic. */
 class Memory implements MemoryStore {
   readonly consistency = "exact";
+  size = 0;
   evictions = 0;
-  /** Every call reads it first. */
+  /** Every call reads it first, and once. */
   clock: Clock;
   private readonly maxKeys: number;
-  private readonly tables: Table[] = [];
-  private readonly byBucket: Map<string, Table> = new Map();
+  private readonly opened: Map<string, readonly Slots[]> = new Map();
+  private readonly all: Slots[] = [];
+  /** Spreads keys over the slots of one policy. It need not be secret. */
+  private readonly seed: number = (Math.random() * 2 ** 32) | 0;
 
   constructor(clock: Clock, maxKeys: number) {
     this.clock = clock;
     this.maxKeys = maxKeys;
   }
 
-  get size(): number {
-    let size = 0;
-    for (const table of this.tables) size += table.size;
-    return size;
-  }
-
-  open(terms: Terms): Buckets {
-    return new PolicyBuckets(this, this.tableOf(terms), terms);
-  }
-
-  takeSync(group: Group): Decision[] {
-    const now = readClock(this.clock);
-    const every = group.length === 1 || group.every((charge) => this.fits(charge, now));
-    return group.map((charge) => this.step(charge, every ? charge.mode : "peek", now));
+  open(terms: Terms): PolicyBuckets {
+    let shards = this.opened.get(terms.bucket);
+    if (!shards) {
+      // Up to twice the size there is one, so that ordinary stores pay for no hash of ours.
+      const count = this.maxKeys <= 2 * KEYS_PER_SHARD ? 1 : 2 ** Math.ceil(Math.log2(this.maxKeys / KEYS_PER_SHARD));
+      this.opened.set(terms.bucket, (shards = Array.from({ length: count }, () => new Slots(terms))));
+      this.all.push(...shards);
+    }
+    if (terms.windowMs > (shards[0] as Slots).terms.windowMs) for (const slots of shards) slots.terms = terms;
+    return new PolicyBuckets(this, shards, terms, this.seed);
   }
 
   takeAll(buckets: readonly PolicyBuckets[], key: string, cost: number): Decision[] {
@@ -84,8 +87,26 @@ class Memory implements MemoryStore {
     let every = true;
     for (const bucket of buckets) every = bucket.fits(name, cost, now) && every;
     const decisions: Decision[] = [];
-    for (const bucket of buckets) decisions.push(every ? bucket.spend(name, cost, now) : bucket.peek(name, cost, now));
+    for (const bucket of buckets) decisions.push(every ? bucket.spend(name, cost, now) : bucket.look(name, cost, now));
     return decisions;
+  }
+
+  takeSync(group: Group): Decision[] {
+    const now = readClock(this.clock);
+    const steps = group.map(({ terms, key, cost, mode }) => ({
+      bucket: this.open(terms),
+      name: storedKey(key),
+      cost,
+      mode,
+    }));
+    const every = steps.every(
+      ({ bucket, name, cost, mode }) => steps.length === 1 || mode === "refund" || bucket.fits(name, cost, now),
+    );
+    return steps.map(({ bucket, name, cost, mode }) => {
+      if (every && mode === "take") return bucket.spend(name, cost, now);
+      if (every && mode === "refund") bucket.giveBack(name, cost, now);
+      return bucket.look(name, mode === "refund" ? 0 : cost, now);
+    });
   }
 
   async take(groups: readonly Group[]): Promise<Decision[][]> {
@@ -95,34 +116,27 @@ class Memory implements MemoryStore {
   async reset(terms: Terms, key: string): Promise<void> {
     readClock(this.clock);
     const name = storedKey(key);
-    const table = this.tableOf(terms);
-    const slots = table.slotsFor(name);
-    table.remove(slots, slots.slotOf.get(name));
+    const slots = this.open(terms).slotsFor(name);
+    const slot = slots.slotOf.get(name);
+    if (slot !== undefined) this.remove(slots, slot);
   }
 
   async inspect(terms: Terms, key: string): Promise<Inspection> {
     const now = readClock(this.clock);
     const name = storedKey(key);
-    const table = this.tableOf(terms);
-    const slots = table.slotsFor(name);
-    const slot = slots.slotOf.get(name);
-    const found = slot !== undefined && table.usage(slots, slot, now) > 0;
-    const { limit, remaining, resetAfterMs } = table.answer(terms, name, 0, now, "peek");
-    return {
-      policy: terms.name,
-      key,
-      storedKey: name,
-      found,
-      limit,
-      remaining,
-      resetAfterMs,
-      ttlMs: found ? resetAfterMs : null,
-      raw: found ? slots.copy(slot) : null,
-    };
+    const bucket = this.open(terms);
+    const { slotOf, cells, algorithm } = bucket.slotsFor(name);
+    const { policy, limit, remaining, resetAfterMs } = bucket.look(name, 0, now);
+    const at = (slotOf.get(name) ?? 0) * algorithm.width;
+    const found = resetAfterMs > 0;
+    const ttlMs = found ? resetAfterMs : null;
+    const raw = found ? [...cells.slice(at, at + algorithm.width)].flat() : null;
+    return { policy, key, storedKey: name, found, limit, remaining, resetAfterMs, ttlMs, raw };
   }
 
   clear(): void {
-    for (const table of this.tables) table.clear();
+    for (const slots of this.all) slots.clear();
+    this.size = 0;
     this.evictions = 0;
   }
 
@@ -131,36 +145,16 @@ class Memory implements MemoryStore {
     this.clock = { now: () => refuseDisposed("memoryStore") };
   }
 
-  /** The first charge of a key, which may have to push another one out. */
-  spendFirst(table: Table, terms: Terms, key: string, cost: number, now: number): Decision {
-    // What takes nothing makes no bucket.
-    if (cost === 0 || cost > terms.limit) return table.answer(terms, key, cost, now, "peek");
+  /** Makes a bucket for a new key, in the place of another one if the store is full. */
+  add(slots: Slots, name: string, now: number): number {
     if (this.size >= this.maxKeys) this.evict(now);
-    const slots = table.slotsFor(key);
-    const slot = table.add(slots, key);
-    return table.algorithm.take(slots.cells, slot * slots.width, terms, cost, now);
+    this.size++;
+    return slots.add(name);
   }
 
-  private tableOf(terms: Terms): Table {
-    let table = this.byBucket.get(terms.bucket);
-    if (!table) {
-      table = new Table(terms, this.maxKeys);
-      this.byBucket.set(terms.bucket, table);
-      this.tables.push(table);
-    }
-    if (terms.windowMs > table.terms.windowMs) table.terms = terms;
-    return table;
-  }
-
-  private fits({ terms, key, cost, mode }: Charge, now: number): boolean {
-    return mode === "refund" || this.tableOf(terms).fits(terms, storedKey(key), cost, now);
-  }
-
-  private step({ terms, key, cost }: Charge, mode: Mode, now: number): Decision {
-    const table = this.tableOf(terms);
-    const name = storedKey(key);
-    if (mode !== "take") return table.answer(terms, name, cost, now, mode);
-    return new PolicyBuckets(this, table, terms).spend(name, cost, now);
+  private remove(slots: Slots, slot: number): void {
+    this.size--;
+    slots.remove(slot);
   }
 
   /**
@@ -168,60 +162,89 @@ class Memory implements MemoryStore {
    * denied could send new keys until the store has forgotten the denial.
    */
   private evict(now: number): void {
-    let fullest: { table: Table; slots: Slots; slot: number } | undefined;
-    let least = 2;
-    for (let i = 0; i < CANDIDATES || !fullest; i++) {
-      const table = this.someTable();
-      const slots = table.someSlots();
-      const slot = Math.floor(Math.random() * slots.keys.length);
-      const usage = slots.keys.length > 0 ? table.usage(slots, slot, now) : least;
-      if (usage >= least) continue;
-      least = usage;
-      fullest = { table, slots, slot };
+    let [fullest, fullestSlot, least] = [this.all[0] as Slots, 0, 2];
+    for (let i = 0; i < CANDIDATES; i++) {
+      const [slots, slot] = this.draw();
+      const usage = slots.usage(slot, now);
+      if (usage < least) [fullest, fullestSlot, least] = [slots, slot, usage];
     }
     if (least > 0) this.evictions++;
-    fullest.table.remove(fullest.slots, fullest.slot);
+    this.remove(fullest, fullestSlot);
   }
 
-  /** A table drawn by the number of its keys, so that every key is as likely a candidate. */
-  private someTable(): Table {
-    let at = Math.random() * this.size;
-    for (const table of this.tables) {
-      if (at < table.size) return table;
-      at -= table.size;
+  /** A bucket at random; every one is as likely, whatever its policy. */
+  private draw(): [Slots, number] {
+    let slot = Math.floor(Math.random() * this.size);
+    for (const slots of this.all) {
+      if (slot < slots.keys.length) return [slots, slot];
+      slot -= slots.keys.length;
     }
-    return this.tables[0] as Table;
+    return [this.all[0] as Slots, 0];
   }
 }
 
+/** The buckets of one policy; names are keys as they are stored. */
 class PolicyBuckets implements Buckets {
   private readonly memory: Memory;
-  private readonly table: Table;
   private readonly terms: Terms;
+  private readonly shards: readonly Slots[];
+  private readonly seed: number;
+  /** The only one, when there is one. */
+  private readonly whole: Slots | undefined;
 
-  constructor(memory: Memory, table: Table, terms: Terms) {
+  constructor(memory: Memory, shards: readonly Slots[], terms: Terms, seed: number) {
     this.memory = memory;
-    this.table = table;
+    this.shards = shards;
     this.terms = terms;
+    this.seed = seed;
+    this.whole = shards.length === 1 ? shards[0] : undefined;
   }
 
   take(key: string, cost: number): Decision {
     return this.spend(storedKey(key), cost, readClock(this.memory.clock));
   }
 
-  spend(key: string, cost: number, now: number): Decision {
-    const { table, terms } = this;
-    const { slotOf, cells, width } = table.slotsFor(key);
-    const slot = slotOf.get(key);
-    if (slot === undefined) return this.memory.spendFirst(table, terms, key, cost, now);
-    return table.algorithm.take(cells, slot * width, terms, cost, now);
+  spend(name: string, cost: number, now: number): Decision {
+    const { terms } = this;
+    const slots = this.slotsFor(name);
+    let slot = slots.slotOf.get(name);
+    if (slot === undefined) {
+      // What takes nothing makes no bucket.
+      if (cost === 0 || cost > terms.limit) return this.look(name, cost, now);
+      slot = this.memory.add(slots, name, now);
+    }
+    return take(slots.algorithm, slots.cells, slot * slots.algorithm.width, terms, cost, now);
   }
 
-  fits(key: string, cost: number, now: number): boolean {
-    return this.table.fits(this.terms, key, cost, now);
+  look(name: string, cost: number, now: number): Decision {
+    const { slotOf, cells, algorithm } = this.slotsFor(name);
+    const slot = slotOf.get(name);
+    if (slot !== undefined) return peek(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
+    return peek(algorithm, algorithm.list ? [[]] : UNTOUCHED, 0, this.terms, cost, now);
   }
 
-  peek(key: string, cost: number, now: number): Decision {
-    return this.table.answer(this.terms, key, cost, now, "peek");
+  fits(name: string, cost: number, now: number): boolean {
+    const { slotOf, cells, algorithm } = this.slotsFor(name);
+    const slot = slotOf.get(name);
+    if (slot === undefined) return cost <= this.terms.limit;
+    return fits(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
+  }
+
+  giveBack(name: string, cost: number, now: number): void {
+    const { slotOf, cells, algorithm } = this.slotsFor(name);
+    const slot = slotOf.get(name);
+    if (slot !== undefined) refund(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
+  }
+
+  /** The slots that a key belongs to, whether it is there or not. */
+  slotsFor(name: string): Slots {
+    return this.whole ?? this.shardFor(name);
+  }
+
+  private shardFor(name: string): Slots {
+    let hash = this.seed;
+    for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);
+    hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);
+    return this.shards[(hash ^ (hash >>> 13)) & (this.shards.length - 1)] as Slots;
   }
 }

@@ -1,37 +1,49 @@
 /**
- * Keys and their cells: a `Map` from key to slot over one flat array. Slots are dense, so that any of
- * them can be drawn at random. A `Map` is used for its hash, which the engine seeds; a table of our own
- * would need a keyed hash that costs more than a whole decision.
+ * Buckets side by side: a `Map` from key to slot over one flat array of cells. Slots are dense, so that
+ * any of them can be drawn at random. A `Map` is used for its hash, which the engine seeds; a table of
+ * our own would need a keyed hash that costs more than a whole decision.
  */
 import type { Algorithm, Cells } from "../../algorithms/algorithm.ts";
+import { algorithms } from "../../algorithms/algorithms.ts";
+import { usage } from "../../algorithms/step.ts";
+import type { Terms } from "../../core/terms.ts";
 
 const FIRST_SIZE = 16;
 
 /** The buckets of one policy, or a part of them. */
 export class Slots {
-  readonly keys: string[] = [];
+  readonly algorithm: Algorithm;
+  keys: string[] = [];
   readonly slotOf: Map<string, number> = new Map();
-  /** The cells of all slots; slot `i` begins at `i * width`. */
-  cells: Cells;
-  readonly width: number;
+  /** The cells of all slots; slot `i` begins at `i * algorithm.width`. */
+  cells: Cells = [];
+  /** The terms that keep a bucket longest, of all plans that share these. */
+  terms: Terms;
 
-  constructor({ width, list }: Algorithm) {
-    this.width = width;
-    this.cells = list ? [] : new Float64Array(width * FIRST_SIZE);
+  constructor(terms: Terms) {
+    this.terms = terms;
+    this.algorithm = algorithms[terms.algorithm];
+    this.clear();
+  }
+
+  clear(): void {
+    this.keys = [];
+    this.slotOf.clear();
+    this.cells = this.algorithm.list ? [] : new Float64Array(FIRST_SIZE * this.algorithm.width);
   }
 
   /** Makes an untouched bucket for a key that has none. */
   add(key: string): number {
-    const slot = this.keys.push(key) - 1;
+    const { cells, keys, algorithm } = this;
+    const slot = keys.push(key) - 1;
+    const at = slot * algorithm.width;
     this.slotOf.set(key, slot);
-    const { cells, width } = this;
-    const at = slot * width;
     if (!(cells instanceof Float64Array)) {
       cells[at] = [];
     } else if (at < cells.length) {
-      cells.fill(0, at, at + width);
+      cells.fill(0, at, at + algorithm.width);
     } else {
-      this.cells = new Float64Array(cells.length * 2);
+      this.cells = new Float64Array(2 * cells.length);
       this.cells.set(cells);
     }
     return slot;
@@ -39,20 +51,20 @@ export class Slots {
 
   /** Forgets a slot; the last one takes its place. */
   remove(slot: number): void {
-    this.slotOf.delete(this.keys[slot] as string);
-    const moved = this.keys.pop() as string;
-    const last = this.keys.length;
-    const { cells, width } = this;
+    const { cells, keys, slotOf, algorithm } = this;
+    slotOf.delete(keys[slot] as string);
+    const moved = keys.pop() as string;
+    const last = keys.length;
     if (slot !== last) {
-      this.keys[slot] = moved;
-      this.slotOf.set(moved, slot);
-      cells.copyWithin(slot * width, last * width, (last + 1) * width);
+      keys[slot] = moved;
+      slotOf.set(moved, slot);
+      cells.copyWithin(slot * algorithm.width, last * algorithm.width, (last + 1) * algorithm.width);
     }
     if (!(cells instanceof Float64Array)) cells.length = last;
   }
 
-  /** A slot's numbers, for a human. */
-  copy(slot: number): number[] {
-    return [...this.cells.slice(slot * this.width, (slot + 1) * this.width)].flat();
+  /** The part of the limit in use; at 0 the slot may be forgotten. */
+  usage(slot: number, now: number): number {
+    return usage(this.algorithm, this.cells, slot * this.algorithm.width, this.terms, now);
   }
 }

@@ -1,0 +1,94 @@
+/** One step of any algorithm. It reads and writes the cells it is given and touches nothing else. */
+import type { Decision } from "../core/decision.ts";
+import type { Terms } from "../core/terms.ts";
+import type { Algorithm, Cells } from "./algorithm.ts";
+
+/** Takes `cost` if it fits. A denial leaves the cells alone, except to heal a state from the future. */
+export function take(
+  algorithm: Algorithm,
+  cells: Cells,
+  at: number,
+  terms: Terms,
+  cost: number,
+  now: number,
+): Decision {
+  const used = algorithm.used(cells, at, terms, now);
+  const over = excess(used, terms, cost);
+  if (over > 0) {
+    if (cost <= terms.limit && algorithm.ahead(cells, at, terms, now, used)) {
+      algorithm.add(cells, at, terms, now, used, 0);
+    }
+    return deny(algorithm, cells, at, terms, now, used, cost, over);
+  }
+  if (cost > 0) algorithm.add(cells, at, terms, now, used, cost);
+  return allow(algorithm, cells, at, terms, now, used + cost * terms.unit, used);
+}
+
+/** What `take` would answer, with the figures before taking. Writes nothing. */
+export function peek(
+  algorithm: Algorithm,
+  cells: Cells,
+  at: number,
+  terms: Terms,
+  cost: number,
+  now: number,
+): Decision {
+  const used = algorithm.used(cells, at, terms, now);
+  const over = excess(used, terms, cost);
+  if (over > 0) return deny(algorithm, cells, at, terms, now, used, cost, over);
+  return allow(algorithm, cells, at, terms, now, used, used);
+}
+
+/** Whether `take` would allow `cost`. */
+export function fits(algorithm: Algorithm, cells: Cells, at: number, terms: Terms, cost: number, now: number): boolean {
+  return excess(algorithm.used(cells, at, terms, now), terms, cost) <= 0;
+}
+
+/** Gives `cost` back, never above full. */
+export function refund(algorithm: Algorithm, cells: Cells, at: number, terms: Terms, cost: number, now: number): void {
+  const used = algorithm.used(cells, at, terms, now);
+  // A full bucket stays as it is: written anew, it would lie in the future of a clock that steps back.
+  if (used > 0) algorithm.giveBack(cells, at, terms, now, used, cost);
+}
+
+/** The part of the limit in use, from 0 to 1. At 0 the bucket is full and may be forgotten. */
+export function usage(algorithm: Algorithm, cells: Cells, at: number, terms: Terms, now: number): number {
+  return Math.min(1, algorithm.used(cells, at, terms, now) / terms.cap);
+}
+
+function allow(
+  algorithm: Algorithm,
+  cells: Cells,
+  at: number,
+  terms: Terms,
+  now: number,
+  used: number,
+  before: number,
+): Decision {
+  const { name: policy, limit, cap, unit, p } = terms;
+  const remaining = used < cap ? Math.floor((cap - used) / unit) : 0;
+  const resetAfterMs = used > 0 ? algorithm.reset(cells, at, terms, now, used) : 0;
+  const nextAfterMs = used > 0 ? algorithm.wait(cells, at, terms, now, excess(used, terms, remaining + 1)) : 0;
+  if (!algorithm.queues) return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs };
+  return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs, delayMs: Math.ceil(before / p) };
+}
+
+function deny(
+  algorithm: Algorithm,
+  cells: Cells,
+  at: number,
+  terms: Terms,
+  now: number,
+  used: number,
+  cost: number,
+  over: number,
+): Decision {
+  const { policy, limit, remaining, resetAfterMs, nextAfterMs } = allow(algorithm, cells, at, terms, now, used, used);
+  const retryAfterMs = cost > limit ? null : algorithm.wait(cells, at, terms, now, over);
+  return { allowed: false, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs };
+}
+
+/** By how much `cost` does not fit; it fits at 0 or less. In this order every step is exact. */
+function excess(used: number, { cap, unit }: Terms, cost: number): number {
+  return used - (cap - cost * unit);
+}
