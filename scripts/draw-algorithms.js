@@ -4,13 +4,16 @@
  */
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { algorithms, decide, resolvePolicy } from "sluice/algorithms";
+import { memoryRateLimiter } from "sluice";
+import { fakeClock } from "sluice/testing";
 
 /** @typedef {{ atMs: number; allowed: boolean; startMs: number }} Answer */
 /** @typedef {{ answers: Answer[]; line: [number, number][] }} Run */
 /** @typedef {{ policy: import("sluice").Policy; title: string; level: string; left?: true; aligned?: true }} Subject */
 
 const LIMIT = 5;
+/** Every request costs a thousand of five thousand, so that `remaining` tells thousandths and the line is smooth. */
+const FINE = 1000;
 const SPAN_MS = 4000;
 
 /** Two bursts around the edge of a second, then a second of twice the rate, then a few. */
@@ -19,36 +22,44 @@ const REQUESTS = [...every(30, 790, 970), ...every(30, 1030, 1210), ...every(90,
 /** @type {Record<string, Subject>} */
 const SUBJECTS = {
   "token-bucket": {
-    policy: { capacity: LIMIT, tokensPerSecond: 5 },
+    policy: { capacity: LIMIT * FINE, tokensPerSecond: 5 * FINE },
     title: "Token bucket: holds 5, fills at 5 a second",
     level: "tokens left",
     left: true,
   },
   "leaky-bucket": {
-    policy: { algorithm: "leaky-bucket", capacity: LIMIT, leaksPerSecond: 5 },
+    policy: { algorithm: "leaky-bucket", capacity: LIMIT * FINE, leaksPerSecond: 5 * FINE },
     title: "Leaky bucket: a queue of 5, drained at 5 a second",
     level: "in the queue",
   },
   "fixed-window": {
-    policy: { algorithm: "fixed-window", limit: LIMIT, windowMs: 1000 },
+    policy: { algorithm: "fixed-window", limit: LIMIT * FINE, windowMs: 1000 },
     title: "Fixed window: 5 in every second of the clock",
     level: "in use",
     aligned: true,
   },
   "sliding-window": {
-    policy: { algorithm: "sliding-window", limit: LIMIT, windowMs: 1000 },
+    policy: { algorithm: "sliding-window", limit: LIMIT * FINE, windowMs: 1000 },
     title: "Sliding window: 5 a second, the window before fades",
     level: "in use",
     aligned: true,
   },
   "sliding-log": {
-    policy: { algorithm: "sliding-log", limit: LIMIT, windowMs: 1000 },
+    policy: { algorithm: "sliding-log", limit: LIMIT * FINE, windowMs: 1000 },
     title: "Sliding log: 5 in any one second",
     level: "in use",
   },
 };
 
-const COLOUR = { admitted: "#1a63c7", denied: "#c8500a", line: "#3f4a56", text: "#1c2128", faint: "#5c6773", rule: "#d5dbe1", paper: "#ffffff" };
+const COLOUR = {
+  admitted: "#1a63c7",
+  denied: "#c8500a",
+  line: "#3f4a56",
+  text: "#1c2128",
+  faint: "#5c6773",
+  rule: "#d5dbe1",
+  paper: "#ffffff",
+};
 const WIDTH = 760;
 const LEFT = 138;
 const RIGHT = WIDTH - 24;
@@ -62,36 +73,37 @@ export function drawAlgorithms() {
   ]);
 }
 
-/** Sends the requests through the real algorithm and follows its level in between. */
+/** Sends the requests through the real limiter and follows its level in between. */
 function simulate(/** @type {Subject} */ { policy, left }) {
-  const terms = resolvePolicy(policy);
-  const algorithm = algorithms[terms.algorithm];
-  /** @type {readonly number[]} */
-  let state = algorithm.list ? [] : new Array(algorithm.width).fill(0);
+  const clock = fakeClock();
+  const limiter = memoryRateLimiter(policy, { clock });
   /** @type {Run} */
   const run = { answers: [], line: [] };
-  const follow = (/** @type {number} */ now) => {
-    const used = algorithm.usage(algorithm.list ? [[...state]] : [...state], 0, terms, now) * terms.limit;
-    run.line.push([now, left ? terms.limit - used : used]);
-  };
   for (let now = 0; now <= SPAN_MS; now++) {
     follow(now);
-    for (const atMs of REQUESTS.filter((at) => at === now)) {
-      const outcome = decide(state, { terms, key: "user:42", cost: 1, mode: "take" }, now);
-      const { allowed, delayMs = 0 } = outcome.decision;
-      state = outcome.state;
-      run.answers.push({ atMs, allowed, startMs: atMs + delayMs });
+    if (REQUESTS.includes(now)) {
+      const { allowed, delayMs = 0 } = limiter.consumeSync("user:42", FINE);
+      run.answers.push({ atMs: now, allowed, startMs: now + delayMs });
       follow(now);
     }
+    clock.advance(1);
   }
   return run;
+
+  function follow(/** @type {number} */ now) {
+    const remaining = limiter.consumeSync("user:42", 0).remaining / FINE;
+    run.line.push([now, left ? remaining : LIMIT - remaining]);
+  }
 }
 
 function drawOne(/** @type {Subject} */ { policy, title, level, aligned }, /** @type {Run} */ run) {
   const queue = policy.algorithm === "leaky-bucket";
   const admitted = run.answers.filter(({ allowed }) => allowed);
   const denied = run.answers.filter(({ allowed }) => !allowed);
-  const facts = [`${admitted.length} admitted, ${denied.length} denied.`, `Most admitted within one second: ${most(admitted)}.`];
+  const facts = [
+    `${admitted.length} admitted, ${denied.length} denied.`,
+    `Most admitted within one second: ${most(admitted)}.`,
+  ];
   const starts = admitted.map(({ startMs }) => startMs).filter((at) => at <= SPAN_MS);
   const rows = queue ? 3 : 2;
   const chartTop = 84 + rows * 36 + 14;
@@ -101,10 +113,22 @@ function drawOne(/** @type {Subject} */ { policy, title, level, aligned }, /** @
   const path = corners(run.line).map(([at, value], i) => `${i === 0 ? "M" : "L"}${x(at)} ${y(value)}`);
   return svg(height, title, describeRun(admitted, denied), [
     text(24, 34, title, { size: 18, weight: 600 }),
-    text(24, 60, [...facts, ...(aligned ? ["Upright lines: edges of windows."] : [])].join(" "), { colour: COLOUR.faint }),
+    text(24, 60, [...facts, ...(aligned ? ["Upright lines: edges of windows."] : [])].join(" "), {
+      colour: COLOUR.faint,
+    }),
     timeAxis(76, chartBottom, aligned === true),
-    row(84, "admitted", admitted.map(({ atMs }) => atMs), COLOUR.admitted),
-    row(120, "denied", denied.map(({ atMs }) => atMs), COLOUR.denied),
+    row(
+      84,
+      "admitted",
+      admitted.map(({ atMs }) => atMs),
+      COLOUR.admitted,
+    ),
+    row(
+      120,
+      "denied",
+      denied.map(({ atMs }) => atMs),
+      COLOUR.denied,
+    ),
     ...(queue ? [row(156, "goes ahead", starts, COLOUR.admitted, true)] : []),
     text(LEFT - 14, y(LIMIT) + 5, String(LIMIT), { anchor: "end", colour: COLOUR.faint }),
     text(LEFT - 14, y(0) + 5, "0", { anchor: "end", colour: COLOUR.faint }),
@@ -119,23 +143,36 @@ function drawOverview(/** @type {{ name: string; subject: Subject; run: Run }[]}
   const step = 62;
   const bottom = top + runs.length * step;
   const title = "The same requests, five ways to count 5 a second";
-  return svg(bottom + 44, title, "Each row shows which requests an algorithm admits (upper, blue) and which it denies (lower, orange).", [
-    text(24, 34, title, { size: 18, weight: 600 }),
-    ...key(24, 60, COLOUR.admitted, "admitted"),
-    ...key(124, 60, COLOUR.denied, "denied"),
-    timeAxis(76, bottom, true),
-    ...runs.flatMap(({ name, run }, i) => {
-      const y = top + i * step;
-      const admitted = run.answers.filter(({ allowed }) => allowed);
-      const denied = run.answers.filter(({ allowed }) => !allowed);
-      return [
-        text(24, y + 27, name, {}),
-        bars(y, admitted.map(({ atMs }) => atMs), COLOUR.admitted),
-        bars(y + 26, denied.map(({ atMs }) => atMs), COLOUR.denied),
-        ...(i > 0 ? [`<path d="M24 ${y - 8}H${RIGHT}" stroke="${COLOUR.rule}"/>`] : []),
-      ];
-    }),
-  ]);
+  return svg(
+    bottom + 44,
+    title,
+    "Each row shows which requests an algorithm admits (upper, blue) and which it denies (lower, orange).",
+    [
+      text(24, 34, title, { size: 18, weight: 600 }),
+      ...key(24, 60, COLOUR.admitted, "admitted"),
+      ...key(124, 60, COLOUR.denied, "denied"),
+      timeAxis(76, bottom, true),
+      ...runs.flatMap(({ name, run }, i) => {
+        const y = top + i * step;
+        const admitted = run.answers.filter(({ allowed }) => allowed);
+        const denied = run.answers.filter(({ allowed }) => !allowed);
+        return [
+          text(24, y + 27, name, {}),
+          bars(
+            y,
+            admitted.map(({ atMs }) => atMs),
+            COLOUR.admitted,
+          ),
+          bars(
+            y + 26,
+            denied.map(({ atMs }) => atMs),
+            COLOUR.denied,
+          ),
+          ...(i > 0 ? [`<path d="M24 ${y - 8}H${RIGHT}" stroke="${COLOUR.rule}"/>`] : []),
+        ];
+      }),
+    ],
+  );
 }
 
 function describeRun(/** @type {Answer[]} */ admitted, /** @type {Answer[]} */ denied) {
@@ -145,7 +182,9 @@ function describeRun(/** @type {Answer[]} */ admitted, /** @type {Answer[]} */ d
 
 /** The most admitted from one instant until a second later. */
 function most(/** @type {Answer[]} */ admitted) {
-  return Math.max(...admitted.map((first) => admitted.filter(({ atMs }) => atMs >= first.atMs && atMs < first.atMs + 1000).length));
+  return Math.max(
+    ...admitted.map((first) => admitted.filter(({ atMs }) => atMs >= first.atMs && atMs < first.atMs + 1000).length),
+  );
 }
 
 /** The points at which a line turns. */
@@ -167,7 +206,13 @@ function timeAxis(/** @type {number} */ top, /** @type {number} */ bottom, /** @
   return parts.join("\n");
 }
 
-function row(/** @type {number} */ top, /** @type {string} */ label, /** @type {number[]} */ times, /** @type {string} */ colour, hollow = false) {
+function row(
+  /** @type {number} */ top,
+  /** @type {string} */ label,
+  /** @type {number[]} */ times,
+  /** @type {string} */ colour,
+  hollow = false,
+) {
   return `${text(24, top + 20, label, { colour })}\n${bars(top + 4, times, colour, hollow)}`;
 }
 
@@ -176,8 +221,16 @@ function bars(/** @type {number} */ top, /** @type {number[]} */ times, /** @typ
   return `<g ${look}>${times.map((at) => `<rect x="${round(x(at) - 1.6)}" y="${top}" width="3.2" height="22" rx="1"/>`).join("")}</g>`;
 }
 
-function key(/** @type {number} */ left, /** @type {number} */ base, /** @type {string} */ colour, /** @type {string} */ label) {
-  return [`<rect x="${left}" y="${base - 14}" width="4" height="17" rx="1" fill="${colour}"/>`, text(left + 12, base, label, { colour })];
+function key(
+  /** @type {number} */ left,
+  /** @type {number} */ base,
+  /** @type {string} */ colour,
+  /** @type {string} */ label,
+) {
+  return [
+    `<rect x="${left}" y="${base - 14}" width="4" height="17" rx="1" fill="${colour}"/>`,
+    text(left + 12, base, label, { colour }),
+  ];
 }
 
 /**
@@ -191,7 +244,12 @@ function text(left, base, words, { size = 14, weight, anchor, colour = COLOUR.te
   return `<text x="${left}" y="${base}" font-size="${size}" fill="${colour}"${more}>${words}</text>`;
 }
 
-function svg(/** @type {number} */ height, /** @type {string} */ title, /** @type {string} */ description, /** @type {string[]} */ parts) {
+function svg(
+  /** @type {number} */ height,
+  /** @type {string} */ title,
+  /** @type {string} */ description,
+  /** @type {string[]} */ parts,
+) {
   return `<!-- Generated by scripts/draw-algorithms.js; do not edit. -->
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" font-family="system-ui, 'Segoe UI', Helvetica, Arial, sans-serif">
 <title>${title}</title>
@@ -215,5 +273,6 @@ function every(/** @type {number} */ gap, /** @type {number} */ first, /** @type
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  for (const [file, picture] of drawAlgorithms()) writeFileSync(new URL(`../docs/algorithms/${file}`, import.meta.url), picture);
+  for (const [file, picture] of drawAlgorithms())
+    writeFileSync(new URL(`../docs/algorithms/${file}`, import.meta.url), picture);
 }

@@ -12,10 +12,22 @@ import { fileURLToPath } from "node:url";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 const ENTRIES = [
-  { name: "sluice", file: "src/index.ts", about: "Policies, limiters, the memory store, combinations and the error class." },
-  { name: "sluice/algorithms", file: "src/algorithms/index.ts", about: "The five algorithms without a clock or a store, for people who write stores." },
+  {
+    name: "sluice",
+    file: "src/index.ts",
+    about: "Policies, limiters, the memory store, combinations and the error class.",
+  },
+  {
+    name: "sluice/algorithms",
+    file: "src/algorithms/index.ts",
+    about: "The five algorithms without a clock or a store, for people who write stores.",
+  },
   { name: "sluice/http", file: "src/http/index.ts", about: "Headers and rejections as data." },
-  { name: "sluice/testing", file: "src/testing/index.ts", about: "A fake clock, and suites that certify a limiter or a store." },
+  {
+    name: "sluice/testing",
+    file: "src/testing/index.ts",
+    about: "A fake clock, and suites that certify a limiter or a store.",
+  },
 ];
 
 /** The whole page. */
@@ -51,13 +63,20 @@ function exportsOf(/** @type {string} */ file) {
   const source = read(file);
   const found = [];
   for (const [, only, list = "", from = ""] of source.matchAll(/^export (type )?\{([^}]*)\} from "([^"]+)";/gm)) {
-    for (const part of list.split(",").map((part) => part.trim()).filter(Boolean)) {
+    for (const part of list
+      .split(",")
+      .map((part) => part.trim())
+      .filter(Boolean)) {
       const type = only !== undefined || part.startsWith("type ");
       found.push({ name: part.replace(/^type /, ""), type, file: join(dirname(file), from) });
     }
   }
-  const left = source.replace(/^export (?:type )?\{[^}]*\} from "[^"]+";/gm, "").replace(/\/\*[^]*?\*\//g, "").trim();
-  if (found.length === 0 || left) throw new Error(`${file} has something other than lists of exports: ${left.slice(0, 80)}`);
+  const left = source
+    .replace(/^export (?:type )?\{[^}]*\} from "[^"]+";/gm, "")
+    .replace(/\/\*[\s\S]*?\*\//g, "")
+    .trim();
+  if (found.length === 0 || left)
+    throw new Error(`${file} has something other than lists of exports: ${left.slice(0, 80)}`);
   return found;
 }
 
@@ -75,7 +94,8 @@ function declarationsOf(/** @type {string} */ file) {
   const source = read(file);
   /** @type {Declaration[]} */
   const found = [];
-  const pattern = /^(?:\/\*\*((?:(?!\*\/)[^])*)\*\/\n)?(export )?(?:declare )?(interface|type|function|async function|class|const) (\w+)/gm;
+  const pattern =
+    /^(?:\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\n)?(export )?(?:declare )?(interface|type|function|async function|class|const) (\w+)/gm;
   for (const match of source.matchAll(pattern)) {
     const [whole, doc = "", exported, kind = "", name = ""] = match;
     const start = match.index + whole.length - `${kind} ${name}`.length;
@@ -123,7 +143,7 @@ function describe(/** @type {string} */ file, /** @type {Declaration[]} */ decla
     const more = parents.length > 0 ? ` With all of ${parents.map((name) => `\`${name}\``).join(", ")}.` : "";
     return `${doc}${more}\n\n${members.join("\n")}`;
   }
-  const code = declarations.map(({ head }) => head.replace(/\/\*[^]*?\*\/\s*/g, "")).join("\n");
+  const code = declarations.map(({ head }) => head.replace(/\/\*[\s\S]*?\*\/\s*/g, "")).join("\n");
   return `${doc}\n\n\`\`\`typescript\n${code}\n\`\`\``;
 }
 
@@ -133,7 +153,7 @@ function membersOf(/** @type {string} */ file, /** @type {Declaration} */ { body
   const members = [];
   let at = 0;
   while (at < body.length) {
-    const [space = "", doc = ""] = /^\s*(?:\/\*\*((?:(?!\*\/)[^])*)\*\/\s*)?/.exec(body.slice(at)) ?? [];
+    const [space = "", doc = ""] = /^\s*(?:\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\s*)?/.exec(body.slice(at)) ?? [];
     const start = at + space.length;
     const end = memberEnd(body, start, kind);
     const text = body.slice(start, end.at).trim().replace(/\s+/g, " ");
@@ -158,7 +178,10 @@ function memberEnd(/** @type {string} */ body, /** @type {number} */ start, /** 
 
 function parentsOf(/** @type {{ head: string }} */ { head }) {
   const [, list = ""] = /\b(?:extends|implements) ([\w\s,.<>]+)$/.exec(head) ?? [];
-  return list.split(",").map((name) => name.trim()).filter(Boolean);
+  return list
+    .split(",")
+    .map((name) => name.trim())
+    .filter(Boolean);
 }
 
 /** A declaration of the same file, exported or not. */
@@ -169,7 +192,13 @@ function declared(/** @type {string} */ file, /** @type {string} */ name) {
 /** A comment without its stars. */
 function plain(/** @type {string} */ doc) {
   const lines = doc.split("\n").map((line) => line.replace(/^\s*\* ?/, "").trim());
-  return lines.join("\n").trim().split(/\n{2,}/).map((part) => part.replace(/\n/g, " ")).join("\n\n").replace(/\{@link (\w+)\}/g, "`$1`");
+  return lines
+    .join("\n")
+    .trim()
+    .split(/\n{2,}/)
+    .map((part) => part.replace(/\n/g, " "))
+    .join("\n\n")
+    .replace(/\{@link (\w+)\}/g, "`$1`");
 }
 
 function read(/** @type {string} */ file) {

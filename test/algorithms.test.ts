@@ -242,7 +242,7 @@ describe("law 1: the bound", () => {
       let granted = 0;
       // All at the last millisecond of a window, and all that the rest of one window's time allows.
       for (let now = 59_999; now < 119_999; now++) {
-        while (key.take(1, now).allowed) granted++;
+        while (granted <= 200 && key.take(1, now).allowed) granted++;
       }
       return granted;
     };
@@ -290,17 +290,15 @@ describe("law 2: liveness", () => {
         const start = 1.8e12;
         let granted = 0;
         let now = start;
-        const drain = () => {
-          while (key.take(cost, now).allowed) granted += cost;
-        };
-        drain();
-        for (const gap of gaps) {
+        for (const gap of [0, ...gaps]) {
           now += gap;
-          drain();
+          const due = capacity * everyMs + tokens * (now - start);
+          while (key.take(cost, now).allowed) {
+            granted += cost;
+            if (granted * everyMs > due) throw new Error(`${granted} granted in ${now - start} ms`);
+          }
+          expect((granted + cost) * everyMs).toBeGreaterThan(due);
         }
-        const due = capacity * everyMs + tokens * (now - start);
-        expect(granted * everyMs).toBeLessThanOrEqual(due);
-        expect((granted + cost) * everyMs).toBeGreaterThanOrEqual(due);
       }),
       { numRuns: 300 },
     );

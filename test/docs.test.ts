@@ -11,11 +11,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { format, promisify } from "node:util";
-import { beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** Ignored by git, and inside the project, so that vitest transforms what it imports from there. */
-const CACHE = join(ROOT, ".cache/docs");
+const CACHE = join(ROOT, ".cache", `docs-${process.pid}`);
 
 /** Code from a page. Its lines have the numbers that they have in the page. */
 interface Snippet {
@@ -31,7 +31,9 @@ interface Stage {
   readonly cases: { title: string; body(): unknown }[];
 }
 
-const guides = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".md"));
+const guides = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" }).filter((file) =>
+  file.endsWith(".md"),
+);
 const pages = ["README.md", ...guides.map((file) => join("docs", file)).sort()];
 const snippets = pages.flatMap(snippetsOf);
 
@@ -43,18 +45,21 @@ function snippetsOf(page: string): Snippet[] {
   const found: Snippet[] = [];
   let open: Snippet | undefined;
   let fenced = false;
-  read(page).split("\n").forEach((line, i) => {
+  for (const [i, line] of read(page).split("\n").entries()) {
     const [, fence] = /^\s*```(.*)$/.exec(line) ?? [];
-    if (fence === undefined) return void open?.lines.push(line);
+    if (fence === undefined) {
+      open?.lines.push(line);
+      continue;
+    }
     fenced = !fenced;
     open = undefined;
     const [language, more] = fence.trim().split(" ");
-    if (!fenced || (language !== "ts" && language !== "js")) return;
+    if (!fenced || (language !== "ts" && language !== "js")) continue;
     open = more === "continue" ? found.at(-1) : { page, line: i + 1, extension: language, lines: [] };
     if (!open) throw new Error(`${page}:${i + 1} continues nothing`);
     while (open.lines.length <= i) open.lines.push("");
     if (more !== "continue") found.push(open);
-  });
+  }
   return found;
 }
 
@@ -94,11 +99,12 @@ export { expect, it as test };
 
 describe("snippets", () => {
   beforeAll(() => {
-    rmSync(CACHE, { recursive: true, force: true });
     mkdirSync(join(CACHE, "run"), { recursive: true });
     for (const snippet of snippets) {
       writeFileSync(join(CACHE, `${nameOf(snippet)}.${snippet.extension}`), snippet.lines.join("\n"));
-      const code = snippet.lines.map((line, i) => line.replace("console.log(", `globalThis.stage.log(${i + 1}, `)).join("\n");
+      const code = snippet.lines
+        .map((line, i) => line.replace("console.log(", `globalThis.stage.log(${i + 1}, `))
+        .join("\n");
       writeFileSync(
         join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`),
         code.replace(/from "(?:node:test|vitest)"/g, 'from "./runner.js"'),
@@ -113,6 +119,8 @@ describe("snippets", () => {
     };
     writeFileSync(join(CACHE, "tsconfig.json"), JSON.stringify(config));
   });
+
+  afterAll(() => rmSync(CACHE, { recursive: true }));
 
   it("compile under the strictness of the project", async () => {
     const compiler = join(ROOT, "node_modules/typescript/bin/tsc");
@@ -161,7 +169,9 @@ describe("generated files are fresh", () => {
   });
 
   it("docs/algorithms/*.svg: node scripts/draw-algorithms.js", async () => {
-    const { drawAlgorithms } = (await import(join(ROOT, "scripts/draw-algorithms.js"))) as { drawAlgorithms(): Map<string, string> };
+    const { drawAlgorithms } = (await import(join(ROOT, "scripts/draw-algorithms.js"))) as {
+      drawAlgorithms(): Map<string, string>;
+    };
     const drawn = drawAlgorithms();
     expect(drawn.size).toBe(6);
     for (const [file, picture] of drawn) expect(read(`docs/algorithms/${file}`), file).toBe(picture);
@@ -171,7 +181,9 @@ describe("generated files are fresh", () => {
 describe("docs/errors.md", () => {
   const [, list = ""] = /export type ErrorCode =([^;]*);/.exec(read("src/core/errors.ts")) ?? [];
   const codes = [...list.matchAll(/"([a-z-]+)"/g)].map(([, code]) => code as string);
-  const headings = read("docs/errors.md").split("\n").flatMap((line, i) => (line.startsWith("## ") ? [{ code: line.slice(3), line: i + 1 }] : []));
+  const headings = read("docs/errors.md")
+    .split("\n")
+    .flatMap((line, i) => (line.startsWith("## ") ? [{ code: line.slice(3), line: i + 1 }] : []));
 
   it("has one heading for every code and no other", () => {
     expect(codes.length).toBeGreaterThan(0);
@@ -181,9 +193,14 @@ describe("docs/errors.md", () => {
   // That the message is really produced is checked where the snippets run.
   it.each(headings)("$code has an example that produces its message", ({ code, line }) => {
     const end = headings.find((heading) => heading.line > line)?.line ?? Infinity;
-    const own = snippets.filter((snippet) => snippet.page === "docs/errors.md" && snippet.line > line && snippet.line < end);
+    const own = snippets.filter(
+      (snippet) => snippet.page === "docs/errors.md" && snippet.line > line && snippet.line < end,
+    );
     const messages = own.flatMap((snippet) => [...promisesOf(snippet).values()]);
-    expect(messages.some((message) => message.endsWith(`[${code}]`)), `a message that ends in [${code}]`).toBe(true);
+    expect(
+      messages.some((message) => message.endsWith(`[${code}]`)),
+      `a message that ends in [${code}]`,
+    ).toBe(true);
   });
 });
 
@@ -207,20 +224,37 @@ describe("links", () => {
   });
 });
 
+describe("commands", () => {
+  const scripts = ["package.json", "bench/package.json"].flatMap((file) => Object.keys(JSON.parse(read(file)).scripts));
+
+  it.each([...pages, "CONTRIBUTING.md", "bench/README.md"])("of %s exist", (page) => {
+    for (const [, run, short] of read(page).matchAll(/\bnpm (?:run (?:--silent )?([\w:-]+)|(test|start)\b)/g)) {
+      expect(scripts, `${page} names npm ${run ?? short}`).toContain(run ?? short);
+    }
+  });
+});
+
 /** A page without its code. */
 function proseOf(page: string): string {
-  return read(page).replace(/^\s*```[^]*?^\s*```$/gm, "");
+  return read(page).replace(/^\s*```[\s\S]*?^\s*```$/gm, "");
 }
 
 function linksOf(page: string): string[] {
-  return [...proseOf(page).replace(/`[^`\n]*`/g, "").matchAll(/\]\(([^)\s]+)\)/g)].map(([, target]) => target as string);
+  return [
+    ...proseOf(page)
+      .replace(/`[^`\n]*`/g, "")
+      .matchAll(/\]\(([^)\s]+)\)/g),
+  ].map(([, target]) => target as string);
 }
 
 /** The anchors of a page's headings, made as GitHub makes them. */
 function anchorsOf(page: string): string[] {
   const seen = new Map<string, number>();
   return [...proseOf(page).matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => {
-    const slug = heading.toLowerCase().replace(/[^\p{L}\p{N}_\- ]/gu, "").replaceAll(" ", "-");
+    const slug = heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}_\- ]/gu, "")
+      .replaceAll(" ", "-");
     const count = seen.get(slug) ?? 0;
     seen.set(slug, count + 1);
     return count === 0 ? slug : `${slug}-${count}`;

@@ -90,5 +90,6 @@ function deny(
 
 /** By how much `cost` does not fit; it fits at 0 or less. In this order every step is exact. */
 function excess(used: number, { cap, unit }: Terms, cost: number): number {
-  return used - (cap - cost * unit);
+  // Cost 0 always fits, also when a lowered limit or a clock that stepped back has put more in use than fits.
+  return cost === 0 ? 0 : used - (cap - cost * unit);
 }

@@ -41,6 +41,7 @@ export function parseRate(option: string, value: unknown): { count: number; wind
   if (match) {
     const count = Number(match[1]);
     const windowMs = Number(match[2] || 1) * UNIT_MS[match[3] as TimeUnit];
+    if (windowMs > Number.MAX_SAFE_INTEGER) throw new SluiceError("out-of-range", option, "a shorter time", value);
     if (count >= 1 && windowMs >= 1) return { count, windowMs };
   }
   throw new SluiceError("invalid-option", option, 'a rate such as "10/s", "3/h" or "100/15m"', value);

@@ -75,7 +75,8 @@ const LABELS = ["name", "prefix", "share"];
 function bucketParts(rate: RateText, options: BurstOptions = {}): { capacity: number; labels: LabelOptions } {
   checkOptions("the options of a rate", options, ["burst", ...LABELS]);
   const { burst, ...labels } = options;
-  return { capacity: burst ?? parseRate("rate", rate).count, labels };
+  const { count } = parseRate("rate", rate);
+  return { capacity: burst === undefined ? count : burst, labels };
 }
 
 function windowParts(first: RateText | Bare<FixedWindowPolicy>, options?: LabelOptions): Bare<FixedWindowPolicy> {

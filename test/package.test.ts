@@ -1,0 +1,237 @@
+/** The package as users get it: packed, installed into empty projects, imported in every way. Needs `npm run build`. */
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { gzipSync } from "node:zlib";
+import { build } from "vite";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const bin = (name: string) => join(root, "node_modules/.bin", name);
+const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+const subpaths = Object.keys(manifest.exports).filter((path) => path !== "./package.json");
+const place = mkdtempSync(join(tmpdir(), "sluice-package-"));
+let tarball = "";
+
+function run(command: string, args: string[], cwd = place): string {
+  return execFileSync(command, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+}
+
+beforeAll(() => {
+  if (!existsSync(join(root, "dist/index.js"))) throw new Error("dist/ is missing: npm run build");
+  const [packed] = JSON.parse(run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", place], root));
+  tarball = join(place, packed.filename);
+  writeFileSync(join(place, "package.json"), JSON.stringify({ name: "empty", private: true, type: "module" }));
+  run("npm", ["install", "--offline", "--no-audit", "--no-fund", tarball]);
+}, 120_000);
+
+afterAll(() => rmSync(place, { recursive: true, force: true }));
+
+describe("the package", () => {
+  it("exports these names", async () => {
+    const names: Record<string, string[]> = {};
+    for (const path of subpaths) {
+      const { default: file } = manifest.exports[path];
+      names[path] = Object.keys(await import(pathToFileURL(join(root, file)).href)).sort();
+    }
+    expect(names).toMatchInlineSnapshot(`
+      {
+        ".": [
+          "SluiceError",
+          "combine",
+          "consumeAll",
+          "createLimiter",
+          "fixedWindow",
+          "leakyBucket",
+          "memoryRateLimiter",
+          "memoryStore",
+          "slidingLog",
+          "slidingWindow",
+          "tokenBucket",
+        ],
+        "./algorithms": [
+          "algorithms",
+          "decide",
+          "fits",
+          "fixedWindow",
+          "leakyBucket",
+          "peek",
+          "refund",
+          "resolvePolicy",
+          "slidingLog",
+          "slidingWindow",
+          "take",
+          "tokenBucket",
+          "usage",
+        ],
+        "./http": [
+          "rateLimitHeaders",
+          "tooManyRequests",
+        ],
+        "./testing": [
+          "describeRateLimiter",
+          "fakeClock",
+          "findExcess",
+          "leastAdmitted",
+          "storeSuite",
+        ],
+      }
+    `);
+  });
+
+  it("declares every built entry, and builds every declared one", () => {
+    const declared = subpaths.flatMap((path) => Object.values(manifest.exports[path] as Record<string, string>));
+    for (const file of declared) expect(existsSync(join(root, file)), file).toBe(true);
+    const entries = readdirSync(join(root, "dist"), { recursive: true, encoding: "utf8" }).filter((file) =>
+      /(^|\/)index\.js$/.test(file),
+    );
+    expect(entries.map((file) => `./dist/${file}`).sort()).toEqual(
+      subpaths.map((path) => manifest.exports[path].default as string).sort(),
+    );
+  });
+
+  it("has no dependencies, no side effects and only what is needed in the tarball", () => {
+    expect(manifest.dependencies).toBeUndefined();
+    expect(manifest.sideEffects).toBe(false);
+    const files = run("tar", ["-tzf", tarball]).trim().split("\n");
+    const strange = files.filter(
+      (file) => !/^package\/(dist\/.*\.(js|d\.ts)|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/.test(file),
+    );
+    expect(strange).toEqual([]);
+    for (const needed of ["README.md", "LICENSE", "CHANGELOG.md"]) expect(files).toContain(`package/${needed}`);
+  });
+
+  it("names no machine and no registry", () => {
+    const text = readdirSync(join(root, "dist"), { recursive: true, encoding: "utf8" })
+      .filter((file) => /\.(js|ts)$/.test(file))
+      .map((file) => readFileSync(join(root, "dist", file), "utf8"))
+      .join("\n");
+    expect(text).not.toContain(root);
+    expect(text).not.toMatch(/from "node:/);
+  });
+
+  it("passes publint and attw", () => {
+    run(bin("publint"), ["run", tarball, "--strict"], root);
+    run(bin("attw"), [tarball, "--profile", "esm-only", "--no-color"], root);
+  });
+
+  it("works from ESM", () => {
+    writeFileSync(
+      join(place, "esm.js"),
+      `import { memoryRateLimiter } from "sluice"; import { decide } from "sluice/algorithms"; import { rateLimitHeaders } from "sluice/http"; import { fakeClock } from "sluice/testing";
+       const limiter = memoryRateLimiter({ capacity: 2, tokensPerSecond: 1 }, { clock: fakeClock() });
+       const seen = [1, 2, 3].map(() => limiter.consumeSync("k").allowed);
+       console.log(JSON.stringify([seen, typeof decide, Object.keys(rateLimitHeaders(limiter.consumeSync("k"), limiter.getPolicy()))]));`,
+    );
+    expect(JSON.parse(run(process.execPath, ["esm.js"]))).toEqual([
+      [true, true, false],
+      "function",
+      ["RateLimit-Policy", "RateLimit"],
+    ]);
+  });
+
+  it("works from require", () => {
+    writeFileSync(
+      join(place, "cjs.cjs"),
+      `const { memoryRateLimiter, SluiceError } = require("sluice"); const { tooManyRequests } = require("sluice/http");
+       const limiter = memoryRateLimiter({ capacity: 1, tokensPerSecond: 1 });
+       limiter.consumeSync("k");
+       let code; try { limiter.consumeSync("k", -1); } catch (error) { code = error instanceof SluiceError && error.code; }
+       console.log(tooManyRequests(limiter.consumeSync("k"), limiter.getPolicy()).status, code);`,
+    );
+    expect(run(process.execPath, ["cjs.cjs"]).trim()).toBe("429 invalid-cost");
+  });
+
+  it.each([
+    ["nodenext", "nodenext"],
+    ["esnext", "bundler"],
+  ])("type-checks with exactOptionalPropertyTypes and without skipLibCheck (%s, %s)", (module, moduleResolution) => {
+    writeFileSync(join(place, "use.ts"), CONSUMER);
+    const args = [
+      "--noEmit",
+      "--strict",
+      "--exactOptionalPropertyTypes",
+      "--noUncheckedIndexedAccess",
+      "--target",
+      "es2022",
+      "--lib",
+      "es2022",
+    ];
+    expect(run(bin("tsc"), [...args, "--module", module, "--moduleResolution", moduleResolution, "use.ts"])).toBe("");
+  });
+
+  it("shakes: one import does not bring the rest", async () => {
+    const bytes = await bundle(`import { tokenBucket } from "sluice"; globalThis.x = tokenBucket;`);
+    expect(bytes.min).toBeLessThan(4000);
+  });
+
+  it("keeps the memory limiter within its size budget", async () => {
+    const { gzip } = await bundle(`import { memoryRateLimiter } from "sluice"; globalThis.x = memoryRateLimiter;`);
+    expect(gzip).toBeLessThanOrEqual(BUDGET);
+  });
+});
+
+/** Bytes of the memory limiter with all five algorithms, minified and compressed; the bench prints the same figure. */
+const BUDGET = 6000;
+
+/** What a bundler makes of an entry in the empty project. */
+async function bundle(entry: string): Promise<{ min: number; gzip: number }> {
+  const file = join(place, "entry.js");
+  writeFileSync(file, entry);
+  const result = await build({
+    root: place,
+    configFile: false,
+    logLevel: "silent",
+    build: { write: false, minify: true, modulePreload: false, rollupOptions: { input: file } },
+  });
+  const { output } = result as unknown as { output: [{ code: string }] };
+  return { min: output[0].code.length, gzip: gzipSync(output[0].code, { level: 9 }).length };
+}
+
+const CONSUMER = `
+import { combine, consumeAll, createLimiter, fixedWindow, memoryRateLimiter, memoryStore, tokenBucket } from "sluice";
+import type { Decision, Policy, RateLimiter } from "sluice";
+import { rateLimitHeaders, tooManyRequests } from "sluice/http";
+import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
+
+const store = memoryStore({ maxKeys: 10 });
+const burst = createLimiter({ policy: tokenBucket("10/s", { burst: 50 }), store });
+const daily: RateLimiter = createLimiter({ policy: fixedWindow("1000/1d"), store });
+const both: RateLimiter = combine([burst, daily]);
+const sync: Decision = combine([burst, memoryRateLimiter({ capacity: 1, tokensPerSecond: "3/h" })]).consumeSync("k");
+
+if (sync.allowed) {
+  const none: undefined = sync.retryAfterMs;
+  const delay: number | undefined = sync.delayMs;
+  void [none, delay];
+} else {
+  const wait: number | null = sync.retryAfterMs;
+  const { status } = tooManyRequests(sync, both.getPolicies?.() ?? both.getPolicy());
+  void [wait, status];
+}
+const { allowed, retryAfterMs } = await both.consume("k", 2);
+void [allowed, retryAfterMs, rateLimitHeaders(sync, burst.getPolicy()), consumeAll([{ limiter: burst, key: "k" }])];
+
+// A limiter is a drop-in for the WebSocket kit's interface.
+interface KitLimiter {
+  consume(key: string, cost: number): Promise<{ allowed: true; remaining: number } | { allowed: false; remaining: number; retryAfterMs: number | null }>;
+  getPolicy(): { capacity: number; tokensPerSecond: number; prefix?: string };
+  dispose?(): void | Promise<void>;
+}
+const kit: KitLimiter = both;
+void kit;
+
+// @ts-expect-error a promise is not a verdict
+if (burst.consume("k").allowed) void 0;
+// @ts-expect-error members of another algorithm
+const mixed: Policy = { capacity: 1, tokensPerSecond: 1, windowMs: 5 };
+// @ts-expect-error a window needs a limit
+const half: Policy = { algorithm: "fixed-window", windowMs: "1h" };
+// @ts-expect-error a decision can't be changed
+sync.remaining = 5;
+// @ts-expect-error consumeSync is not there for every store
+daily.consumeSync("k").allowed;
+void [mixed, half, describeRateLimiter, fakeClock, storeSuite];
+`;
