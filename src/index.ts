@@ -24,7 +24,7 @@ export {
   slidingWindow,
   tokenBucket,
 } from "./core/shorthand.ts";
-export type { Consistency, Store, SyncStore } from "./core/store.ts";
+export type { Buckets, Consistency, Store, SyncStore } from "./core/store.ts";
 export type { Terms } from "./core/terms.ts";
 export { combine, consumeAll, type LimiterCharge } from "./limiter/combine.ts";
 export { createLimiter, type LimiterOptions } from "./limiter/create-limiter.ts";

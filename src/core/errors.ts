@@ -24,13 +24,13 @@ export class SluiceError extends Error {
   /** The value that was received, if there was one. */
   readonly received: unknown;
 
-  constructor(code: ErrorCode, option: string, expected: string, received?: unknown) {
-    super(`${option}: expected ${expected}${received === undefined ? "" : `, received ${show(received)}`} [${code}]`);
+  constructor(code: ErrorCode, option: string, expected: string, ...received: [unknown?]) {
+    super(`${option}: expected ${expected}${received.length > 0 ? `, received ${show(received[0])}` : ""} [${code}]`);
     this.name = "SluiceError";
     this.code = code;
     this.option = option;
     this.expected = expected;
-    this.received = received;
+    this.received = received[0];
   }
 }
 
@@ -45,5 +45,6 @@ function show(value: unknown): string {
   if (typeof value === "bigint") return `${value}n`;
   if (typeof value === "symbol" || typeof value === "function") return `a ${typeof value}`;
   if (Array.isArray(value)) return "an array";
+  if (value === undefined) return "nothing";
   return typeof value === "object" && value !== null ? "an object" : String(value);
 }

@@ -18,10 +18,5 @@ export function checkWhole(option: string, value: unknown, least: number, most: 
     if (value <= most) return value;
     throw new SluiceError("out-of-range", option, `at most ${most}`, value);
   }
-  throw new SluiceError(
-    "invalid-option",
-    option,
-    `a whole number >= ${least}`,
-    value === undefined ? "nothing" : value,
-  );
+  throw new SluiceError("invalid-option", option, `a whole number >= ${least}`, value);
 }

@@ -2,7 +2,7 @@
 import { SluiceError } from "./errors.ts";
 
 /** A unit of time in text. */
-export type TimeUnit = "ms" | "s" | "m" | "h" | "d";
+type TimeUnit = "ms" | "s" | "m" | "h" | "d";
 
 /** Milliseconds, or text such as `"250ms"`, `"1s"`, `"5m"`, `"1h"`, `"30d"`. */
 export type Duration = number | `${number}${TimeUnit}`;
@@ -54,12 +54,7 @@ export function parseRatio(option: string, rate: unknown): Ratio {
     return lowest(count, windowMs);
   }
   if (typeof rate !== "number" || !(rate > 0 && rate < Number.POSITIVE_INFINITY)) {
-    throw new SluiceError(
-      "invalid-option",
-      option,
-      'a number > 0, or a rate such as "3/h"',
-      rate === undefined ? "nothing" : rate,
-    );
+    throw new SluiceError("invalid-option", option, 'a number > 0, or a rate such as "3/h"', rate);
   }
   if (rate < SLOWEST || rate > FASTEST) {
     throw new SluiceError("out-of-range", option, `from ${SLOWEST} to ${FASTEST}`, rate);

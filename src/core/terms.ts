@@ -9,7 +9,9 @@ export interface Terms {
   readonly algorithm: AlgorithmName;
   /** The policy's name, as decisions carry it. */
   readonly name: string;
-  /** What tells its buckets from those of other policies on one store: prefix and name. */
+  /** Name and prefix: a store has one policy of each, or plans that share it. */
+  readonly label: string;
+  /** What tells its buckets from those of other policies on one store: the label, and how they count. */
   readonly bucket: string;
   /** The most that fits at once. */
   readonly limit: number;
@@ -58,6 +60,10 @@ export function resolvePolicy(policy: Policy): Terms {
     throw new SluiceError("invalid-option", "policy", expected, policy);
   }
   const { algorithm = "token-bucket" } = policy;
+  if (policy.algorithm === undefined && policy.limit !== undefined) {
+    const expected = "fixed-window, sliding-window or sliding-log beside limit and windowMs";
+    throw new SluiceError("invalid-option", "algorithm", expected, undefined);
+  }
   if (typeof algorithm !== "string" || !Object.hasOwn(KNOWN, algorithm)) {
     throw new SluiceError("invalid-option", "algorithm", `one of ${Object.keys(KNOWN).join(", ")}`, algorithm);
   }
@@ -90,10 +96,12 @@ export function resolvePolicy(policy: Policy): Terms {
     windowMs,
   });
   // The length tells where the name ends, so that no name and prefix run together.
-  const bucket = `${name.length}:${name}${prefix ?? ""}`;
+  const label = `${name.length}:${name}${prefix ?? ""}`;
+  const bucket = `${word}:${label}`;
   return Object.freeze({
     algorithm,
     name,
+    label,
     bucket,
     limit,
     windowMs,

@@ -168,7 +168,8 @@ describe("combine", () => {
 
     const many = Array.from({ length: 17 }, (_, i) => of(`p${i}`));
     expect(() => combine(many)).toThrow(expect.objectContaining({ code: "too-many-charges", received: 17 }));
-    expect(() => combine([])).toThrow(expect.objectContaining({ code: "too-many-charges" }));
+    expect(() => combine([])).toThrow(expect.objectContaining({ code: "invalid-option", option: "limiters" }));
+    await expect(consumeAll([])).rejects.toMatchObject({ code: "invalid-option", option: "charges" });
     await expect(consumeAll(many.map((limiter) => ({ limiter, key: "k" })))).rejects.toMatchObject({
       code: "too-many-charges",
     });
@@ -180,7 +181,14 @@ describe("combine", () => {
     expect(() => combine(undefined as unknown as RateLimiter[])).toThrow(SluiceError);
     const store = memoryStore({ clock });
     const plan = (capacity: number) => createLimiter({ policy: { ...slow(capacity, "plan"), share: true }, store });
-    await expect(combine([plan(5), plan(10)]).consume("k")).rejects.toMatchObject({ code: "policy-conflict" });
+    const plans = [plan(5), plan(10)];
+    expect(() => combine(plans)).toThrow(expect.objectContaining({ code: "policy-conflict" }));
+    await expect(consumeAll(plans.map((limiter) => ({ limiter, key: "k" })))).rejects.toMatchObject({
+      code: "policy-conflict",
+    });
+    for (const bad of [{}, undefined, [undefined], [{ limiter: plans[0], key: "k", price: 5 }]]) {
+      await expect(consumeAll(bad as never)).rejects.toBeInstanceOf(SluiceError);
+    }
   });
 
   it("reads the clock once, however many limits it asks", () => {

@@ -2,11 +2,12 @@
 import { checkCost, checkKey } from "../core/charge.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../core/errors.ts";
+import { checkOptions } from "../core/options.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import { type Buckets, type Consistency, isSync, type SyncStore } from "../core/store.ts";
 import { type Binding, type BoundLimiter, bindingsOf } from "./binding.ts";
-import { chargeJointly, chargeJointlySync, checkCount, type Spend } from "./joint-charge.ts";
+import { chargeJointly, chargeJointlySync, checkTogether, type Spend } from "./joint-charge.ts";
 import { merge } from "./merge.ts";
 
 /** One limiter that asks several, with the same key and cost: a burst and a daily quota. */
@@ -17,7 +18,7 @@ export function combine(limiters: readonly RateLimiter[]): RateLimiter {
     throw new SluiceError("invalid-option", "limiters", "a list of limiters", limiters);
   }
   const bindings = limiters.flatMap(bindingsOf);
-  checkCount("limiters", bindings.length);
+  checkTogether("limiters", bindings);
   return bindings.every(({ store }) => isSync(store)) ? new SyncCombined(bindings) : new Combined(bindings);
 }
 
@@ -121,11 +122,16 @@ export interface LimiterCharge {
 
 /** Takes from several limiters with keys of their own, all or none: a user and an address. */
 export async function consumeAll(charges: readonly LimiterCharge[]): Promise<Decision> {
-  const spends = charges.flatMap(({ limiter, key, cost = 1 }) => {
+  if (!Array.isArray(charges)) {
+    throw new SluiceError("invalid-option", "charges", "a list of { limiter, key, cost? }", charges);
+  }
+  const spends = charges.flatMap((charge: LimiterCharge) => {
+    checkOptions("a charge", charge, ["limiter", "key", "cost"]);
+    const { limiter, key, cost = 1 } = charge;
     checkKey(key);
     checkCost(cost);
     return bindingsOf(limiter).map(({ store, terms }): Spend => ({ store, terms, key, cost }));
   });
-  checkCount("charges", spends.length);
+  checkTogether("charges", spends);
   return chargeJointly(spends, "take");
 }

@@ -62,6 +62,27 @@ describe("createLimiter", () => {
     expect(() => createLimiter({ policy: { capacity: 1, tokensPerSecond: 1, share: true }, store })).toThrow(/name/);
   });
 
+  it("gives a name back when it is disposed of, and the next numbers go on with the state", async () => {
+    const store = memoryStore({ clock: fakeClock() });
+    const first = createLimiter({ policy, store });
+    first.consumeSync("k", 10);
+    await first.dispose();
+    const next = createLimiter({ policy: { ...policy, capacity: 5 }, store });
+    expect(next.consumeSync("k").allowed).toBe(false);
+    await next.dispose();
+    // Another algorithm can't read that state, and begins anew.
+    const window = createLimiter({
+      policy: { algorithm: "fixed-window", limit: 3, windowMs: "1h", name: "api" },
+      store,
+    });
+    expect(window.consumeSync("k").remaining).toBe(2);
+  });
+
+  it("says what is missing when a window has no algorithm", () => {
+    const bad = () => createLimiter({ policy: { limit: 5, windowMs: "1h" } as unknown as Policy });
+    expect(bad).toThrow(/^algorithm: expected fixed-window, sliding-window or sliding-log/);
+  });
+
   it("never disposes of a store it was given, and always of its own", async () => {
     const store = memoryStore();
     const limiter = createLimiter({ policy, store });

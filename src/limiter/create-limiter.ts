@@ -9,7 +9,7 @@ import { type Buckets, type Consistency, isSync, type Store, type SyncStore } fr
 import { resolvePolicy, type Terms } from "../core/terms.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import type { Binding, BoundLimiter } from "./binding.ts";
-import { claimName } from "./names.ts";
+import { claimName, releaseName } from "./names.ts";
 
 /** What a limiter is made of. */
 export interface LimiterOptions<S extends Store = Store> {
@@ -87,6 +87,7 @@ class Limiter<S extends Store = Store> implements BoundLimiter {
   async dispose(): Promise<void> {
     if (this.disposed) return;
     this.disposed = true;
+    releaseName(this.store, this.terms);
     if (this.owned) await this.store.dispose();
   }
 

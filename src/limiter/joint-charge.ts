@@ -24,10 +24,16 @@ interface Share {
   readonly parts: number[][];
 }
 
-/** Refuses more parts than one step may have. */
-export function checkCount(option: string, count: number): void {
-  if (count >= 1 && count <= MAX_CHARGES) return;
-  throw new SluiceError("too-many-charges", option, `from 1 to ${MAX_CHARGES} limits`, count);
+/** Refuses parts that can't be one step: too many, or two plans of one bucket. */
+export function checkTogether(option: string, bindings: readonly Binding[]): void {
+  const count = bindings.length;
+  if (count === 0) throw new SluiceError("invalid-option", option, "at least one limit", bindings);
+  if (count > MAX_CHARGES) throw new SluiceError("too-many-charges", option, `at most ${MAX_CHARGES} limits`, count);
+  for (const { store, terms } of bindings) {
+    const rival = bindings.find((one) => one.store === store && one.terms.bucket === terms.bucket) as Binding;
+    if (samePolicy(rival.terms, terms)) continue;
+    throw new SluiceError("policy-conflict", option, "one plan of a shared bucket, not two at once", terms.name);
+  }
 }
 
 /** Takes, looks at or refunds all parts. */
@@ -114,9 +120,6 @@ function sharesOf(spends: readonly Spend[], mode: Mode): Share[] {
       charges.push({ terms, key, cost, mode });
       parts.push([part]);
       continue;
-    }
-    if (!samePolicy(earlier.terms, terms)) {
-      throw new SluiceError("policy-conflict", "limiters", "one plan of a shared bucket, not two at once", terms.name);
     }
     charges[i] = { ...earlier, cost: earlier.cost + cost };
     parts[i]?.push(part);

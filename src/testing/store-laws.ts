@@ -11,7 +11,7 @@ import type { Random } from "./random.ts";
 import { policyOf } from "./subject.ts";
 
 /** What a law of stores is tried on. */
-export interface StoreBench {
+interface StoreBench {
   readonly algorithm: AlgorithmName;
   readonly random: Random;
   /** A fresh store. */
@@ -19,7 +19,7 @@ export interface StoreBench {
 }
 
 /** One law of stores. */
-export interface StoreLaw {
+interface StoreLaw {
   readonly title: string;
   run(bench: StoreBench): Promise<void>;
 }
