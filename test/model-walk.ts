@@ -85,6 +85,9 @@ const BUCKETS: readonly (readonly [number, number | RateText, bigint, bigint])[]
   [50, "100/15m", 100n, 900_000n],
   [150, "1000/7ms", 1000n, 7n],
   [20, "7/3s", 7n, 3000n],
+  // Rates by which a division through the reciprocal goes wrong (49 x (1/49) < 1).
+  [200, "49/ms", 49n, 1n],
+  [500, "103/ms", 103n, 1n],
   // The largest numbers that are still exact, in every direction: many parts, long fills, fast rates.
   [LARGEST_COST, "3/4194304ms", 3n, 4_194_304n],
   [9, "5/999999999999999ms", 5n, 999_999_999_999_999n],
@@ -365,27 +368,20 @@ function nextMode(random: Random): Mode {
   return roll < 0.8 ? "take" : roll < 0.92 ? "peek" : "refund";
 }
 
-function nextCost(random: Random, { limit }: Terms, seen: Decision | undefined): number {
+function nextCost(random: Random, { limit, p }: Terms, seen: Decision | undefined): number {
   const roll = random();
   const remaining = seen?.remaining ?? limit;
-  const cost =
-    roll < 0.4
-      ? 1
-      : roll < 0.46
-        ? 0
-        : roll < 0.6
-          ? 2 + whole(random, 4)
-          : roll < 0.68
-            ? limit
-            : roll < 0.71
-              ? limit + 1
-              : roll < 0.81
-                ? remaining
-                : roll < 0.87
-                  ? remaining + 1
-                  : roll < 0.98
-                    ? 1 + whole(random, limit)
-                    : LARGEST_COST;
+  let cost = 1;
+  if (roll < 0.06) cost = 0;
+  else if (roll < 0.2) cost = 2 + whole(random, 4);
+  else if (roll < 0.28) cost = limit;
+  else if (roll < 0.31) cost = limit + 1;
+  else if (roll < 0.41) cost = remaining;
+  else if (roll < 0.47) cost = remaining + 1;
+  else if (roll < 0.56) cost = 1 + whole(random, limit);
+  // So many tokens come back in whole milliseconds, with no rest.
+  else if (roll < 0.6 && p <= limit) cost = p;
+  else if (roll < 0.62) cost = LARGEST_COST;
   return Math.min(cost, LARGEST_COST);
 }
 

@@ -121,7 +121,11 @@ function modelOf<S>(counting: Counting<S>, hasDelay = false): Model {
       if (mode === "refund") {
         let after = seen;
         // Where nothing is in use nothing is written: a fresh state would lie in the future after a step back.
-        if (counting.usedAt(seen, rule, now) > 0n) stored = after = counting.giveBack(seen, rule, spent);
+        if (counting.usedAt(seen, rule, now) > 0n) {
+          after = counting.giveBack(seen, rule, spent);
+          // A full bucket is an untouched one, also to a clock that steps back.
+          stored = counting.usedAt(after, rule, now) > 0n ? after : counting.untouched;
+        }
         const answer = figures(true, after, rule, now);
         if (hasDelay) answer.delayMs = answer.resetAfterMs;
         return answer;
@@ -198,7 +202,7 @@ const fixedWindow: Counting<Counter> = {
   part: () => 1n,
   read({ start, count }, { limit, windowMs }, now) {
     if (now >= start + windowMs) return { start: alignedStart(now, windowMs), count: 0n };
-    return { start: start > now ? alignedStart(now, windowMs) : start, count: least(count, limit) };
+    return { start: least(start, now), count: least(count, limit) };
   },
   liesInFuture: ({ start }, _rule, now) => start > now,
   usedAt: ({ start, count }, { windowMs }, at) => (at < start + windowMs ? count : 0n),

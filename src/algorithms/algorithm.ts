@@ -3,6 +3,7 @@
  * and how a change is written down. All else is the same for all of them and stands in step.ts.
  * No clock and no I/O: time is an argument.
  */
+import type { Decision } from "../core/decision.ts";
 import type { AlgorithmName } from "../core/policy.ts";
 import type { Terms } from "../core/terms.ts";
 
@@ -22,6 +23,8 @@ export interface Algorithm {
   readonly list?: true;
   /** Whether what is allowed has to wait for what was allowed before. */
   readonly queues?: true;
+  /** The whole of a `take`, where the generic one of step.ts is too slow. */
+  take?(cells: Cells, at: number, terms: Terms, cost: number, now: number): Decision;
   /** What is in use. */
   used(cells: Cells, at: number, terms: Terms, now: number): number;
   /** Milliseconds until `amount` of what is in use is given back. */

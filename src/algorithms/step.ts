@@ -12,6 +12,7 @@ export function take(
   cost: number,
   now: number,
 ): Decision {
+  if (algorithm.take) return algorithm.take(cells, at, terms, cost, now);
   const used = algorithm.used(cells, at, terms, now);
   const over = excess(used, terms, cost);
   if (over > 0) {
@@ -47,8 +48,12 @@ export function fits(algorithm: Algorithm, cells: Cells, at: number, terms: Term
 /** Gives `cost` back, never above full. */
 export function refund(algorithm: Algorithm, cells: Cells, at: number, terms: Terms, cost: number, now: number): void {
   const used = algorithm.used(cells, at, terms, now);
-  // A full bucket stays as it is: written anew, it would lie in the future of a clock that steps back.
-  if (used > 0) algorithm.giveBack(cells, at, terms, now, used, cost);
+  if (used === 0) return;
+  algorithm.giveBack(cells, at, terms, now, used, cost);
+  // A full bucket is an untouched one: what is written for it would lie ahead of a clock that steps back.
+  if (algorithm.used(cells, at, terms, now) > 0) return;
+  if (algorithm.list) (cells[at] as number[]).length = 0;
+  else cells.fill(0 as never, at, at + algorithm.width);
 }
 
 /** The part of the limit in use, from 0 to 1. At 0 the bucket is full and may be forgotten. */

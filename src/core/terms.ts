@@ -135,13 +135,10 @@ function bucketNumbers(option: string, capacity: unknown, rate: unknown): Number
 }
 
 function windowNumbers(algorithm: AlgorithmName, givenLimit: unknown, givenWindow: unknown): Numbers {
-  const limit = checkWhole("limit", givenLimit, 1, algorithm === "sliding-log" ? MOST_LOGGED : EXACT);
   const windowMs = checkWhole("windowMs", parseDuration("windowMs", givenWindow), 1, LONGEST_WINDOW);
-  const most = Math.floor(EXACT / windowMs / 2);
-  if (limit > most) {
-    throw new SluiceError("out-of-range", "limit", `at most ${most} in this window`, limit);
-  }
-  return { limit, windowMs, unit: algorithm === "sliding-window" ? windowMs : 1, p: 0 };
+  const sliding = algorithm === "sliding-window";
+  const most = sliding ? Math.floor(EXACT / windowMs / 2) : algorithm === "sliding-log" ? MOST_LOGGED : EXACT;
+  return { limit: checkWhole("limit", givenLimit, 1, most), windowMs, unit: sliding ? windowMs : 1, p: 0 };
 }
 
 /** Names and prefixes go into headers and stored keys, so they are short and printable. */

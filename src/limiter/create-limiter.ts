@@ -122,8 +122,12 @@ class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
     return this.buckets.take(key, cost);
   }
 
-  override async consume(key: string, cost = 1): Promise<Decision> {
-    this.check(key, cost);
-    return this.buckets.take(key, cost);
+  override consume(key: string, cost = 1): Promise<Decision> {
+    // Not an async function: that would cost as much again as the decision.
+    try {
+      return Promise.resolve(this.consumeSync(key, cost));
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 }
