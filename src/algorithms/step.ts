@@ -12,7 +12,19 @@ export function take(
   cost: number,
   now: number,
 ): Decision {
+  // Engines inline only so much code along one path: the longer way stands apart from the fast one.
   if (algorithm.take) return algorithm.take(cells, at, terms, cost, now);
+  return takeGenerally(algorithm, cells, at, terms, cost, now);
+}
+
+function takeGenerally(
+  algorithm: Algorithm,
+  cells: Cells,
+  at: number,
+  terms: Terms,
+  cost: number,
+  now: number,
+): Decision {
   const used = algorithm.used(cells, at, terms, now);
   const over = excess(used, terms, cost);
   if (over > 0) {

@@ -13,8 +13,8 @@ import type { Algorithm, Cells } from "./algorithm.ts";
 export const bucket: Omit<Algorithm, "name"> = {
   width: 2,
   used,
-  wait: (_cells, _at, { p }, _now, amount) => Math.ceil(amount / p),
-  reset: (_cells, _at, { p }, _now, used) => Math.ceil(used / p),
+  wait: (_cells, _at, terms, _now, amount) => untilBack(terms, amount),
+  reset: (_cells, _at, terms, _now, used) => untilBack(terms, used),
   // An empty bucket may have been cut down to empty; written again it is the same or healed.
   ahead: (_cells, _at, { cap }, _now, used) => used === cap,
 
@@ -33,47 +33,66 @@ export const tokenBucket: Algorithm = {
   name: "token-bucket",
 
   take(cells, at, terms, cost, now) {
-    const { name: policy, limit, unit, cap, p } = terms;
     const before = used(cells, at, terms, now);
-    const over = before - (cap - cost * unit);
-    if (over > 0 && cost > 0) {
-      if (before === cap && cost <= limit) settle(cells, at, terms, now, cap);
-      return denied(terms, before, cost, over);
-    }
-    const after = before + cost * unit;
+    const amount = cost * terms.unit;
+    const over = before - (terms.cap - amount);
+    if (over > 0 && cost > 0) return refuse(cells, at, terms, cost, now, before, over);
+    const after = before + amount;
     if (cost > 0) settle(cells, at, terms, now, after);
-    const remaining = Math.floor((cap - after) / unit);
-    const nextAfterMs = untilNext(terms, after, remaining);
-    return { allowed: true, policy, limit, remaining, resetAfterMs: Math.ceil(after / p), nextAfterMs };
+    const remaining = Math.floor((terms.cap - after) / terms.unit);
+    return {
+      allowed: true,
+      policy: terms.name,
+      limit: terms.limit,
+      remaining,
+      resetAfterMs: untilBack(terms, after),
+      nextAfterMs: untilNext(terms, after, remaining),
+    };
   },
 };
 
-function denied(terms: Terms, used: number, cost: number, over: number): Decision {
-  const { name: policy, limit, unit, cap, p } = terms;
+function refuse(
+  cells: Cells,
+  at: number,
+  terms: Terms,
+  cost: number,
+  now: number,
+  used: number,
+  over: number,
+): Decision {
+  const { name: policy, limit, unit, cap } = terms;
+  if (used === cap && cost <= limit) settle(cells, at, terms, now, cap);
   const remaining = Math.floor((cap - used) / unit);
-  const resetAfterMs = Math.ceil(used / p);
+  const resetAfterMs = untilBack(terms, used);
   const nextAfterMs = untilNext(terms, used, remaining);
-  const retryAfterMs = cost > limit ? null : Math.ceil(over / p);
+  const retryAfterMs = cost > limit ? null : untilBack(terms, over);
   return { allowed: false, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs };
 }
 
-function untilNext({ unit, cap, p }: Terms, used: number, remaining: number): number {
-  return used > 0 ? Math.ceil((used - (cap - (remaining + 1) * unit)) / p) : 0;
+function untilNext(terms: Terms, used: number, remaining: number): number {
+  return used > 0 ? untilBack(terms, used - (terms.cap - (remaining + 1) * terms.unit)) : 0;
 }
 
-function used(cells: Cells, at: number, { p, cap, windowMs }: Terms, now: number): number {
+/** Milliseconds until `amount` is given back. Most rates are one unit per millisecond, and need no division. */
+function untilBack(terms: Terms, amount: number): number {
+  return terms.p === 1 ? amount : Math.ceil(amount / terms.p);
+}
+
+// No patterns as parameters from here on: they are code as well, and engines inline only so much of it.
+
+function used(cells: Cells, at: number, terms: Terms, now: number): number {
   const ahead = (cells[at] as number) - now;
   if (ahead < 0) return 0;
-  if (ahead > windowMs) return cap;
+  if (ahead > terms.windowMs) return terms.cap;
   const part = cells[at + 1] as number;
   // The part may have been written under another rate: it is never worth a whole millisecond.
-  const used = ahead * p + (part < p ? part : p - 1);
-  return used < cap ? used : cap;
+  const used = ahead * terms.p + (part < terms.p ? part : terms.p - 1);
+  return used < terms.cap ? used : terms.cap;
 }
 
 /** Writes what is in use as the instant at which it will have been given back. */
-function settle(cells: Cells, at: number, { p }: Terms, now: number, used: number): void {
-  const whole = Math.floor(used / p);
+function settle(cells: Cells, at: number, terms: Terms, now: number, used: number): void {
+  const whole = terms.p === 1 ? used : Math.floor(used / terms.p);
   cells[at] = now + whole;
-  cells[at + 1] = used - whole * p;
+  cells[at + 1] = used - whole * terms.p;
 }

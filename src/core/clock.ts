@@ -15,15 +15,17 @@ const END_OF_TIME = 2 ** 52;
  * where it was. Standing still until the system catches up would lock keys out for that long.
  */
 export function systemClock(): Clock {
-  let last = 0;
-  let lead = 0;
+  // The last reading, and how far this clock is ahead of the system's. An array of doubles, because a
+  // variable would be a new object on the heap with every millisecond.
+  const state = new Float64Array(2);
+  const steppedBack = (now: number): number => {
+    state[1] = (state[1] as number) + (state[0] as number) - now;
+    return state[0] as number;
+  };
   return {
     now() {
-      const now = Date.now() + lead;
-      if (now < last) lead += last - now;
-      // Written only when it changes: most readings of a busy process are of the same millisecond.
-      else if (now > last) last = now;
-      return last;
+      const now = Date.now() + (state[1] as number);
+      return now >= (state[0] as number) ? (state[0] = now) : steppedBack(now);
     },
   };
 }

@@ -201,19 +201,29 @@ class PolicyBuckets implements Buckets {
   }
 
   take(key: string, cost: number): Decision {
-    return this.spend(storedKey(key), cost, readClock(this.memory.clock));
+    return this.spend(key, cost, readClock(this.memory.clock));
   }
 
-  spend(name: string, cost: number, now: number): Decision {
-    const { terms } = this;
+  /** Takes from the bucket of a key. A long key is not found by itself, and then by its tag. */
+  spend(key: string, cost: number, now: number): Decision {
+    const { slotOf, cells, algorithm } = this.whole ?? this.shardFor(key);
+    const slot = slotOf.get(key);
+    // Engines inline only so much code along one path, so that all that is rare stands apart from it.
+    if (slot === undefined || !algorithm.take) return this.spendOtherwise(key, cost, now);
+    return algorithm.take(cells, slot * algorithm.width, this.terms, cost, now);
+  }
+
+  /** The first charge of a key, or one of an algorithm without a fast way. */
+  private spendOtherwise(key: string, cost: number, now: number): Decision {
+    const name = storedKey(key);
     const slots = this.slotsFor(name);
     let slot = slots.slotOf.get(name);
     if (slot === undefined) {
       // What takes nothing makes no bucket.
-      if (cost === 0 || cost > terms.limit) return this.look(name, cost, now);
+      if (cost === 0 || cost > this.terms.limit) return this.look(name, cost, now);
       slot = this.memory.add(slots, name, now);
     }
-    return take(slots.algorithm, slots.cells, slot * slots.algorithm.width, terms, cost, now);
+    return take(slots.algorithm, slots.cells, slot * slots.algorithm.width, this.terms, cost, now);
   }
 
   look(name: string, cost: number, now: number): Decision {
