@@ -24,20 +24,18 @@ export type Group = readonly Charge[];
 export const MAX_CHARGES = 16;
 
 /** Costs are whole: half a request is not a thing, and fractions are how buckets drift. */
+export function isCost(cost: unknown): cost is number {
+  return typeof cost === "number" && (cost | 0) === cost && cost >= 0;
+}
+
+/** Refuses what is not a cost. */
 export function checkCost(cost: number): void {
-  // The throw stands elsewhere to keep this small enough for the engine to inline.
-  if (typeof cost !== "number" || (cost | 0) !== cost || cost < 0) refuseCost(cost);
+  if (isCost(cost)) return;
+  throw new SluiceError("invalid-cost", "cost", "a whole number from 0 to 2147483647", cost);
 }
 
 /** An empty key is nearly always a missing identity, and would put everybody in one bucket. */
 export function checkKey(key: string): void {
-  if (typeof key !== "string" || key.length === 0) refuseKey(key);
-}
-
-function refuseCost(received: unknown): never {
-  throw new SluiceError("invalid-cost", "cost", "a whole number from 0 to 2147483647", received);
-}
-
-function refuseKey(received: unknown): never {
-  throw new SluiceError("invalid-key", "key", "a string that is not empty", received);
+  if (typeof key === "string" && key !== "") return;
+  throw new SluiceError("invalid-key", "key", "a string that is not empty", key);
 }

@@ -30,13 +30,13 @@ export function systemClock(): Clock {
   };
 }
 
-/** One reading in whole milliseconds, or an error that leaves every bucket as it was. */
-export function readClock(clock: Clock): number {
-  const now = Math.floor(clock.now());
-  return now >= 0 && now <= END_OF_TIME ? now : refuseReading(now);
-}
-
-function refuseReading(received: unknown): never {
-  const expected = "milliseconds since the epoch, from 0 to 2^52";
-  throw new SluiceError("invalid-clock", "clock.now()", expected, received);
+/** A clock whose readings are whole milliseconds, or an error that leaves every bucket as it was. */
+export function checkedClock(clock: Clock): Clock {
+  return {
+    now() {
+      const now = Math.floor(clock.now());
+      if (now >= 0 && now <= END_OF_TIME) return now;
+      throw new SluiceError("invalid-clock", "clock.now()", "milliseconds since the epoch, from 0 to 2^52", now);
+    },
+  };
 }

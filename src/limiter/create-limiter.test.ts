@@ -66,7 +66,10 @@ describe("createLimiter", () => {
     const store = memoryStore({ clock: fakeClock() });
     const first = createLimiter({ policy, store });
     first.consumeSync("k", 10);
+    const twin = createLimiter({ policy, store });
     await first.dispose();
+    expect(() => createLimiter({ policy: { ...policy, capacity: 5 }, store })).toThrow(/no other policy/);
+    await twin.dispose();
     const next = createLimiter({ policy: { ...policy, capacity: 5 }, store });
     expect(next.consumeSync("k").allowed).toBe(false);
     await next.dispose();

@@ -1,5 +1,5 @@
 /** Joins a policy and a store into a limiter. */
-import { checkCost, checkKey, type Mode } from "../core/charge.ts";
+import { checkCost, checkKey, isCost, type Mode } from "../core/charge.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
@@ -46,7 +46,7 @@ class Limiter<S extends Store = Store> implements BoundLimiter {
   readonly store: S;
   readonly terms: Terms;
   private readonly owned: boolean;
-  private disposed = false;
+  protected disposed = false;
 
   constructor(store: S, terms: Terms, owned: boolean) {
     this.store = store;
@@ -118,7 +118,8 @@ class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
   }
 
   consumeSync(key: string, cost = 1): Decision {
-    this.check(key, cost);
+    // The short form of `check`, which then says what is wrong.
+    if (this.disposed || typeof key !== "string" || key === "" || !isCost(cost)) this.check(key, cost);
     return this.buckets.take(key, cost);
   }
 

@@ -3,24 +3,42 @@ import { SluiceError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
 
-const claims = new WeakMap<Store, Set<Terms>>();
+/** A policy that has a name, and the limiters that use it. */
+interface Holder {
+  readonly terms: Terms;
+  limiters: number;
+}
 
-/** Gives a name on a store to a policy until it is released, or refuses it when another policy has it. */
+const claims = new WeakMap<Store, Map<string, Holder[]>>();
+
+/** Gives a name on a store to a policy, or refuses it when another policy has it. */
 export function claimName(store: Store, terms: Terms): void {
-  let holders = claims.get(store);
-  if (!holders) claims.set(store, (holders = new Set()));
-  for (const holder of holders) {
-    if (holder.label !== terms.label || samePolicy(holder, terms)) continue;
-    if (holder.share && terms.share && holder.algorithm === terms.algorithm) continue;
+  let names = claims.get(store);
+  if (!names) claims.set(store, (names = new Map()));
+  const holders = names.get(terms.label) ?? [];
+  const same = holders.find((holder) => samePolicy(holder.terms, terms));
+  if (same) {
+    same.limiters++;
+    return;
+  }
+  for (const { terms: other } of holders) {
+    if (other.share && terms.share && other.algorithm === terms.algorithm) continue;
     const expected = "a name that no other policy on this store has, or share: true on every plan of one algorithm";
     throw new SluiceError("policy-conflict", "name", expected, terms.name);
   }
-  holders.add(terms);
+  names.set(terms.label, [...holders, { terms, limiters: 1 }]);
 }
 
-/** Frees the name again: a policy with other numbers may take it and go on with its state. */
+/** Frees the name with its last limiter: a policy with other numbers may take it and go on with its state. */
 export function releaseName(store: Store, terms: Terms): void {
-  claims.get(store)?.delete(terms);
+  const names = claims.get(store);
+  const holders = names?.get(terms.label) ?? [];
+  const holder = holders.find((holder) => samePolicy(holder.terms, terms));
+  if (holder && --holder.limiters === 0)
+    names?.set(
+      terms.label,
+      holders.filter((other) => other !== holder),
+    );
 }
 
 /** Whether two policies count alike. */

@@ -1,7 +1,9 @@
 /** The contract of a limiter as a suite that anybody can run on theirs. */
 import type { AlgorithmName } from "../core/policy.ts";
-import type { Bench, Law } from "./limiter-laws.ts";
-import { limiterLaws } from "./limiter-laws.ts";
+import { inputLaws } from "./laws/input-laws.ts";
+import type { Bench, Law } from "./laws/law.ts";
+import { spendingLaws } from "./laws/spending-laws.ts";
+import { timeLaws } from "./laws/time-laws.ts";
 import { randomFrom } from "./random.ts";
 import { type Runner, runnerOf } from "./runner.ts";
 import { ALGORITHMS, type CreateSubject, policyOf, subjectOf, type Time } from "./subject.ts";
@@ -21,6 +23,8 @@ export interface SuiteOptions extends Partial<Runner> {
   seed?: number;
 }
 
+const LAWS: readonly Law[] = [...spendingLaws, ...timeLaws, ...inputLaws];
+
 /** Runs the laws on limiters made by `create`, each law on fresh ones. */
 export function describeRateLimiter(name: string, create: CreateSubject, options: SuiteOptions = {}): void {
   const { describe, it } = runnerOf(options);
@@ -32,9 +36,9 @@ export function describeRateLimiter(name: string, create: CreateSubject, options
   describe(`RateLimiter: ${name}${time === "none" ? " (only the laws that need no time)" : ""}`, () => {
     for (const algorithm of algorithms) {
       describe(algorithm, () => {
-        for (const law of limiterLaws) {
+        for (const law of LAWS) {
           if (!applies(law, algorithm, time, restart)) continue;
-          it(law.title, () => tryLaw(law, benchOf(create, algorithm, time, seed)));
+          it(law.title, () => tryLaw(law, benchOf(create, algorithm, seed)));
         }
       });
     }
@@ -53,8 +57,8 @@ export async function tryLaw<B extends { random: { seed: number } }>(
   }
 }
 
-function benchOf(create: CreateSubject, algorithm: AlgorithmName, time: Time, seed: number): Bench {
-  return { algorithm, time, random: randomFrom(seed), create: async (policy) => subjectOf(await create(policy)) };
+function benchOf(create: CreateSubject, algorithm: AlgorithmName, seed: number): Bench {
+  return { algorithm, random: randomFrom(seed), create: async (policy) => subjectOf(await create(policy)) };
 }
 
 function applies({ needs, only }: Law, algorithm: AlgorithmName, time: Time, restart: boolean): boolean {

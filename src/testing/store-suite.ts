@@ -4,9 +4,9 @@ import type { Store } from "../core/store.ts";
 import { createLimiter } from "../limiter/create-limiter.ts";
 import { check } from "./check.ts";
 import { describeRateLimiter, type SuiteOptions, tryLaw } from "./describe-rate-limiter.ts";
+import { storeLaws } from "./laws/store-laws.ts";
 import { randomFrom } from "./random.ts";
 import { runnerOf } from "./runner.ts";
-import { storeLaws } from "./store-laws.ts";
 import { ALGORITHMS, policyOf, type Subject } from "./subject.ts";
 
 /** A store under test. */

@@ -1,7 +1,7 @@
 /** Buckets in this process's memory: synchronous, bounded, without timers. */
 import { fits, peek, refund, take } from "../../algorithms/step.ts";
 import type { Group } from "../../core/charge.ts";
-import { type Clock, readClock, systemClock } from "../../core/clock.ts";
+import { type Clock, checkedClock, systemClock } from "../../core/clock.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
@@ -43,12 +43,12 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     throw new SluiceError("unknown-option", "policy", expected);
   }
   checkOptions("memoryStore", options, ["clock", "maxKeys"]);
-  const { clock = systemClock(), maxKeys = 100_000 } = options;
+  const { clock, maxKeys = 100_000 } = options;
   checkWhole("maxKeys", maxKeys, 1, MOST_KEYS);
-  if (typeof clock?.now !== "function") {
+  if (clock !== undefined && typeof clock?.now !== "function") {
     throw new SluiceError("invalid-option", "clock", "an object with now()", clock);
   }
-  return new Memory(clock, maxKeys);
+  return new Memory(clock ? checkedClock(clock) : systemClock(), maxKeys);
 }
 
 /** Members are private by type only: on some engines a real private field costs as much as the arithmetic. */
@@ -82,17 +82,17 @@ class Memory implements MemoryStore {
   }
 
   takeAll(buckets: readonly PolicyBuckets[], key: string, cost: number): Decision[] {
-    const now = readClock(this.clock);
+    const now = this.clock.now();
     const name = storedKey(key);
     let every = true;
     for (const bucket of buckets) every = bucket.fits(name, cost, now) && every;
     const decisions: Decision[] = [];
-    for (const bucket of buckets) decisions.push(every ? bucket.spend(name, cost, now) : bucket.look(name, cost, now));
+    for (const bucket of buckets) decisions.push(every ? bucket.take(name, cost, now) : bucket.look(name, cost, now));
     return decisions;
   }
 
   takeSync(group: Group): Decision[] {
-    const now = readClock(this.clock);
+    const now = this.clock.now();
     const steps = group.map(({ terms, key, cost, mode }) => ({
       bucket: this.open(terms),
       name: storedKey(key),
@@ -103,7 +103,7 @@ class Memory implements MemoryStore {
       ({ bucket, name, cost, mode }) => steps.length === 1 || mode === "refund" || bucket.fits(name, cost, now),
     );
     return steps.map(({ bucket, name, cost, mode }) => {
-      if (every && mode === "take") return bucket.spend(name, cost, now);
+      if (every && mode === "take") return bucket.take(name, cost, now);
       if (every && mode === "refund") bucket.giveBack(name, cost, now);
       return bucket.look(name, mode === "refund" ? 0 : cost, now);
     });
@@ -114,7 +114,7 @@ class Memory implements MemoryStore {
   }
 
   async reset(terms: Terms, key: string): Promise<void> {
-    readClock(this.clock);
+    this.clock.now();
     const name = storedKey(key);
     const slots = this.open(terms).slotsFor(name);
     const slot = slots.slotOf.get(name);
@@ -122,7 +122,7 @@ class Memory implements MemoryStore {
   }
 
   async inspect(terms: Terms, key: string): Promise<Inspection> {
-    const now = readClock(this.clock);
+    const now = this.clock.now();
     const name = storedKey(key);
     const bucket = this.open(terms);
     const { slotOf, cells, algorithm } = bucket.slotsFor(name);
@@ -200,21 +200,17 @@ class PolicyBuckets implements Buckets {
     this.whole = shards.length === 1 ? shards[0] : undefined;
   }
 
-  take(key: string, cost: number): Decision {
-    return this.spend(key, cost, readClock(this.memory.clock));
-  }
-
   /** Takes from the bucket of a key. A long key is not found by itself, and then by its tag. */
-  spend(key: string, cost: number, now: number): Decision {
+  take(key: string, cost: number, now: number = this.memory.clock.now()): Decision {
     const { slotOf, cells, algorithm } = this.whole ?? this.shardFor(key);
     const slot = slotOf.get(key);
     // Engines inline only so much code along one path, so that all that is rare stands apart from it.
-    if (slot === undefined || !algorithm.take) return this.spendOtherwise(key, cost, now);
+    if (slot === undefined || !algorithm.take) return this.takeOtherwise(key, cost, now);
     return algorithm.take(cells, slot * algorithm.width, this.terms, cost, now);
   }
 
   /** The first charge of a key, or one of an algorithm without a fast way. */
-  private spendOtherwise(key: string, cost: number, now: number): Decision {
+  private takeOtherwise(key: string, cost: number, now: number): Decision {
     const name = storedKey(key);
     const slots = this.slotsFor(name);
     let slot = slots.slotOf.get(name);

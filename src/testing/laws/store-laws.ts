@@ -1,14 +1,14 @@
 /** The laws of a store: what it promises beyond those of a limiter on it. */
-import type { Charge, Mode } from "../core/charge.ts";
-import type { Decision } from "../core/decision.ts";
-import type { AlgorithmName, Policy } from "../core/policy.ts";
-import type { Store } from "../core/store.ts";
-import { resolvePolicy, type Terms } from "../core/terms.ts";
-import { combine, consumeAll } from "../limiter/combine.ts";
-import { createLimiter } from "../limiter/create-limiter.ts";
-import { check, refuses, same } from "./check.ts";
-import type { Random } from "./random.ts";
-import { policyOf } from "./subject.ts";
+import type { Charge, Mode } from "../../core/charge.ts";
+import type { Decision } from "../../core/decision.ts";
+import type { AlgorithmName, Policy } from "../../core/policy.ts";
+import type { Store } from "../../core/store.ts";
+import { resolvePolicy, type Terms } from "../../core/terms.ts";
+import { combine, consumeAll } from "../../limiter/combine.ts";
+import { createLimiter } from "../../limiter/create-limiter.ts";
+import { check, refuses, same } from "../check.ts";
+import type { Random } from "../random.ts";
+import { policyOf } from "../subject.ts";
 
 /** What a law of stores is tried on. */
 interface StoreBench {

@@ -1,0 +1,227 @@
+/** What is taken, what is left and what is given back. */
+import { check, same } from "../check.ts";
+import { type Admission, findExcess, leastAdmitted } from "../oracles.ts";
+import { policyOf } from "../subject.ts";
+import { BUCKETS, drain, type Law, pass, phase, slow } from "./law.ts";
+
+export const spendingLaws: readonly Law[] = [
+  {
+    title: "consume takes the cost and reports what is left",
+    async run(bench) {
+      const { limiter } = await bench.create(slow(bench, 10));
+      const first = await limiter.consume("user:1");
+      same(
+        [first.allowed, first.limit, first.remaining, "retryAfterMs" in first],
+        [true, 10, 9, false],
+        "the first charge",
+      );
+      const second = await limiter.consume("user:1", 3);
+      same([second.allowed, second.remaining], [true, 6], "a cost of 3");
+      check(second.resetAfterMs > 0 && second.nextAfterMs > 0, "a bucket in use has a reset and a next");
+      check(second.nextAfterMs <= second.resetAfterMs, "the next unit comes no later than the reset");
+      if (limiter.consumeSync) same(limiter.consumeSync("user:1", 2).remaining, 4, "left after consumeSync");
+    },
+  },
+  {
+    title: "law 1: concurrent charges never spend the same token twice",
+    async run(bench) {
+      const { limiter } = await bench.create(slow(bench, 10));
+      const decisions = await Promise.all(Array.from({ length: 25 }, () => limiter.consume("user:1")));
+      same(decisions.filter(({ allowed }) => allowed).length, 10, "admitted of 25 at once");
+      const weighted = await Promise.all(Array.from({ length: 25 }, () => limiter.consume("user:2", 3)));
+      same(weighted.filter(({ allowed }) => allowed).length, 3, "admitted of 25 at once, each of cost 3");
+      same((await limiter.peek("user:2")).remaining, 1, "left after three of cost 3");
+    },
+  },
+  {
+    title: "law 1: no interval admits more than the bound",
+    needs: "fake time",
+    async run(bench) {
+      const { random } = bench;
+      const subject = await bench.create(policyOf(bench.algorithm, 7, 1000));
+      const { limiter } = subject;
+      const log: Admission[] = [];
+      let now = await phase(subject);
+      for (let i = 0; i < 600; i++) {
+        const step = random.pick([0, 0, 1, random.whole(2, 60), random.whole(100, 1500)]);
+        await pass(subject, step);
+        now += step;
+        const cost = random.whole(1, 3);
+        if ((await limiter.consume("user:1", cost)).allowed) log.push({ atMs: now, cost });
+      }
+      const excess = findExcess(log, limiter.getPolicy());
+      check(excess === undefined, `more than the bound was admitted: ${JSON.stringify(excess)}`);
+    },
+  },
+  {
+    title: "law 2: a saturated bucket loses no fraction of a token",
+    needs: "fake time",
+    only: BUCKETS,
+    async run(bench) {
+      for (const gap of [50, 70, 99]) {
+        const subject = await bench.create(policyOf(bench.algorithm, 2, 200));
+        let [admitted, elapsed] = [0, 0];
+        for (; elapsed < 60_000; elapsed += gap) {
+          if ((await subject.limiter.consume("user:1")).allowed) admitted++;
+          await pass(subject, gap);
+        }
+        const least = leastAdmitted(subject.limiter.getPolicy(), elapsed - gap, 1);
+        check(
+          admitted >= least,
+          `polled every ${gap} ms for a minute at 10/s: ${admitted} admitted, at least ${least} were due`,
+        );
+      }
+    },
+  },
+  {
+    title: "law 2: a saturated window gives its limit every window",
+    needs: "fake time",
+    only: ["fixed-window", "sliding-log"],
+    async run(bench) {
+      const subject = await bench.create(policyOf(bench.algorithm, 5, 1000));
+      await pass(subject, 1000 - ((await phase(subject)) % 1000));
+      for (let window = 0; window < 20; window++) {
+        let admitted = 0;
+        for (let i = 0; i < 10; i++) if ((await subject.limiter.consume("user:1")).allowed) admitted++;
+        same(admitted, 5, `admitted in window ${window}`);
+        await pass(subject, 1000);
+      }
+    },
+  },
+  {
+    title: "law 4: a denial takes nothing and changes nothing that is stored",
+    async run(bench) {
+      const { limiter } = await bench.create(slow(bench, 10));
+      await drain(limiter, "user:1", 8);
+      const before = await limiter.inspect("user:1");
+      for (let i = 0; i < 20; i++) {
+        const decision = await limiter.consume("user:1", 5);
+        same([decision.allowed, decision.remaining], [false, 2], "a cost of 5 with 2 left");
+      }
+      const after = await limiter.inspect("user:1");
+      same([after.raw, after.remaining], [before.raw, 2], "stored after 20 denials");
+      check((await limiter.consume("user:1", 2)).allowed, "the 2 that were left are gone");
+    },
+  },
+  {
+    title: "law 5: a cost above the limit never fits, says null and takes nothing",
+    async run(bench) {
+      const { limiter } = await bench.create(slow(bench, 10));
+      const decision = await limiter.consume("user:1", 11);
+      same([decision.allowed, decision.remaining, decision.retryAfterMs], [false, 10, null], "cost 11 of 10");
+      same((await limiter.inspect("user:1")).found, false, "something is stored for it");
+      await drain(limiter, "user:1", 4);
+      same((await limiter.consume("user:1", 2 ** 31 - 1)).remaining, 6, "remaining, when the largest cost is refused");
+      await drain(limiter, "user:1", 6);
+    },
+  },
+  {
+    title: "law 10: a spray of new keys does not free a denied one",
+    async run(bench) {
+      const subject = await bench.create(slow(bench, 10));
+      const { limiter, maxKeys = 0 } = subject;
+      for (let i = 0; i < 20; i++) await limiter.consume(`denied:${i}`, 10);
+      for (let i = 0; i < maxKeys * 15; i++) await limiter.consume(`spray:${i}`);
+      let freed = 0;
+      for (let i = 0; i < 20; i++) if ((await limiter.consume(`denied:${i}`)).allowed) freed++;
+      same(freed, 0, `denied keys that were freed by ${maxKeys * 15} new ones`);
+    },
+  },
+  {
+    title: "law 11: keys never collide",
+    async run(bench) {
+      const { limiter } = await bench.create(slow(bench, 1));
+      const long = "k".repeat(1000);
+      const keys = [
+        "a",
+        "a:b",
+        "a:b:c",
+        "a%3Ab",
+        "{a}b",
+        "{a}",
+        "a\u0000",
+        "A",
+        " a",
+        "a ",
+        "é",
+        "e\u0301",
+        "__proto__",
+        "constructor",
+        "toString",
+        "0",
+        "00",
+        "\ud800",
+        long,
+        `${long}x`,
+        `${long}y`,
+        "k".repeat(2 ** 20),
+      ];
+      for (const key of keys)
+        check(
+          (await limiter.consume(key)).allowed,
+          `another key spent the budget of ${JSON.stringify(key.slice(0, 20))}`,
+        );
+      for (const key of keys)
+        check(!(await limiter.consume(key)).allowed, `${JSON.stringify(key.slice(0, 20))} was forgotten`);
+    },
+  },
+  {
+    title: "law 12: a restart frees at most one limit",
+    needs: "restart",
+    async run(bench) {
+      const subject = await bench.create(slow(bench, 10));
+      check(subject.restart !== undefined, "this law needs restart() beside the limiter");
+      await drain(subject.limiter, "user:1", 10);
+      const again = await subject.restart();
+      let admitted = 0;
+      for (let i = 0; i < 30; i++) if ((await again.consume("user:1")).allowed) admitted++;
+      check(admitted <= 10, `${admitted} admitted after one restart; the limit is 10`);
+    },
+  },
+  {
+    title: "peek answers what consume would, and takes nothing",
+    async run(bench) {
+      const { limiter } = await bench.create(slow(bench, 5));
+      same((await limiter.inspect("user:1")).found, false, "found before the first charge");
+      for (let i = 0; i < 10; i++) same((await limiter.peek("user:1", 5)).remaining, 5, "left after a look");
+      same((await limiter.inspect("user:1")).found, false, "a look stored something");
+      await drain(limiter, "user:1", 3);
+      same((await limiter.peek("user:1", 2)).allowed, true, "a look at a cost that fits");
+      const denied = await limiter.peek("user:1", 3);
+      check(
+        !denied.allowed && denied.retryAfterMs !== null && denied.retryAfterMs >= 1,
+        "a look at a cost that does not fit",
+      );
+      same((await limiter.consume("user:1", 2)).remaining, 0, "left after looks and charges");
+    },
+  },
+  {
+    title: "refund gives back, never above full, and nothing to a key that has spent nothing",
+    async run(bench) {
+      const { limiter } = await bench.create(slow(bench, 10));
+      await limiter.refund("user:1", 5);
+      same((await limiter.inspect("user:1")).found, false, "a refund to an unknown key stored something");
+      await drain(limiter, "user:1", 6);
+      await limiter.refund("user:1", 2);
+      same((await limiter.peek("user:1")).remaining, 6, "left after 6 and a refund of 2");
+      await limiter.refund("user:1", 0);
+      await limiter.refund("user:1", 2 ** 31 - 1);
+      same((await limiter.peek("user:1")).remaining, 10, "left after a refund of more than was taken");
+      await drain(limiter, "user:1", 10);
+      same((await limiter.consume("user:1")).allowed, false, "the 11th after a large refund");
+    },
+  },
+  {
+    title: "reset forgets one key and no other",
+    async run(bench) {
+      const { limiter } = await bench.create(slow(bench, 2));
+      await drain(limiter, "user:1", 2);
+      await drain(limiter, "user:2", 2);
+      await limiter.reset("user:1");
+      await limiter.reset("never seen");
+      same((await limiter.inspect("user:1")).found, false, "found after reset");
+      await drain(limiter, "user:1", 2);
+      same((await limiter.consume("user:2")).allowed, false, "the other key");
+    },
+  },
+];

@@ -1,0 +1,153 @@
+/** Waiting, refilling, expiring, and clocks that step. */
+import type { Policy } from "../../core/policy.ts";
+import { check, same } from "../check.ts";
+import { policyOf } from "../subject.ts";
+import { BUCKETS, drain, HOUR, type Law, pass } from "./law.ts";
+import { walk } from "./walk.ts";
+
+export const timeLaws: readonly Law[] = [
+  {
+    title: "law 3: waiting retryAfterMs is admitted, and a millisecond less is denied",
+    needs: "fake time",
+    async run(bench) {
+      const { random } = bench;
+      for (let i = 0; i < 40; i++) {
+        const limit = random.pick([1, 2, 3, 10, 1000]);
+        const subject = await bench.create(
+          policyOf(bench.algorithm, limit, random.pick([limit, 700, 1000, 3333, HOUR])),
+        );
+        await pass(subject, random.whole(0, 1500));
+        await subject.limiter.consume("user:1", random.whole(1, limit));
+        await pass(subject, random.whole(0, 900));
+        await subject.limiter.consume("user:1", random.whole(1, limit));
+        const cost = random.whole(1, limit);
+        const denied = await subject.limiter.consume("user:1", cost);
+        if (denied.allowed) continue;
+        const wait = denied.retryAfterMs;
+        check(Number.isInteger(wait) && wait !== null && wait >= 1, `retryAfterMs is ${wait}, not a whole number >= 1`);
+        await pass(subject, wait - 1);
+        check(
+          !(await subject.limiter.consume("user:1", cost)).allowed,
+          `cost ${cost} of ${limit}: admitted 1 ms before retryAfterMs ${wait}`,
+        );
+        await pass(subject, 1);
+        check(
+          (await subject.limiter.consume("user:1", cost)).allowed,
+          `cost ${cost} of ${limit}: denied after retryAfterMs ${wait}`,
+        );
+      }
+    },
+  },
+  {
+    title: "law 3: waiting retryAfterMs is admitted",
+    needs: "time",
+    async run(bench) {
+      const subject = await bench.create(policyOf(bench.algorithm, 3, 300));
+      let decision = await subject.limiter.consume("user:1");
+      for (let i = 0; decision.allowed && i < 50; i++) decision = await subject.limiter.consume("user:1");
+      check(!decision.allowed && decision.retryAfterMs !== null, "50 charges at once never emptied a limit of 3");
+      await pass(subject, decision.retryAfterMs);
+      check((await subject.limiter.consume("user:1")).allowed, `denied after waiting ${decision.retryAfterMs} ms`);
+    },
+  },
+  {
+    title: "law 6: every figure equals the pure function's, over random steps",
+    needs: "fake time",
+    async run(bench) {
+      const { random } = bench;
+      for (const [limit, spanMs] of [
+        [1, 1],
+        [3, 1000],
+        [10, 1000],
+        [7, 3333],
+        [5000, HOUR],
+      ] as const)
+        await walk(bench, limit, spanMs, 150);
+      await walk(bench, random.whole(1, 10_000), random.whole(10, 10 * HOUR), 150);
+    },
+  },
+  {
+    title: "law 7: a clock that steps back mints nothing and locks nobody out for longer than a full refill",
+    needs: "fake time",
+    async run(bench) {
+      for (const back of [1, 400, 1000, 2500, HOUR, 24 * HOUR, 400 * 24 * HOUR]) {
+        const subject = await bench.create(policyOf(bench.algorithm, 10, 1000));
+        await pass(subject, 3210);
+        await drain(subject.limiter, "user:1", 10);
+        await pass(subject, -back);
+        const denied = await subject.limiter.consume("user:1");
+        check(!denied.allowed, `${back} ms back: a charge was admitted on an empty bucket`);
+        await pass(subject, bench.algorithm === "sliding-window" ? 2000 : 1000);
+        const after = await subject.limiter.consume("user:1", 10);
+        check(after.allowed, `${back} ms back: still denied a full refill later: ${JSON.stringify(after)}`);
+        // And forth again: what lies in the past by then must not count against anybody.
+        await pass(subject, back + 2000);
+        check((await subject.limiter.consume("user:1", 10)).allowed, `${back} ms back and forth: denied`);
+      }
+    },
+  },
+  {
+    title: "law 8: fractional rates are exact",
+    needs: "fake time",
+    only: BUCKETS,
+    async run(bench) {
+      const name = bench.algorithm === "token-bucket" ? "tokensPerSecond" : "leaksPerSecond";
+      const of = (capacity: number, rate: number | string) =>
+        ({ algorithm: bench.algorithm, capacity, [name]: rate }) as unknown as Policy;
+      for (const [rate, ms] of [
+        [0.1, 10_000],
+        ["3/h", 1_200_000],
+        [3, 334],
+        [1 / 3, 3000],
+        [1e-3, 1e6],
+      ] as const) {
+        const subject = await bench.create(of(1, rate));
+        await drain(subject.limiter, "user:1", 1);
+        same((await subject.limiter.consume("user:1")).retryAfterMs, ms, `retryAfterMs at ${rate} per second`);
+        await pass(subject, ms);
+        await drain(subject.limiter, "user:1", 1);
+      }
+      const thirds = await bench.create(of(3, 3));
+      await drain(thirds.limiter, "user:1", 3);
+      await pass(thirds, 1000);
+      await drain(thirds.limiter, "user:1", 3);
+    },
+  },
+  {
+    title: "law 10: what is stored expires at the time to full, never sooner",
+    needs: "fake time",
+    async run(bench) {
+      const subject = await bench.create(policyOf(bench.algorithm, 10, 1000));
+      await pass(subject, 130);
+      await subject.limiter.consume("user:1", 4);
+      const kept = await subject.limiter.inspect("user:1");
+      check(
+        kept.found && kept.ttlMs !== null && Number.isSafeInteger(kept.ttlMs),
+        `a bucket in use lives ${kept.ttlMs} ms`,
+      );
+      check(
+        kept.ttlMs >= kept.resetAfterMs,
+        `it lives ${kept.ttlMs} ms and is full only after ${kept.resetAfterMs} ms`,
+      );
+      await pass(subject, kept.resetAfterMs - 1);
+      check((await subject.limiter.peek("user:1")).resetAfterMs === 1, "a millisecond before the reset it is not full");
+      await pass(subject, 1);
+      same((await subject.limiter.peek("user:1")).remaining, 10, "left at the reset");
+      await pass(subject, Math.max(0, kept.ttlMs - kept.resetAfterMs));
+      same((await subject.limiter.inspect("user:1")).found, false, "kept for ever: found after its time to live");
+    },
+  },
+  {
+    title: "leaky bucket: what is admitted waits its turn",
+    only: ["leaky-bucket"],
+    needs: "fake time",
+    async run(bench) {
+      const { limiter } = await bench.create({ algorithm: "leaky-bucket", capacity: 3, leaksPerSecond: 10 });
+      const delays: (number | undefined)[] = [];
+      for (let i = 0; i < 3; i++) delays.push((await limiter.consume("user:1")).delayMs);
+      same(delays, [0, 100, 200], "the delays of three at once");
+      const denied = await limiter.consume("user:1");
+      same([denied.allowed, denied.retryAfterMs, "delayMs" in denied], [false, 100, false], "the fourth");
+    },
+  },
+];
