@@ -131,7 +131,7 @@ const LARGE_LOGS: readonly (readonly [number, number])[] = [
 ];
 
 /** The policies of the list, small and large. */
-export function samplesOf(algorithm: AlgorithmName): Sample[] {
+function samplesOf(algorithm: AlgorithmName): Sample[] {
   if (algorithm === "token-bucket" || algorithm === "leaky-bucket") {
     return BUCKETS.map(([capacity, rate, tokens, everyMs]) => bucketSample(algorithm, capacity, rate, tokens, everyMs));
   }

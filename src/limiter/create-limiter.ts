@@ -30,28 +30,31 @@ export function createLimiter(options: LimiterOptions): RateLimiter {
     throw new SluiceError("invalid-option", "store", expected, store);
   }
   const terms = resolvePolicy(options.policy);
-  if (store === undefined) return limiterOn(memoryStore(), terms, true);
+  if (store === undefined) return limiterOwning(memoryStore(), terms);
   claimName(store, terms);
-  return limiterOn(store, terms, false);
+  return limiterOn(store, terms, async () => releaseName(store, terms));
 }
 
-/** A limiter on a store; it disposes of the store with itself only if it owns it. */
-export function limiterOn(store: SyncStore, terms: Terms, owned: boolean): SyncRateLimiter;
-export function limiterOn(store: Store, terms: Terms, owned: boolean): RateLimiter;
-export function limiterOn(store: Store, terms: Terms, owned: boolean): RateLimiter {
-  return isSync(store) ? new SyncLimiter(store, terms, owned) : new Limiter(store, terms, owned);
+/** A limiter that disposes of its store with itself. */
+export function limiterOwning(store: SyncStore, terms: Terms): SyncRateLimiter {
+  return new SyncLimiter(store, terms, () => store.dispose());
+}
+
+function limiterOn(store: Store, terms: Terms, release: () => Promise<void>): RateLimiter {
+  return isSync(store) ? new SyncLimiter(store, terms, release) : new Limiter(store, terms, release);
 }
 
 class Limiter<S extends Store = Store> implements BoundLimiter {
   readonly store: S;
   readonly terms: Terms;
-  private readonly owned: boolean;
+  /** What is given up with the limiter. */
+  private readonly release: () => Promise<void>;
   protected disposed = false;
 
-  constructor(store: S, terms: Terms, owned: boolean) {
+  constructor(store: S, terms: Terms, release: () => Promise<void>) {
     this.store = store;
     this.terms = terms;
-    this.owned = owned;
+    this.release = release;
   }
 
   get consistency(): Consistency {
@@ -87,8 +90,7 @@ class Limiter<S extends Store = Store> implements BoundLimiter {
   async dispose(): Promise<void> {
     if (this.disposed) return;
     this.disposed = true;
-    releaseName(this.store, this.terms);
-    if (this.owned) await this.store.dispose();
+    await this.release();
   }
 
   bindings(): readonly Binding[] {
@@ -112,8 +114,8 @@ class Limiter<S extends Store = Store> implements BoundLimiter {
 class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
   private readonly buckets: Buckets;
 
-  constructor(store: SyncStore, terms: Terms, owned: boolean) {
-    super(store, terms, owned);
+  constructor(store: SyncStore, terms: Terms, release: () => Promise<void>) {
+    super(store, terms, release);
     this.buckets = store.open(terms);
   }
 

@@ -3,7 +3,7 @@ import type { Policy } from "../core/policy.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
 import { resolvePolicy } from "../core/terms.ts";
 import { type MemoryStore, type MemoryStoreOptions, memoryStore } from "../stores/memory/memory-store.ts";
-import { limiterOn } from "./create-limiter.ts";
+import { limiterOwning } from "./create-limiter.ts";
 
 /** A limiter with a memory store of its own. */
 export interface MemoryRateLimiter extends SyncRateLimiter {
@@ -13,5 +13,5 @@ export interface MemoryRateLimiter extends SyncRateLimiter {
 
 /** A limiter for one policy in this process's memory. */
 export function memoryRateLimiter(policy: Policy, options: MemoryStoreOptions = {}): MemoryRateLimiter {
-  return limiterOn(memoryStore(options), resolvePolicy(policy), true) as MemoryRateLimiter;
+  return limiterOwning(memoryStore(options), resolvePolicy(policy)) as MemoryRateLimiter;
 }
