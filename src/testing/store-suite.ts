@@ -4,6 +4,7 @@ import type { Store } from "../core/store.ts";
 import { createLimiter } from "../limiter/create-limiter.ts";
 import { check } from "./check.ts";
 import { describeRateLimiter, type SuiteOptions, tryLaw } from "./describe-rate-limiter.ts";
+import { groupLaws } from "./laws/group-laws.ts";
 import { storeLaws } from "./laws/store-laws.ts";
 import { randomFrom } from "./random.ts";
 import { runnerOf } from "./runner.ts";
@@ -66,8 +67,8 @@ export function storeSuite(name: string, create: CreateStore, options: StoreSuit
       { ...options, algorithms, seed },
     );
     for (const algorithm of algorithms) {
-      describe(`${algorithm}, in groups`, () => {
-        for (const law of storeLaws) {
+      describe(`${algorithm}, laws of stores`, () => {
+        for (const law of [...groupLaws, ...storeLaws]) {
           it(law.title, () =>
             tryLaw(law, { algorithm, random: randomFrom(seed), create: async () => (await fresh()).store }),
           );

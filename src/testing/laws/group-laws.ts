@@ -1,0 +1,179 @@
+/** Charges that stand or fall together, in groups and through combine and consumeAll. */
+import { combine, consumeAll } from "../../limiter/combine.ts";
+import { createLimiter } from "../../limiter/create-limiter.ts";
+import { same } from "../check.ts";
+import { policyOf } from "../subject.ts";
+import { charge, DAY, left, type StoreLaw, termsOf } from "./store-law.ts";
+
+export const groupLaws: readonly StoreLaw[] = [
+  {
+    title: "a group is all or none, and a denied one reports untaken figures",
+    async run(bench) {
+      const store = await bench.create();
+      const [wide, narrow] = [termsOf(bench, 10, "wide"), termsOf(bench, 3, "narrow")];
+      const [first] = await store.take([[charge(wide, "a", 2), charge(narrow, "b", 2)]]);
+      same(
+        first?.map(({ allowed, remaining }) => [allowed, remaining]),
+        [
+          [true, 8],
+          [true, 1],
+        ],
+        "a group that fits",
+      );
+      const [second] = await store.take([[charge(wide, "a", 2), charge(narrow, "b", 2)]]);
+      same(
+        second?.map(({ allowed, remaining }) => [allowed, remaining]),
+        [
+          [true, 8],
+          [false, 1],
+        ],
+        "a group of which a part does not fit",
+      );
+      same([await left(store, wide, "a"), await left(store, narrow, "b")], [8, 1], "left after the denied group");
+      const [third] = await store.take([[charge(wide, "a", 2), charge(narrow, "b", 4)]]);
+      same(
+        third?.map(({ allowed, retryAfterMs }) => [allowed, retryAfterMs]),
+        [
+          [true, undefined],
+          [false, null],
+        ],
+        "a group of which a part never fits",
+      );
+      same(await left(store, wide, "a"), 8, "left after a group that never fits");
+    },
+  },
+  {
+    title: "groups are independent and in order",
+    async run(bench) {
+      const store = await bench.create();
+      const terms = termsOf(bench, 10, "order");
+      const decisions = await store.take([
+        [charge(terms, "a", 6)],
+        [charge(terms, "a", 6)],
+        [charge(terms, "a", 4)],
+        [charge(terms, "b", 10)],
+      ]);
+      same(
+        decisions.map(([decision]) => decision?.allowed),
+        [true, false, true, true],
+        "allowed in turn",
+      );
+      same(
+        decisions.map(([decision]) => decision?.remaining),
+        [4, 4, 0, 0],
+        "left in turn",
+      );
+    },
+  },
+  {
+    title: "concurrent groups never spend the same token twice",
+    async run(bench) {
+      const store = await bench.create();
+      const [wide, narrow] = [termsOf(bench, 100, "wide"), termsOf(bench, 5, "narrow")];
+      const groups = await Promise.all(
+        Array.from({ length: 30 }, () => store.take([[charge(wide, "a"), charge(narrow, "a")]])),
+      );
+      same(
+        groups.filter(([group]) => group?.every(({ allowed }) => allowed)).length,
+        5,
+        "groups admitted of 30 at once",
+      );
+      same([await left(store, wide, "a"), await left(store, narrow, "a")], [95, 0], "left of either policy");
+    },
+  },
+  {
+    title: "charges of one group may take, look and give back",
+    async run(bench) {
+      const store = await bench.create();
+      const [a, b, c] = [termsOf(bench, 10, "a"), termsOf(bench, 10, "b"), termsOf(bench, 10, "c")];
+      await store.take([[charge(a, "k", 5), charge(b, "k", 5), charge(c, "k", 5)]]);
+      const [group] = await store.take([[charge(a, "k", 1), charge(b, "k", 1, "peek"), charge(c, "k", 1, "refund")]]);
+      same(
+        group?.map(({ allowed, remaining }) => [allowed, remaining]),
+        [
+          [true, 4],
+          [true, 5],
+          [true, 6],
+        ],
+        "take, peek, refund",
+      );
+      same([await left(store, a, "k"), await left(store, b, "k"), await left(store, c, "k")], [4, 5, 6], "left");
+    },
+  },
+  {
+    title: "a group may hold sixteen charges",
+    async run(bench) {
+      const store = await bench.create();
+      const terms = Array.from({ length: 16 }, (_, i) => termsOf(bench, 2, `p${i}`));
+      for (const expected of [true, true, false]) {
+        const [group] = await store.take([terms.map((one) => charge(one, "k"))]);
+        same(group?.length, 16, "decisions of a group of 16");
+        same(
+          group?.every(({ allowed }) => allowed),
+          expected,
+          "allowed",
+        );
+      }
+    },
+  },
+  {
+    title: "combine asks several policies in one step, all or none",
+    async run(bench) {
+      const store = await bench.create();
+      const burst = createLimiter({ policy: policyOf(bench.algorithm, 5, DAY, "burst"), store });
+      const daily = createLimiter({ policy: policyOf(bench.algorithm, 8, DAY, "daily"), store });
+      const both = combine([burst, daily]);
+      const first = await both.consume("k", 4);
+      same(
+        [first.allowed, first.policy, first.remaining, first.parts?.map(({ remaining }) => remaining)],
+        [true, "burst", 1, [1, 4]],
+        "a charge of 4",
+      );
+      const second = await both.consume("k", 2);
+      same(
+        [second.allowed, second.policy, second.parts?.map(({ allowed, remaining }) => [allowed, remaining])],
+        [
+          false,
+          "burst",
+          [
+            [false, 1],
+            [true, 4],
+          ],
+        ],
+        "a charge of 2",
+      );
+      const never = await both.consume("k", 6);
+      same(
+        [never.allowed, never.retryAfterMs, never.policy],
+        [false, null, "burst"],
+        "a cost that never fits one part",
+      );
+      await both.refund("k", 1);
+      same([(await burst.peek("k")).remaining, (await daily.peek("k")).remaining], [2, 5], "left after a refund of 1");
+    },
+  },
+  {
+    title: "consumeAll charges several keys, all or none, and sums what falls on one bucket",
+    async run(bench) {
+      const store = await bench.create();
+      const user = createLimiter({ policy: policyOf(bench.algorithm, 3, DAY, "user"), store });
+      const address = createLimiter({ policy: policyOf(bench.algorithm, 2, DAY, "address"), store });
+      const spend = () =>
+        consumeAll([
+          { limiter: user, key: "u" },
+          { limiter: address, key: "a" },
+        ]);
+      same(
+        [(await spend()).allowed, (await spend()).allowed, (await spend()).allowed],
+        [true, true, false],
+        "three in turn",
+      );
+      same([(await user.peek("u")).remaining, (await address.peek("a")).remaining], [1, 0], "left");
+      const twice = await consumeAll([
+        { limiter: user, key: "u" },
+        { limiter: user, key: "u" },
+      ]);
+      same([twice.allowed, (await user.peek("u")).remaining], [false, 1], "one bucket named twice with 1 left");
+    },
+  },
+];
