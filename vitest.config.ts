@@ -19,10 +19,12 @@ export default defineConfig({
     alias: [
       { find: /^sluice$/, replacement: at("src/index.ts") },
       { find: /^sluice\/(algorithms|http|testing)$/, replacement: at("src/$1/index.ts") },
+      { find: /^sluice\/(redis|upstash)$/, replacement: at("src/$1.ts") },
     ],
   },
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    globalSetup: "test/servers/one-redis.js",
     testTimeout: 120_000,
   },
 });

@@ -28,9 +28,7 @@ function takeGenerally(
   const used = algorithm.used(cells, at, terms, now);
   const over = excess(used, terms, cost);
   if (over > 0) {
-    if (cost <= terms.limit && algorithm.ahead(cells, at, terms, now, used)) {
-      algorithm.add(cells, at, terms, now, used, 0);
-    }
+    if (cost <= terms.limit) healFrom(algorithm, cells, at, terms, now, used);
     return deny(algorithm, cells, at, terms, now, used, cost, over);
   }
   if (cost > 0) algorithm.add(cells, at, terms, now, used, cost);
@@ -50,6 +48,32 @@ export function peek(
   const over = excess(used, terms, cost);
   if (over > 0) return deny(algorithm, cells, at, terms, now, used, cost, over);
   return allow(algorithm, cells, at, terms, now, used, used);
+}
+
+/** What `take` does to the cells when it denies: heals a state from the future, and nothing else. */
+export function heal(algorithm: Algorithm, cells: Cells, at: number, terms: Terms, cost: number, now: number): void {
+  const used = algorithm.used(cells, at, terms, now);
+  if (cost <= terms.limit && excess(used, terms, cost) > 0) healFrom(algorithm, cells, at, terms, now, used);
+}
+
+function healFrom(algorithm: Algorithm, cells: Cells, at: number, terms: Terms, now: number, used: number): void {
+  if (algorithm.ahead(cells, at, terms, now, used)) algorithm.add(cells, at, terms, now, used, 0);
+}
+
+/** The decision on a charge that was made elsewhere, and took `taken`. The cells are as it left them. */
+export function report(
+  algorithm: Algorithm,
+  cells: Cells,
+  at: number,
+  terms: Terms,
+  cost: number,
+  now: number,
+  allowed: boolean,
+  taken: number,
+): Decision {
+  const used = algorithm.used(cells, at, terms, now);
+  if (!allowed) return deny(algorithm, cells, at, terms, now, used, cost, excess(used, terms, cost));
+  return allow(algorithm, cells, at, terms, now, used, used - taken * terms.unit);
 }
 
 /** Whether `take` would allow `cost`. */

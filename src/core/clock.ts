@@ -7,6 +7,11 @@ export interface Clock {
   now(): number;
 }
 
+/** Milliseconds that only ever pass, for measuring how long something took. Unrelated to the hour. */
+export function elapsed(): number {
+  return performance.now();
+}
+
 /** Past this instant a state could leave the exact integers. It is in the year 144 683. */
 const END_OF_TIME = 2 ** 52;
 

@@ -11,9 +11,12 @@ export type ErrorCode =
   | "invalid-limiter"
   | "policy-conflict"
   | "too-many-charges"
+  | "too-far-apart"
+  | "foreign-value"
+  | "store-unavailable"
   | "disposed";
 
-/** Thrown for every misuse of the library. A denial is never an error. */
+/** Thrown for every misuse of the library, and for a store that fails. A denial is never an error. */
 export class SluiceError extends Error {
   /** The stable name of the fault; see docs/errors.md. */
   readonly code: ErrorCode;

@@ -6,12 +6,19 @@ import type { Terms } from "./terms.ts";
 /** Exact stores obey every law; approximate ones say so in each decision. */
 export type Consistency = "exact" | "approximate";
 
+/** Whether the caller still waits. A store that queues must not send what nobody waits for any more. */
+export interface Waiting {
+  readonly over: boolean;
+}
+
 /** Where buckets live. `storeSuite` of `sluice/testing` certifies one. */
 export interface Store {
   /** Whether its decisions are exact or approximate by nature. */
   readonly consistency: Consistency;
   /** Each group is all or none; groups are independent and in order. One decision per charge. */
-  take(groups: readonly Group[]): Promise<Decision[][]>;
+  take(groups: readonly Group[], waiting?: Waiting): Promise<Decision[][]>;
+  /** Which part of the store a key lives in, if it has parts: a group has to stay in one. It depends on the key alone. */
+  partOf?(key: string): number;
   /** Forgets a key. */
   reset(terms: Terms, key: string): Promise<void>;
   /** Shows what is kept about a key. */

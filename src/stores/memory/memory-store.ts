@@ -1,5 +1,5 @@
 /** Buckets in this process's memory: synchronous, bounded, without timers. */
-import { fits, peek, refund, take } from "../../algorithms/step.ts";
+import { fits, heal, peek, refund, take } from "../../algorithms/step.ts";
 import type { Group } from "../../core/charge.ts";
 import { type Clock, checkedClock, systemClock } from "../../core/clock.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
@@ -87,7 +87,7 @@ class Memory implements MemoryStore {
     let every = true;
     for (const bucket of buckets) every = bucket.fits(name, cost, now) && every;
     const decisions: Decision[] = [];
-    for (const bucket of buckets) decisions.push(every ? bucket.take(name, cost, now) : bucket.look(name, cost, now));
+    for (const bucket of buckets) decisions.push(every ? bucket.take(name, cost, now) : bucket.deny(name, cost, now));
     return decisions;
   }
 
@@ -105,6 +105,7 @@ class Memory implements MemoryStore {
     return steps.map(({ bucket, name, cost, mode }) => {
       if (every && mode === "take") return bucket.take(name, cost, now);
       if (every && mode === "refund") bucket.giveBack(name, cost, now);
+      if (mode === "take") return bucket.deny(name, cost, now);
       return bucket.look(name, mode === "refund" ? 0 : cost, now);
     });
   }
@@ -227,6 +228,14 @@ class PolicyBuckets implements Buckets {
     const slot = slotOf.get(name);
     if (slot !== undefined) return peek(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
     return peek(algorithm, algorithm.list ? [[]] : UNTOUCHED, 0, this.terms, cost, now);
+  }
+
+  /** What a charge that fails with its group gets: a look, and the healing of a denial. */
+  deny(name: string, cost: number, now: number): Decision {
+    const { slotOf, cells, algorithm } = this.slotsFor(name);
+    const slot = slotOf.get(name);
+    if (slot !== undefined) heal(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
+    return this.look(name, cost, now);
   }
 
   fits(name: string, cost: number, now: number): boolean {

@@ -1,0 +1,96 @@
+/**
+ * Jobs that are given in one tick share one call, and in a cluster one call per slot: calls go out together, each on
+ * the connection of its node, and nobody waits for another's reply. All stores on one client share its batches.
+ */
+import { SluiceError } from "../../core/errors.ts";
+import { encode, type Job, settle } from "./job.ts";
+import type { Connection } from "./redis-client.ts";
+import { script, sha } from "./script.ts";
+
+/** The most keys of one call: Redis serves nobody else while it runs. */
+const MOST_KEYS = 128;
+/** How often a client that is connecting is looked at. */
+const POLL_MS = 5;
+/** How long jobs wait for a client that is connecting, when their callers set no time. */
+const PATIENCE_MS = 5000;
+
+const { setImmediate } = globalThis as { setImmediate?: (run: () => void) => unknown };
+/** After all that arrives in this turn of the event loop, where the runtime can tell. */
+const soon: (run: () => void) => unknown = setImmediate ?? ((run) => setTimeout(run, 0));
+
+/** The one queue of a client. */
+export class Batches {
+  private readonly connection: Connection;
+  private queue: Job[] = [];
+
+  constructor(connection: Connection) {
+    this.connection = connection;
+  }
+
+  add(job: Job): void {
+    if (this.queue.push(job) === 1) soon(() => this.flush(PATIENCE_MS));
+  }
+
+  private flush(patienceMs: number): void {
+    const readiness = this.connection.readiness();
+    // What nobody waits for is not sent: it would be charged for an answer that was given without it.
+    const jobs = this.queue.filter((job) => !job.waiting?.over);
+    this.queue = [];
+    if (jobs.length === 0) return;
+    if (readiness === "ready") return this.send(jobs);
+    if (readiness === "connecting" && patienceMs > 0) {
+      this.queue = jobs;
+      setTimeout(() => this.flush(patienceMs - POLL_MS), POLL_MS);
+      return;
+    }
+    const error = new SluiceError("store-unavailable", "client", "a client that is connected to Redis", readiness);
+    for (const job of jobs) job.reject(error);
+  }
+
+  private send(jobs: readonly Job[]): void {
+    if (!this.connection.cluster) return this.sendInOrder(jobs);
+    const bySlot = new Map<number, Job[]>();
+    for (const job of jobs) {
+      const same = bySlot.get(job.slot);
+      if (same) same.push(job);
+      else bySlot.set(job.slot, [job]);
+    }
+    for (const same of bySlot.values()) this.sendInOrder(same);
+  }
+
+  /** One call after the other on one connection, so that the order per key is kept. */
+  private sendInOrder(jobs: readonly Job[]): void {
+    let [start, keys] = [0, 0];
+    for (let end = 0; end < jobs.length; end++) {
+      const { length } = (jobs[end] as Job).steps;
+      if (keys > 0 && keys + length > MOST_KEYS) {
+        void this.call(jobs.slice(start, end));
+        [start, keys] = [end, 0];
+      }
+      keys += length;
+    }
+    void this.call(start === 0 ? jobs : jobs.slice(start));
+  }
+
+  private async call(jobs: readonly Job[]): Promise<void> {
+    try {
+      settle(jobs, await this.run(jobs));
+    } catch (error) {
+      for (const job of jobs) job.reject(error);
+    }
+  }
+
+  /** Sends again, once, only what the server says it has not run. A lost reply may have been charged. */
+  private async run(jobs: readonly Job[]): Promise<unknown> {
+    const { keys, args } = encode(jobs);
+    try {
+      return await this.connection.evalsha(sha, keys, args);
+    } catch (error) {
+      const { message } = error as Error;
+      const worthIt = jobs.some((job) => !job.waiting?.over);
+      if (worthIt && /NOSCRIPT/.test(message)) return this.connection.eval(script, keys, args);
+      if (worthIt && /READONLY/.test(message)) return this.connection.evalsha(sha, keys, args);
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,20 @@
+/** Which of the 16 384 slots of a Redis Cluster a key lives in: CRC-16 (XMODEM) of its hash tag. */
+
+const encoder = new TextEncoder();
+let table: Uint16Array | undefined;
+
+/** The slot of what stands between the braces of a key. */
+export function hashSlot(tag: string): number {
+  table ??= makeTable();
+  let crc = 0;
+  for (const byte of encoder.encode(tag)) crc = ((crc << 8) & 0xffff) ^ (table[(crc >> 8) ^ byte] as number);
+  return crc % 16_384;
+}
+
+function makeTable(): Uint16Array {
+  return Uint16Array.from({ length: 256 }, (_, byte) => {
+    let crc = byte << 8;
+    for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
+    return crc;
+  });
+}

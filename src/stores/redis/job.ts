@@ -1,0 +1,198 @@
+/** A group of charges on its way to Redis and back: what the script is told of it, and how its reply is read. */
+import type { Cells } from "../../algorithms/algorithm.ts";
+import { algorithms } from "../../algorithms/algorithms.ts";
+import { report } from "../../algorithms/step.ts";
+import type { Charge, Mode } from "../../core/charge.ts";
+import type { Decision } from "../../core/decision.ts";
+import { SluiceError } from "../../core/errors.ts";
+import type { Waiting } from "../../core/store.ts";
+import type { Terms } from "../../core/terms.ts";
+
+/** What can be done to a bucket: what a charge can, and what people do by hand. */
+export type Action = Mode | "reset" | "inspect";
+
+/** One charge and the key of its bucket. */
+export interface Step extends Omit<Charge, "mode"> {
+  readonly mode: Action;
+  readonly storedKey: string;
+  /** The shortest time that a value is kept. */
+  readonly ttlMs: number;
+}
+
+/** What came back for a step. */
+export interface Answer {
+  readonly decision: Decision;
+  /** Of `inspect`: the value as it is stored, or nothing, and its time to live. */
+  readonly raw?: string;
+  readonly ttlMs?: number;
+}
+
+/** A group that waits for its answers. */
+export interface Job {
+  readonly steps: readonly Step[];
+  /** The cluster slot of all its keys; 0 where there are none. */
+  readonly slot: number;
+  readonly waiting: Waiting | undefined;
+  resolve(answers: Answer[]): void;
+  reject(error: unknown): void;
+}
+
+/** What the script is told of some jobs: those in a row that differ in their keys only are told once. */
+export function encode(jobs: readonly Job[]): { keys: string[]; args: string[] } {
+  const keys: string[] = [];
+  const args: string[] = [];
+  for (let j = 0; j < jobs.length; ) {
+    const first = jobs[j] as Job;
+    const start = j;
+    while (j < jobs.length && sameShape(first, jobs[j] as Job)) {
+      for (const { storedKey } of (jobs[j] as Job).steps) keys.push(storedKey);
+      j++;
+    }
+    args.push(`${j - start} ${first.steps.length}`);
+    for (const step of first.steps) args.push(shapeOf(step));
+  }
+  return { keys, args };
+}
+
+function sameShape(a: Job, b: Job): boolean {
+  return (
+    a.steps.length === b.steps.length &&
+    a.steps.every((step, i) => {
+      const { terms, mode, cost, ttlMs } = b.steps[i] as Step;
+      return step.terms === terms && step.mode === mode && step.cost === cost && step.ttlMs === ttlMs;
+    })
+  );
+}
+
+function shapeOf({ terms, mode, cost, ttlMs }: Step): string {
+  const { algorithm, limit, windowMs, unit, p } = terms;
+  return `${algorithm} ${mode} ${cost} ${limit} ${windowMs} ${unit} ${p} ${ttlMs}`;
+}
+
+/** Reads the reply to some jobs and settles each of them. What ails one bucket is the error of its own caller. */
+export function settle(jobs: readonly Job[], reply: unknown): void {
+  const cursor: Cursor = { items: Array.isArray(reply) ? reply : [], at: 0 };
+  for (const job of jobs) {
+    const start = cursor.at;
+    let answers = readAnswers(cursor, job.steps, job.steps.length === 1);
+    const fault = answers.find((answer) => answer instanceof Error);
+    if (fault) {
+      job.reject(fault);
+      continue;
+    }
+    // A group has taken what it asked for if every part was allowed, which only its end tells.
+    if (job.steps.length > 1 && answers.every((answer) => (answer as Answer).decision.allowed)) {
+      cursor.at = start;
+      answers = readAnswers(cursor, job.steps, true);
+    }
+    job.resolve(answers as Answer[]);
+  }
+}
+
+function readAnswers(cursor: Cursor, steps: readonly Step[], taken: boolean): (Answer | Error)[] {
+  return steps.map((step) => readAnswer(cursor, step, taken));
+}
+
+interface Cursor {
+  readonly items: readonly unknown[];
+  at: number;
+}
+
+function readAnswer(cursor: Cursor, step: Step, taken: boolean): Answer | Error {
+  const first = cursor.items[cursor.at++];
+  const verdict = Number(first);
+  if (first === undefined || Number.isNaN(verdict)) return faultOf(step, first);
+  const { terms, cost, mode } = step;
+  const allowed = verdict >= 0;
+  const decision = readers[terms.algorithm](
+    cursor,
+    terms,
+    allowed ? verdict : -1 - verdict,
+    cost,
+    allowed,
+    taken && allowed && mode === "take" ? cost : 0,
+  );
+  if (mode !== "inspect") return { decision };
+  return { decision, raw: String(cursor.items[cursor.at++]), ttlMs: Number(cursor.items[cursor.at++]) };
+}
+
+function faultOf({ storedKey }: Step, text: unknown): Error {
+  if (typeof text !== "string") return new Error("Redis gave a reply of another form");
+  if (!/^(FOREIGN|WRONGTYPE)/.test(text)) return new Error(text);
+  return new SluiceError("foreign-value", storedKey, "a bucket of sluice at this key of Redis");
+}
+
+type Reader = (
+  cursor: Cursor,
+  terms: Terms,
+  used: number,
+  cost: number,
+  allowed: boolean,
+  taken: number,
+) => Decision;
+
+/** What each algorithm replies besides what is in use, turned into the state that the figures are made from. */
+const readers: Readonly<Record<Terms["algorithm"], Reader>> = {
+  "token-bucket": readBucket,
+  "leaky-bucket": readBucket,
+
+  "fixed-window"(cursor, terms, used, cost, allowed, taken) {
+    const left = next(cursor);
+    return figures(terms, 0, used, 0, terms.windowMs - left, cost, allowed, taken);
+  },
+
+  "sliding-window"(cursor, terms, _used, cost, allowed, taken) {
+    const [previous, current, left] = [next(cursor), next(cursor), next(cursor)];
+    return figures(terms, 0, previous, current, terms.windowMs - left, cost, allowed, taken);
+  },
+
+  // A log may be long and stays where it is: its figures come ready.
+  "sliding-log"(cursor, { name: policy, limit }, used, cost, allowed) {
+    const [resetAfterMs, nextAfterMs, retryAfterMs] = [next(cursor), next(cursor), next(cursor)];
+    const remaining = Math.max(0, limit - used);
+    if (allowed) return { allowed, policy, limit, remaining, resetAfterMs, nextAfterMs };
+    return {
+      allowed,
+      policy,
+      limit,
+      remaining,
+      resetAfterMs,
+      nextAfterMs,
+      retryAfterMs: cost > limit ? null : retryAfterMs,
+    };
+  },
+};
+
+function readBucket(
+  _cursor: Cursor,
+  terms: Terms,
+  used: number,
+  cost: number,
+  allowed: boolean,
+  taken: number,
+): Decision {
+  const whole = Math.floor(used / terms.p);
+  return figures(terms, whole, used - whole * terms.p, 0, 0, cost, allowed, taken);
+}
+
+function next(cursor: Cursor): number {
+  return Number(cursor.items[cursor.at++]);
+}
+
+const cells: Cells = new Float64Array(3);
+
+function figures(
+  terms: Terms,
+  a: number,
+  b: number,
+  c: number,
+  now: number,
+  cost: number,
+  allowed: boolean,
+  taken: number,
+): Decision {
+  cells[0] = a;
+  cells[1] = b;
+  cells[2] = c;
+  return report(algorithms[terms.algorithm], cells, 0, terms, cost, now, allowed, taken);
+}

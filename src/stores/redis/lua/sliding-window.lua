@@ -1,0 +1,74 @@
+-- Sliding window: the counter of this window and of the one before, which fades. See sliding-window.ts.
+-- Stored:  start:previous:current
+-- Replies: the two counters as they stand now, and the milliseconds left of this window.
+local function slidingWindow()
+  local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
+
+  local function parse(raw)
+    if not raw then return 0, 0, 0 end
+    local start, previous, current = string.match(raw, '^(%d+):(%d+):(%d+)$')
+    start, previous, current = tonumber(start), tonumber(previous), tonumber(current)
+    if isWhole(start) and isWhole(previous) and isWhole(current) then return start, previous, current end
+  end
+
+  local function text(start, previous, current)
+    return format(TRIPLE, start, previous, current)
+  end
+
+  -- The start, the two counters as they stand now, and what is left of this window.
+  local function viewAt(terms, start, previous, current)
+    local windowMs, limit = terms.windowMs, terms.limit
+    previous, current = min(previous, limit), min(current, limit)
+    if start > now then
+      start, previous, current = windowStart(terms), 0, min(limit, previous + current)
+    elseif now >= start + 2 * windowMs then
+      start, previous, current = windowStart(terms), 0, 0
+    elseif now >= start + windowMs then
+      start, previous, current = start + windowMs, current, 0
+    end
+    return start, previous, current, start + windowMs - now
+  end
+
+  local function used(terms, a, b, c)
+    local _, previous, current, left = viewAt(terms, a, b, c)
+    return previous * left + current * terms.windowMs
+  end
+
+  local function reset(terms, _, a, b, c)
+    local _, _, current, left = viewAt(terms, a, b, c)
+    return current > 0 and left + terms.windowMs or left
+  end
+
+  local function ahead(_, _, start)
+    return start > now
+  end
+
+  local function add(terms, _, cost, a, b, c)
+    local start, previous, current = viewAt(terms, a, b, c)
+    return start, previous, current + cost
+  end
+
+  local function giveBack(terms, _, cost, a, b, c)
+    local start, previous, current = viewAt(terms, a, b, c)
+    local older = max(0, cost - current)
+    return start, max(0, previous - older), max(0, current - cost)
+  end
+
+  local function reply(say, terms, _, _, a, b, c)
+    local _, previous, current, left = viewAt(terms, a, b, c)
+    say(previous)
+    say(current)
+    say(left)
+  end
+
+  return {
+    parse = parse,
+    text = text,
+    used = used,
+    reset = reset,
+    ahead = ahead,
+    add = add,
+    giveBack = giveBack,
+    reply = reply,
+  }
+end

@@ -1,0 +1,143 @@
+/** Buckets in Redis: exact for every process that shares it, one round trip for all that is asked in one tick. */
+import type { Charge, Group } from "../../core/charge.ts";
+import type { Decision, Inspection } from "../../core/decision.ts";
+import { refuseDisposed, SluiceError } from "../../core/errors.ts";
+import { checkOptions, checkWhole } from "../../core/options.ts";
+import { parseDuration } from "../../core/rate.ts";
+import type { Store, Waiting } from "../../core/store.ts";
+import type { Terms } from "../../core/terms.ts";
+import { Batches } from "./batches.ts";
+import { hashSlot } from "./hash-slot.ts";
+import type { Action, Answer, Step } from "./job.ts";
+import { type Connection, connectionTo, type RedisClient } from "./redis-client.ts";
+import { type KeyOptions, storedKey, tagOf } from "./stored-key.ts";
+
+/** What a Redis store can be told. */
+export interface RedisStoreOptions extends KeyOptions {
+  /** The shortest time that a value is kept, where the time to full is less. It only lengthens. Default: 0. */
+  ttlMs?: number | string;
+}
+
+/** A store in Redis. */
+export interface RedisStore extends Store {
+  readonly consistency: "exact";
+  partOf(key: string): number;
+}
+
+/** Keeps buckets in Redis or Valkey, through a client that you connect and close yourself. */
+export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): RedisStore {
+  return storeOn("redisStore", client, connectionTo, options);
+}
+
+/** The names of all options of a store in Redis. */
+export const REDIS_OPTIONS: readonly string[] = ["ttlMs", "secretKeys", "hmacSecret"];
+
+/** A store over any connection. All stores on one client share its batches. */
+export function storeOn<Client extends object>(
+  where: string,
+  client: Client,
+  connect: (client: Client) => Connection,
+  options: RedisStoreOptions,
+): RedisStore {
+  const ttlMs = checkRedisOptions(where, options);
+  let known = clients.get(client);
+  if (!known) {
+    const connection = connect(client);
+    clients.set(client, (known = { connection, batches: new Batches(connection) }));
+  }
+  return new Redis(known.connection, known.batches, options, ttlMs);
+}
+
+const clients = new WeakMap<object, { connection: Connection; batches: Batches }>();
+
+/** Refuses options that are not right, and gives ttlMs as a number. */
+function checkRedisOptions(where: string, options: RedisStoreOptions): number {
+  if (Object.hasOwn(options ?? {}, "policy")) {
+    const expected = `no policy here: createLimiter({ policy, store: ${where}(client) })`;
+    throw new SluiceError("unknown-option", "policy", expected);
+  }
+  checkOptions(where, options, REDIS_OPTIONS);
+  const { ttlMs = 0, secretKeys, hmacSecret } = options;
+  if (secretKeys !== undefined && typeof secretKeys !== "boolean" && typeof secretKeys !== "function") {
+    throw new SluiceError("invalid-option", "secretKeys", "true, false or a function of the key", secretKeys);
+  }
+  if (hmacSecret !== undefined && (typeof hmacSecret !== "string" || hmacSecret === "")) {
+    // What is wrong with a secret is not shown.
+    throw new SluiceError("invalid-option", "hmacSecret", "a string that is not empty");
+  }
+  return checkWhole("ttlMs", parseDuration("ttlMs", ttlMs), 0, 2 ** 51);
+}
+
+class Redis implements RedisStore {
+  readonly consistency = "exact";
+  /** What users should know about the client, for the limiters on this store to tell. */
+  readonly warning: string | undefined;
+  private readonly connection: Connection;
+  private readonly batches: Batches;
+  private readonly options: RedisStoreOptions;
+  private readonly ttlMs: number;
+  private disposed = false;
+
+  constructor(connection: Connection, batches: Batches, options: RedisStoreOptions, ttlMs: number) {
+    this.connection = connection;
+    this.batches = batches;
+    this.options = options;
+    this.ttlMs = ttlMs;
+    this.warning = connection.warning;
+  }
+
+  async take(groups: readonly Group[], waiting?: Waiting): Promise<Decision[][]> {
+    if (groups.length === 1) return [decisionsOf(await this.ask(groups[0] as Group, waiting))];
+    return (await Promise.all(groups.map((group) => this.ask(group, waiting)))).map(decisionsOf);
+  }
+
+  async reset(terms: Terms, key: string): Promise<void> {
+    await this.ask([{ terms, key, cost: 0, mode: "reset" }]);
+  }
+
+  async inspect(terms: Terms, key: string): Promise<Inspection> {
+    const [answer] = await this.ask([{ terms, key, cost: 0, mode: "inspect" }]);
+    const { decision, raw, ttlMs = 0 } = answer as Answer;
+    const { policy, limit, remaining, resetAfterMs } = decision;
+    const found = resetAfterMs > 0;
+    return {
+      policy,
+      key,
+      storedKey: this.connection.keyPrefix + storedKey(tagOf(key, this.options), terms.bucket),
+      found,
+      limit,
+      remaining,
+      resetAfterMs,
+      ttlMs: found ? ttlMs : null,
+      raw: found ? raw : null,
+    };
+  }
+
+  partOf(key: string): number {
+    return this.connection.cluster ? hashSlot(tagOf(key, this.options)) : 0;
+  }
+
+  async dispose(): Promise<void> {
+    this.disposed = true;
+  }
+
+  private ask(charges: readonly (Omit<Charge, "mode"> & { mode: Action })[], waiting?: Waiting): Promise<Answer[]> {
+    if (this.disposed) refuseDisposed("redisStore");
+    let slot = 0;
+    const steps = charges.map((charge, i): Step => {
+      const tag = tagOf(charge.key, this.options);
+      if (this.connection.cluster) {
+        const own = hashSlot(tag);
+        if (i > 0 && own !== slot) throw new SluiceError("too-far-apart", "group", "keys of one slot of the cluster");
+        slot = own;
+      }
+      const { terms, key, cost, mode } = charge;
+      return { terms, key, cost, mode, storedKey: storedKey(tag, terms.bucket), ttlMs: this.ttlMs };
+    });
+    return new Promise((resolve, reject) => this.batches.add({ steps, slot, waiting, resolve, reject }));
+  }
+}
+
+function decisionsOf(answers: readonly Answer[]): Decision[] {
+  return answers.map(({ decision }) => decision);
+}

@@ -1,0 +1,27 @@
+/**
+ * Two variants of the Redis script, made from the same files: one that takes its time from an argument, one that also
+ * tells the server's time and numbers the decisions of each key. Neither is in the package.
+ */
+import { joinScript, readPart, shaOf } from "../../scripts/make-redis-script.js";
+
+export interface Variant {
+  readonly text: string;
+  readonly sha: string;
+}
+
+const variant = (text: string): Variant => ({ text, sha: shaOf(text) });
+
+/** The line that the clock's two lines are replaced with. */
+export const FAKE_CLOCK = "local now = tonumber(table.remove(ARGV))";
+export const fakeClockScript: Variant = variant(joinScript({ clock: FAKE_CLOCK }));
+
+/** What the last line is replaced with. The number is kept as long as the bucket could be. */
+export const LOGGED_REPLY = `local numbers = {}
+for i = 1, #KEYS do
+numbers[i] = redis.call('INCR', KEYS[i] .. '#')
+redis.call('PEXPIRE', KEYS[i] .. '#', 3600000)
+end
+return { replies, now, numbers }`;
+export const loggedScript: Variant = variant(
+  joinScript({ step: readPart("step").replace(/return replies\n$/, `${LOGGED_REPLY}\n`) }),
+);

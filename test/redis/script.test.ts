@@ -1,0 +1,199 @@
+/** The Lua script against the arithmetic that it is the twin of, on a real Redis. */
+import { readFileSync } from "node:fs";
+import { Redis } from "ioredis";
+import { fakeClock } from "sluice/testing";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { joinScript, PARTS, readPart, scriptModule, shaOf } from "../../scripts/make-redis-script.js";
+import { decide } from "../../src/algorithms/decide.ts";
+import type { Charge, Group, Mode } from "../../src/core/charge.ts";
+import type { Decision } from "../../src/core/decision.ts";
+import type { AlgorithmName } from "../../src/core/policy.ts";
+import { resolvePolicy, type Terms } from "../../src/core/terms.ts";
+import { memoryStore } from "../../src/stores/memory/memory-store.ts";
+import { encode, type Job, settle } from "../../src/stores/redis/job.ts";
+import { script, sha } from "../../src/stores/redis/script.ts";
+import { randomFrom } from "../../src/testing/random.ts";
+import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
+import { FAKE_CLOCK, fakeClockScript, LOGGED_REPLY, loggedScript } from "./script-variants.ts";
+
+const STEPS = Number(process.env.SLUICE_LUA_STEPS ?? 100_000);
+const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
+let redis: Redis;
+
+beforeAll(async () => {
+  redis = new Redis(inject("redisPort"), { db: 1 });
+  await redis.flushdb();
+  await redis.script("LOAD", fakeClockScript.text);
+});
+afterAll(() => redis.disconnect());
+
+describe("the script", () => {
+  it("is the one that its Lua files make", () => {
+    const file = new URL("../../src/stores/redis/script.ts", import.meta.url);
+    expect(readFileSync(file, "utf8"), "stale: node scripts/make-redis-script.js").toBe(scriptModule());
+    expect(shaOf(script)).toBe(sha);
+  });
+
+  it("has variants that differ from it in the clock and in the reply, and in nothing else", () => {
+    const clock = joinScript({ ...Object.fromEntries(PARTS.map((part) => [part, ""])), clock: readPart("clock") });
+    expect(clock.split("\n")).toHaveLength(2);
+    expect(script.split(clock)).toHaveLength(2);
+    expect(fakeClockScript.text).toBe(script.replace(clock, FAKE_CLOCK));
+    expect(script.endsWith("\nreturn replies")).toBe(true);
+    expect(loggedScript.text).toBe(script.slice(0, -"return replies".length) + LOGGED_REPLY);
+  });
+
+  it("declares nothing global, takes no time from a caller, and names every key in KEYS", () => {
+    for (const line of script.split("\n")) {
+      expect(line, "a global function").not.toMatch(/^function /);
+    }
+    expect(script).not.toMatch(/\b(EXPIRE|HSET|ZADD|SCAN|KEYS \*)\b/);
+    const commands = [...script.matchAll(/(?:call|try)\('(\w+)'/g)].map(([, command]) => command);
+    expect([...new Set(commands)].sort()).toEqual(["DEL", "GET", "PTTL", "SET", "TIME"]);
+  });
+});
+
+/** One walk: jobs with keys and policies of one algorithm, and groups over all, at times that also step back. */
+describe(`the script against the pure functions (seed ${seed})`, () => {
+  it.each(ALGORITHMS)(`%s: ${STEPS} random steps, every figure equal`, async (algorithm) => {
+    const random = randomFrom(seed);
+    const clock = fakeClock(1_790_000_000_000);
+    const memory = memoryStore({ clock });
+    const policies = makePolicies(algorithm, random);
+    const keys = Array.from({ length: 12 }, (_, i) => `k${i}`);
+    const states = new Map<string, readonly number[]>();
+    const counts = { allowed: 0, denied: 0, never: 0, back: 0, groups: 0 };
+    for (let step = 0; step < STEPS; ) {
+      const spans = policies.map(({ windowMs }) => windowMs);
+      const gap = random.pick([0, 1, 7, 50, 99, random.pick(spans), random.whole(0, 2 * random.pick(spans))]);
+      const back = random.whole(1, 12) === 1 ? random.whole(0, random.pick([5, 3 * random.pick(spans)])) : 0;
+      counts.back += back > 0 ? 1 : 0;
+      clock.advance(back > 0 ? -Math.min(back, clock.now() - 1) : Math.min(gap, 2 ** 51 - clock.now()));
+      const now = clock.now();
+      const groups: (Group | { reset: Terms; key: string })[] = [];
+      for (let i = 0; i < 24; i++) groups.push(randomGroup(policies, keys, random));
+      const got = await runOnRedis(algorithm, groups, now);
+      for (const [i, group] of groups.entries()) {
+        if ("reset" in group) {
+          await memory.reset(group.reset, group.key);
+          states.delete(`${group.key} ${group.reset.bucket}`);
+          continue;
+        }
+        step += group.length;
+        const expected = memory.takeSync(group);
+        const told = `${algorithm}, seed ${seed}, step ${step}, now ${now}: ${group.map(tell).join(" + ")}`;
+        expect(got[i], told).toEqual(expected);
+        if (group.length > 1) counts.groups++;
+        for (const decision of expected) {
+          if (decision.allowed) counts.allowed++;
+          else if (decision.retryAfterMs === null) counts.never++;
+          else counts.denied++;
+        }
+        if (group.length === 1) {
+          const [charge] = group as [Charge];
+          const name = `${charge.key} ${charge.terms.bucket}`;
+          const outcome = decide(states.get(name), charge, now);
+          expect(got[i]?.[0], told).toEqual(outcome.decision);
+          if (outcome.changed) states.set(name, outcome.state);
+        } else for (const { key, terms } of group) await adopt(states, memory, key, terms);
+      }
+    }
+    for (const [what, count] of Object.entries(counts)) expect(count, what).toBeGreaterThan(STEPS / 500);
+  });
+});
+
+/** After a group the pure state is what memory has. */
+async function adopt(
+  states: Map<string, readonly number[]>,
+  memory: ReturnType<typeof memoryStore>,
+  key: string,
+  terms: Terms,
+): Promise<void> {
+  const buckets = memory.open(terms) as unknown as {
+    slotsFor(name: string): {
+      slotOf: Map<string, number>;
+      cells: { slice(a: number, b: number): ArrayLike<number | number[]> };
+      algorithm: { width: number };
+    };
+  };
+  const { slotOf, cells, algorithm } = buckets.slotsFor(key);
+  const at = slotOf.get(key);
+  if (at === undefined) return void states.delete(`${key} ${terms.bucket}`);
+  const slice = cells.slice(at * algorithm.width, (at + 1) * algorithm.width);
+  states.set(`${key} ${terms.bucket}`, (Array.from(slice as ArrayLike<number>) as number[]).flat());
+}
+
+function makePolicies(algorithm: AlgorithmName, random: ReturnType<typeof randomFrom>): Terms[] {
+  const most = algorithm === "sliding-log" ? 2000 : 1_000_000;
+  const spans = [
+    [1, 1],
+    [3, 1000],
+    [10, 1000],
+    [7, 3333],
+    [600, 60_000],
+    [1, 86_400_000],
+    [Math.min(most, 100_000), 3_600_000],
+    [random.whole(1, most), random.whole(10, 10_000_000)],
+  ] as const;
+  const policies = spans.map(([limit, spanMs], i) => resolvePolicy(policyOf(algorithm, limit, spanMs, `p${i}`)));
+  // Plans that share a bucket: what one wrote, another reads.
+  const shared = [5, 50].map((limit) =>
+    resolvePolicy({ ...policyOf(algorithm, limit, limit * 77, "plan"), share: true } as never),
+  );
+  if (algorithm !== "token-bucket" && algorithm !== "leaky-bucket") return [...policies, ...shared];
+  const rate = algorithm === "token-bucket" ? "tokensPerSecond" : "leaksPerSecond";
+  const odd = [0.1, 1 / 3, 12_345.67, "3/h", 999_983, 1e-3].map((value, i) =>
+    resolvePolicy({ algorithm, capacity: random.pick([1000, 1234]), [rate]: value, name: `odd${i}` } as never),
+  );
+  return [...policies, ...shared, ...odd];
+}
+
+function randomGroup(
+  policies: Terms[],
+  keys: string[],
+  random: ReturnType<typeof randomFrom>,
+): Group | { reset: Terms; key: string } {
+  if (random.whole(1, 40) === 1) return { reset: random.pick(policies), key: random.pick(keys) };
+  const size = random.whole(1, 5) === 1 ? random.whole(2, 4) : 1;
+  const group: Charge[] = [];
+  for (let i = 0; i < size; i++) {
+    const terms = random.pick(policies);
+    const key = random.pick(keys);
+    if (group.some((other) => other.key === key && other.terms.bucket === terms.bucket)) continue;
+    const cost = random.pick([0, 1, 1, 1, 2, random.whole(1, terms.limit), terms.limit, terms.limit + 1]);
+    group.push({ terms, key, cost, mode: random.pick<Mode>(["take", "take", "take", "take", "peek", "refund"]) });
+  }
+  return group;
+}
+
+async function runOnRedis(
+  algorithm: string,
+  groups: (Group | { reset: Terms; key: string })[],
+  now: number,
+): Promise<Decision[][]> {
+  const results: Decision[][] = [];
+  const jobs = groups.map((group, i): Job => {
+    const charges =
+      "reset" in group ? [{ terms: group.reset, key: group.key, cost: 0, mode: "reset" as const }] : group;
+    return {
+      steps: charges.map((charge) => ({
+        ...charge,
+        storedKey: `${algorithm}{${charge.key}}${charge.terms.bucket}`,
+        ttlMs: 3_600_000,
+      })),
+      slot: 0,
+      waiting: undefined,
+      resolve: (answers) => (results[i] = answers.map(({ decision }) => decision)),
+      reject: (error) => {
+        throw error;
+      },
+    };
+  });
+  const { keys, args } = encode(jobs);
+  settle(jobs, await redis.evalsha(fakeClockScript.sha, keys.length, ...keys, ...args, String(now)));
+  return results;
+}
+
+function tell({ terms, key, cost, mode }: Charge): string {
+  return `${mode} ${cost} of ${key} under ${terms.name} (${terms.limit}, ${terms.p}/${terms.unit}, ${terms.windowMs} ms)`;
+}
