@@ -24,9 +24,11 @@ export {
   slidingWindow,
   tokenBucket,
 } from "./core/shorthand.ts";
-export type { Buckets, Consistency, Store, SyncStore } from "./core/store.ts";
+export type { Buckets, Consistency, Store, SyncStore, Waiting } from "./core/store.ts";
 export type { Terms } from "./core/terms.ts";
 export { combine, consumeAll, type LimiterCharge } from "./limiter/combine.ts";
 export { createLimiter, type LimiterOptions } from "./limiter/create-limiter.ts";
+export type { LimiterEvent, OnEvent } from "./limiter/events.ts";
 export { type MemoryRateLimiter, memoryRateLimiter } from "./limiter/memory-rate-limiter.ts";
+export type { FailureOptions, OnStoreError } from "./limiter/on-store-error.ts";
 export { type MemoryStore, type MemoryStoreOptions, memoryStore } from "./stores/memory/memory-store.ts";

@@ -15,6 +15,8 @@ export interface Waiting {
 export interface Store {
   /** Whether its decisions are exact or approximate by nature. */
   readonly consistency: Consistency;
+  /** What users should know of how it is set up, if anything. The limiters on it tell it as an event. */
+  readonly warning?: string | undefined;
   /** Each group is all or none; groups are independent and in order. One decision per charge. */
   take(groups: readonly Group[], waiting?: Waiting): Promise<Decision[][]>;
   /** Which part of the store a key lives in, if it has parts: a group has to stay in one. It depends on the key alone. */

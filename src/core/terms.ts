@@ -98,7 +98,8 @@ export function resolvePolicy(policy: Policy): Terms {
   // The length tells where the name ends, so that no name and prefix run together.
   const label = `${name.length}:${name}${prefix ?? ""}`;
   // Short, because stores keep it with every key; a name of one's own has a colon before it, which no own text has.
-  const id = name === ownText ? (p > 0 ? `${rateText(p, unit)},${limit}` : `${limit}/${durationText(windowMs)}`) : `:${name}`;
+  const id =
+    name === ownText ? (p > 0 ? `${rateText(p, unit)},${limit}` : `${limit}/${durationText(windowMs)}`) : `:${name}`;
   const bucket = word[0] + (prefix === undefined ? id : `.${prefix.length}:${prefix}${id}`);
   return Object.freeze({
     algorithm,

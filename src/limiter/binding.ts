@@ -3,11 +3,13 @@ import { SluiceError } from "../core/errors.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
+import type { Care } from "./on-store-error.ts";
 
-/** One policy on one store. */
+/** One policy on one store, and what its limiter does when that fails. */
 export interface Binding {
   readonly store: Store;
   readonly terms: Terms;
+  readonly care: Care;
 }
 
 /** A limiter that tells what stands behind it. */

@@ -1,13 +1,16 @@
 /** Several limits on one request, all or none. */
 import { checkCost, checkKey } from "../core/charge.ts";
+import { elapsed } from "../core/clock.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
-import { type Buckets, type Consistency, isSync, type SyncStore } from "../core/store.ts";
+import { type Buckets, type Consistency, isSync, type Store, type SyncStore } from "../core/store.ts";
 import { type Binding, type BoundLimiter, bindingsOf } from "./binding.ts";
-import { chargeJointly, chargeJointlySync, checkTogether, type Spend } from "./joint-charge.ts";
+import { guardOf } from "./guard.ts";
+import { chargeJointly, chargeJointlySync, checkTogether, refundJointly, type Spend } from "./joint-charge.ts";
+import { Denials, repeat } from "./local-denial.ts";
 import { merge } from "./merge.ts";
 
 /** One limiter that asks several, with the same key and cost: a burst and a daily quota. */
@@ -26,6 +29,7 @@ class Combined implements BoundLimiter {
   readonly consistency: Consistency;
   protected readonly parts: readonly Binding[];
   private readonly policies: readonly ResolvedPolicy[];
+  private readonly denials: Denials = new Denials();
   private disposed = false;
 
   constructor(bindings: readonly Binding[]) {
@@ -35,7 +39,7 @@ class Combined implements BoundLimiter {
   }
 
   async consume(key: string, cost = 1): Promise<Decision> {
-    return chargeJointly(this.spends(key, cost), "take");
+    return takeUnlessDenied(this.spends(key, cost), `${cost}:${key}`, this.denials);
   }
 
   async peek(key: string, cost = 1): Promise<Decision> {
@@ -43,15 +47,23 @@ class Combined implements BoundLimiter {
   }
 
   async refund(key: string, cost: number): Promise<void> {
-    await chargeJointly(this.spends(key, cost), "refund");
+    await refundJointly(this.spends(key, cost));
   }
 
   async reset(key: string): Promise<void> {
-    await Promise.all(this.spends(key, 0).map(({ store, terms }) => store.reset(terms, key)));
+    await Promise.all(
+      this.spends(key, 0).map(({ store, terms, care }) =>
+        isSync(store) ? store.reset(terms, key) : guardOf(store).reset(terms, key, elapsed() + care.deadlineMs),
+      ),
+    );
   }
 
   async inspect(key: string): Promise<Inspection> {
-    const parts = await Promise.all(this.spends(key, 0).map(({ store, terms }) => store.inspect(terms, key)));
+    const parts = await Promise.all(
+      this.spends(key, 0).map(({ store, terms, care }) =>
+        isSync(store) ? store.inspect(terms, key) : guardOf(store).inspect(terms, key, elapsed() + care.deadlineMs),
+      ),
+    );
     const tightest = parts.reduce((least, part) => (part.remaining < least.remaining ? part : least));
     return { ...tightest, parts };
   }
@@ -81,7 +93,7 @@ class Combined implements BoundLimiter {
 
   protected spends(key: string, cost: number): Spend[] {
     this.check(key, cost);
-    return this.parts.map(({ store, terms }) => ({ store, terms, key, cost }));
+    return this.parts.map(({ store, terms, care }) => ({ store, terms, care, key, cost }));
   }
 }
 
@@ -130,8 +142,33 @@ export async function consumeAll(charges: readonly LimiterCharge[]): Promise<Dec
     const { limiter, key, cost = 1 } = charge;
     checkKey(key);
     checkCost(cost);
-    return bindingsOf(limiter).map(({ store, terms }): Spend => ({ store, terms, key, cost }));
+    return bindingsOf(limiter).map(({ store, terms, care }): Spend => ({ store, terms, care, key, cost }));
   });
   checkTogether("charges", spends);
-  return chargeJointly(spends, "take");
+  const { store } = spends[0] as Spend;
+  let denials = denialsOf.get(store);
+  if (!denials) denialsOf.set(store, (denials = new Denials()));
+  const name = spends
+    .map(({ terms, key, cost }) => `${cost}:${terms.limit}:${terms.windowMs}:${terms.bucket}${key.length}:${key}`)
+    .join();
+  return takeUnlessDenied(spends, name, denials);
+}
+
+/** What `consumeAll` was denied lately, for each store. */
+const denialsOf = new WeakMap<Store, Denials>();
+
+/** Takes, unless the very same was denied a moment ago. That is only remembered of one store that is elsewhere. */
+async function takeUnlessDenied(spends: readonly Spend[], name: string, denials: Denials): Promise<Decision> {
+  const { store } = spends[0] as Spend;
+  const forMs = Math.min(...spends.map(({ care }) => care.localDenialMs));
+  if (forMs === 0 || isSync(store) || spends.some((spend) => spend.store !== store))
+    return chargeJointly(spends, "take");
+  const { clearings } = guardOf(store);
+  const stands = (sentAt: number) => spends.every(({ terms, key }) => clearings.holds(terms.bucket, key, sentAt));
+  const sentAt = elapsed();
+  const denial = denials.find(name, sentAt, forMs);
+  if (denial && stands(denial.sentAt)) return repeat(denial, sentAt);
+  const decision = await chargeJointly(spends, "take");
+  if (stands(sentAt)) denials.note(name, 0, decision, sentAt, elapsed());
+  return decision;
 }

@@ -1,15 +1,19 @@
 /**
- * Charges to several policies that stand or fall together. On one store that is one atomic step.
- * Over several it is look, take, and refund what was taken when one denies: it never admits more, and
- * others may be denied in between.
+ * Charges to several policies that stand or fall together. In one part of one store that is one atomic step.
+ * Elsewhere it is look, take, and refund what was taken when one denies: it never admits more, and others may be
+ * denied in between.
  */
-import { type Charge, MAX_CHARGES, type Mode } from "../core/charge.ts";
+import { MAX_CHARGES, type Mode } from "../core/charge.ts";
+import { elapsed } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isSync, type Store, type SyncStore } from "../core/store.ts";
 import type { Binding } from "./binding.ts";
+import { tell } from "./events.ts";
+import { Fault, guardOf } from "./guard.ts";
 import { merge } from "./merge.ts";
 import { samePolicy } from "./names.ts";
+import { type CaredCharge, decideWithout } from "./on-store-error.ts";
 
 /** One part of a joint charge. */
 export interface Spend extends Binding {
@@ -17,10 +21,11 @@ export interface Spend extends Binding {
   readonly cost: number;
 }
 
-/** The charges of one store, and which parts of the whole each of them answers. */
+/** The charges of one step, and which parts of the whole each of them answers. */
 interface Share {
   readonly store: Store;
-  readonly charges: Charge[];
+  readonly part: number;
+  readonly charges: CaredCharge[];
   readonly parts: number[][];
 }
 
@@ -36,24 +41,59 @@ export function checkTogether(option: string, bindings: readonly Binding[]): voi
   }
 }
 
-/** Takes, looks at or refunds all parts. */
-export async function chargeJointly(spends: readonly Spend[], mode: Mode): Promise<Decision> {
+/** Takes or looks at all parts, within the shortest deadline of them. */
+export async function chargeJointly(spends: readonly Spend[], mode: "take" | "peek"): Promise<Decision> {
   const shares = sharesOf(spends, mode);
   if (canSync(shares)) return settleSync(shares, spends.length, mode);
-  if (shares.length === 1 || mode !== "take") return assemble(shares, await each(shares, mode), spends.length);
-  const looks = await each(shares, "peek");
+  const due = dueOf(spends);
+  const inTurn = mode === "take" && shares.length > 1;
+  const looks = await Promise.all(shares.map((share) => ask(share, inTurn ? "peek" : mode, due)));
   const look = assemble(shares, looks, spends.length);
-  if (!look.allowed) return look;
+  return inTurn && look.allowed ? takeInTurn(shares, looks, spends.length, due) : look;
+}
+
+/** Gives all parts back. */
+export async function refundJointly(spends: readonly Spend[]): Promise<void> {
+  const due = dueOf(spends);
+  await Promise.all(sharesOf(spends, "refund").map((share) => giveBack(share, due, "as wanted")));
+}
+
+function dueOf(spends: readonly Spend[]): number {
+  return elapsed() + Math.min(...spends.map(({ care }) => care.deadlineMs));
+}
+
+/** Takes share after share; when one denies, gives back what the others have taken. */
+async function takeInTurn(
+  shares: readonly Share[],
+  looks: readonly Decision[][],
+  count: number,
+  due: number,
+): Promise<Decision> {
   const taken: Decision[][] = [];
+  const undo = () =>
+    Promise.all(
+      taken.map((decisions, i) =>
+        // What was decided without the store was not taken from it.
+        decisions.some(({ degraded }) => degraded) ? undefined : giveBack(shares[i] as Share, due, "or told"),
+      ),
+    );
   for (const share of shares) {
-    const decisions = await takeOrRefund(share, shares.slice(0, taken.length));
-    taken.push(decisions);
-    if (decisions.every((decision) => decision.allowed)) continue;
-    await each(shares.slice(0, taken.length - 1), "refund");
+    let decisions: Decision[];
+    try {
+      decisions = await ask(share, "take", due);
+    } catch (error) {
+      await undo();
+      throw error;
+    }
+    if (decisions.every(({ allowed }) => allowed)) {
+      taken.push(decisions);
+      continue;
+    }
+    await undo();
     // What was taken and given back is reported as it was when looked at.
-    return assemble(shares, looks.with(taken.length - 1, decisions), spends.length);
+    return assemble(shares, looks.with(taken.length, decisions), count);
   }
-  return assemble(shares, taken, spends.length);
+  return assemble(shares, taken, count);
 }
 
 /** The same in one turn, when every store is synchronous: nobody can come in between. */
@@ -83,46 +123,50 @@ function settleSync(shares: readonly SyncShare[], count: number, mode: Mode): De
   );
 }
 
-function each(shares: readonly Share[], mode: Mode): Promise<Decision[][]> {
-  return Promise.all(
-    shares.map(async ({ store, charges }) => {
-      const [decisions] = await store.take([inMode(charges, mode)]);
-      return decisions as Decision[];
-    }),
-  );
+/** Takes or looks at one share; without its store, if that fails. */
+async function ask({ store, charges }: Share, mode: "take" | "peek", due: number): Promise<Decision[]> {
+  const group = inMode(charges, mode);
+  if (isSync(store)) return store.takeSync(group);
+  const guard = guardOf(store);
+  const answer = await guard.take(group, due);
+  return answer instanceof Fault ? decideWithout(group, guard, answer, elapsed()) : answer;
 }
 
-async function takeOrRefund({ store, charges }: Share, before: readonly Share[]): Promise<Decision[]> {
-  try {
-    const [decisions] = await store.take([charges]);
-    return decisions as Decision[];
-  } catch (error) {
-    await each(before, "refund");
-    throw error;
+/** Gives one share back. A fault is told, and thrown too if that is what a limiter wants of its own refunds. */
+async function giveBack({ store, charges }: Share, due: number, fault: "as wanted" | "or told"): Promise<void> {
+  const group = inMode(charges, "refund");
+  if (isSync(store)) return void store.takeSync(group);
+  const answer = await guardOf(store).giveBack(group, due);
+  if (!(answer instanceof Fault)) return;
+  const { error } = answer;
+  if (fault === "as wanted" && charges.some(({ care }) => care.onStoreError === "throw")) throw error;
+  for (const { care, terms, cost } of charges) {
+    tell(care.onEvent, { type: "refund-lost", policy: terms.name, cost, error });
   }
 }
 
-function inMode(charges: readonly Charge[], mode: Mode): Charge[] {
+function inMode(charges: readonly CaredCharge[], mode: Mode): CaredCharge[] {
   return charges.map((charge) => ({ ...charge, mode }));
 }
 
-/** One share per store. Costs to one bucket are summed, so that together they can't pass where one would not. */
+/** One share per part of a store. Costs to one bucket are summed: together they can't pass where one would not. */
 function sharesOf(spends: readonly Spend[], mode: Mode): Share[] {
   const shares: Share[] = [];
-  for (let part = 0; part < spends.length; part++) {
-    const { store, terms, key, cost } = spends[part] as Spend;
-    let share = shares.find((share) => share.store === store);
-    if (!share) shares.push((share = { store, charges: [], parts: [] }));
+  for (let place = 0; place < spends.length; place++) {
+    const { store, terms, care, key, cost } = spends[place] as Spend;
+    const part = store.partOf?.(key) ?? 0;
+    let share = shares.find((share) => share.store === store && share.part === part);
+    if (!share) shares.push((share = { store, part, charges: [], parts: [] }));
     const { charges, parts } = share;
     const i = charges.findIndex((charge) => charge.key === key && charge.terms.bucket === terms.bucket);
     const earlier = charges[i];
     if (!earlier) {
-      charges.push({ terms, key, cost, mode });
-      parts.push([part]);
+      charges.push({ terms, care, key, cost, mode });
+      parts.push([place]);
       continue;
     }
     charges[i] = { ...earlier, cost: earlier.cost + cost };
-    parts[i]?.push(part);
+    parts[i]?.push(place);
   }
   return shares;
 }

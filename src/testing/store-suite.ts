@@ -1,7 +1,7 @@
 /** The contract of a store as a suite: the laws of a limiter on it, and the laws of stores. */
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
-import { createLimiter } from "../limiter/create-limiter.ts";
+import { bareLimiter } from "./bare-limiter.ts";
 import { check } from "./check.ts";
 import { describeRateLimiter, type SuiteOptions, tryLaw } from "./describe-rate-limiter.ts";
 import { groupLaws } from "./laws/group-laws.ts";
@@ -42,7 +42,7 @@ export function storeSuite(name: string, create: CreateStore, options: StoreSuit
       for (const algorithm of algorithms) {
         it(`${algorithm}: says that it is approximate`, async () => {
           const { store } = await fresh();
-          const limiter = createLimiter({ policy: policyOf(algorithm, 10, 86_400_000), store });
+          const limiter = bareLimiter(policyOf(algorithm, 10, 86_400_000), store);
           check(limiter.consistency === "approximate", "consistency does not say approximate");
           for (const decision of [await limiter.consume("k"), await limiter.consume("k", 11)]) {
             check(decision.approximate === true, "a decision does not say approximate");
@@ -56,11 +56,9 @@ export function storeSuite(name: string, create: CreateStore, options: StoreSuit
       async (policy): Promise<Subject> => {
         const { store, advance, restart, maxKeys } = await fresh();
         return {
-          limiter: createLimiter({ policy, store }),
+          limiter: bareLimiter(policy, store),
           ...(advance ? { advance } : {}),
-          ...(restart
-            ? { restart: async (): Promise<RateLimiter> => createLimiter({ policy, store: await restart() }) }
-            : {}),
+          ...(restart ? { restart: async (): Promise<RateLimiter> => bareLimiter(policy, await restart()) } : {}),
           ...(maxKeys === undefined ? {} : { maxKeys }),
         };
       },
@@ -69,8 +67,14 @@ export function storeSuite(name: string, create: CreateStore, options: StoreSuit
     for (const algorithm of algorithms) {
       describe(`${algorithm}, laws of stores`, () => {
         for (const law of [...groupLaws, ...storeLaws]) {
+          if (law.needs && (options.time ?? "fake") !== law.needs) continue;
           it(law.title, () =>
-            tryLaw(law, { algorithm, random: randomFrom(seed), create: async () => (await fresh()).store }),
+            tryLaw(law, {
+              algorithm,
+              random: randomFrom(seed),
+              create: async () => (await fresh()).store,
+              createTimed: fresh,
+            }),
           );
         }
       });

@@ -37,18 +37,18 @@ export class Batches {
     const jobs = this.queue.filter((job) => !job.waiting?.over);
     this.queue = [];
     if (jobs.length === 0) return;
-    if (readiness === "ready") return this.send(jobs);
-    if (readiness === "connecting" && patienceMs > 0) {
+    if (readiness === "ready") {
+      this.send(jobs);
+    } else if (readiness === "connecting" && patienceMs > 0) {
       this.queue = jobs;
       setTimeout(() => this.flush(patienceMs - POLL_MS), POLL_MS);
-      return;
+    } else {
+      const error = new SluiceError("store-unavailable", "client", "a client that is connected to Redis", readiness);
+      for (const job of jobs) job.reject(error);
     }
-    const error = new SluiceError("store-unavailable", "client", "a client that is connected to Redis", readiness);
-    for (const job of jobs) job.reject(error);
   }
 
   private send(jobs: readonly Job[]): void {
-    if (!this.connection.cluster) return this.sendInOrder(jobs);
     const bySlot = new Map<number, Job[]>();
     for (const job of jobs) {
       const same = bySlot.get(job.slot);

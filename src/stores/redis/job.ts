@@ -122,14 +122,7 @@ function faultOf({ storedKey }: Step, text: unknown): Error {
   return new SluiceError("foreign-value", storedKey, "a bucket of sluice at this key of Redis");
 }
 
-type Reader = (
-  cursor: Cursor,
-  terms: Terms,
-  used: number,
-  cost: number,
-  allowed: boolean,
-  taken: number,
-) => Decision;
+type Reader = (cursor: Cursor, terms: Terms, used: number, cost: number, allowed: boolean, taken: number) => Decision;
 
 /** What each algorithm replies besides what is in use, turned into the state that the figures are made from. */
 const readers: Readonly<Record<Terms["algorithm"], Reader>> = {

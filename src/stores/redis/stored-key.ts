@@ -25,7 +25,7 @@ export function tagOf(key: string, { secretKeys = false, hmacSecret = "" }: KeyO
   // No character has more than three bytes, so that short keys need no counting.
   const long = key.length > LONGEST || (key.length * 3 > LONGEST && encoder.encode(key).length > LONGEST);
   if (secret || long) return `#${hashOf(key, hmacSecret)}`;
-  return needsEscape.test(key) ? key.replace(escapable, escape) : key;
+  return needsEscape.test(key) ? key.replace(escapable, escaped) : key;
 }
 
 /** The whole of it. */
@@ -37,7 +37,7 @@ export function storedKey(tag: string, bucket: string): string {
 const needsEscape = /[%{}\p{Surrogate}]|^#/u;
 const escapable = /[%{}\p{Surrogate}]|^#/gu;
 
-function escape(character: string): string {
+function escaped(character: string): string {
   return `%${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 

@@ -1,9 +1,10 @@
 /** Charges that stand or fall together, in groups and through combine and consumeAll. */
+import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { combine, consumeAll } from "../../limiter/combine.ts";
-import { createLimiter } from "../../limiter/create-limiter.ts";
-import { same } from "../check.ts";
+import { bareLimiter } from "../bare-limiter.ts";
+import { check, same } from "../check.ts";
 import { policyOf } from "../subject.ts";
-import { charge, DAY, left, type StoreLaw, termsOf } from "./store-law.ts";
+import { charge, DAY, left, type StoreLaw, termsOf, together } from "./store-law.ts";
 
 export const groupLaws: readonly StoreLaw[] = [
   {
@@ -11,7 +12,8 @@ export const groupLaws: readonly StoreLaw[] = [
     async run(bench) {
       const store = await bench.create();
       const [wide, narrow] = [termsOf(bench, 10, "wide"), termsOf(bench, 3, "narrow")];
-      const [first] = await store.take([[charge(wide, "a", 2), charge(narrow, "b", 2)]]);
+      const [a, b] = together(store);
+      const [first] = await store.take([[charge(wide, a, 2), charge(narrow, b, 2)]]);
       same(
         first?.map(({ allowed, remaining }) => [allowed, remaining]),
         [
@@ -20,7 +22,7 @@ export const groupLaws: readonly StoreLaw[] = [
         ],
         "a group that fits",
       );
-      const [second] = await store.take([[charge(wide, "a", 2), charge(narrow, "b", 2)]]);
+      const [second] = await store.take([[charge(wide, a, 2), charge(narrow, b, 2)]]);
       same(
         second?.map(({ allowed, remaining }) => [allowed, remaining]),
         [
@@ -29,8 +31,8 @@ export const groupLaws: readonly StoreLaw[] = [
         ],
         "a group of which a part does not fit",
       );
-      same([await left(store, wide, "a"), await left(store, narrow, "b")], [8, 1], "left after the denied group");
-      const [third] = await store.take([[charge(wide, "a", 2), charge(narrow, "b", 4)]]);
+      same([await left(store, wide, a), await left(store, narrow, b)], [8, 1], "left after the denied group");
+      const [third] = await store.take([[charge(wide, a, 2), charge(narrow, b, 4)]]);
       same(
         third?.map(({ allowed, retryAfterMs }) => [allowed, retryAfterMs]),
         [
@@ -39,7 +41,7 @@ export const groupLaws: readonly StoreLaw[] = [
         ],
         "a group of which a part never fits",
       );
-      same(await left(store, wide, "a"), 8, "left after a group that never fits");
+      same(await left(store, wide, a), 8, "left after a group that never fits");
     },
   },
   {
@@ -101,6 +103,22 @@ export const groupLaws: readonly StoreLaw[] = [
     },
   },
   {
+    title: "a denied group heals a state from the future: nobody is locked out for longer than a full refill",
+    needs: "fake",
+    async run(bench) {
+      const { store, advance } = await bench.createTimed();
+      const [empty, ample] = [5, 1000].map((limit) =>
+        bareLimiter(policyOf(bench.algorithm, limit, 1000, `heal ${limit}`), store),
+      ) as [RateLimiter, RateLimiter];
+      const both = combine([empty, ample]);
+      check((await both.consume("k", 5)).allowed, "a charge that fits");
+      await advance?.(-3_600_000);
+      check(!(await both.consume("k", 5)).allowed, "an hour back: a charge was admitted on an empty bucket");
+      await advance?.(bench.algorithm === "sliding-window" ? 2000 : 1000);
+      check((await both.consume("k", 5)).allowed, "an hour back: still denied a full refill later");
+    },
+  },
+  {
     title: "a group may hold sixteen charges",
     async run(bench) {
       const store = await bench.create();
@@ -120,8 +138,8 @@ export const groupLaws: readonly StoreLaw[] = [
     title: "combine asks several policies in one step, all or none",
     async run(bench) {
       const store = await bench.create();
-      const burst = createLimiter({ policy: policyOf(bench.algorithm, 5, DAY, "burst"), store });
-      const daily = createLimiter({ policy: policyOf(bench.algorithm, 8, DAY, "daily"), store });
+      const burst = bareLimiter(policyOf(bench.algorithm, 5, DAY, "burst"), store);
+      const daily = bareLimiter(policyOf(bench.algorithm, 8, DAY, "daily"), store);
       const both = combine([burst, daily]);
       const first = await both.consume("k", 4);
       same(
@@ -156,8 +174,8 @@ export const groupLaws: readonly StoreLaw[] = [
     title: "consumeAll charges several keys, all or none, and sums what falls on one bucket",
     async run(bench) {
       const store = await bench.create();
-      const user = createLimiter({ policy: policyOf(bench.algorithm, 3, DAY, "user"), store });
-      const address = createLimiter({ policy: policyOf(bench.algorithm, 2, DAY, "address"), store });
+      const user = bareLimiter(policyOf(bench.algorithm, 3, DAY, "user"), store);
+      const address = bareLimiter(policyOf(bench.algorithm, 2, DAY, "address"), store);
       const spend = () =>
         consumeAll([
           { limiter: user, key: "u" },

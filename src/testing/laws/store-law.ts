@@ -13,11 +13,15 @@ interface StoreBench {
   readonly random: Random;
   /** A fresh store. */
   create(): Promise<Store>;
+  /** A fresh store, and how to move its time. */
+  createTimed(): Promise<{ readonly store: Store; advance?(ms: number): void | Promise<void> }>;
 }
 
 /** One law of stores. */
 export interface StoreLaw {
   readonly title: string;
+  /** Whether it needs time that can be moved. */
+  readonly needs?: "fake";
   run(bench: StoreBench): Promise<void>;
 }
 
@@ -37,4 +41,12 @@ export function charge(terms: Terms, key: string, cost = 1, mode: Mode = "take")
 export async function left(store: Store, terms: Terms, key: string): Promise<number> {
   const [[decision] = []] = await store.take([[charge(terms, key, 0, "peek")]]);
   return (decision as Decision).remaining;
+}
+
+/** Two keys that one group may name: in a store of several parts, two of one part. */
+export function together(store: Store): [string, string] {
+  const part = (key: string): number => store.partOf?.(key) ?? 0;
+  let i = 0;
+  while (part(`b${i}`) !== part("a")) i++;
+  return ["a", `b${i}`];
 }

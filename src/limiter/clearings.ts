@@ -1,0 +1,30 @@
+/**
+ * When keys were last refunded or reset by this process. What was learned of a key before that is out of date: a
+ * denial must not be repeated from memory, and a reply that was under way must not bring it back.
+ */
+
+/** So many keys are told apart; of older ones only the time of the last is known, which then stands for every key. */
+const MOST_KEYS = 1000;
+
+/** One per store. Times are elapsed milliseconds. */
+export class Clearings {
+  private readonly times: Map<string, number> = new Map();
+  private floor: number = Number.NEGATIVE_INFINITY;
+
+  /** Notes that a key of a bucket was changed for the better. */
+  mark(bucket: string, key: string, now: number): void {
+    const name = `${bucket}\0${key}`;
+    this.times.delete(name);
+    this.times.set(name, now);
+    if (this.times.size <= MOST_KEYS) return;
+    const [oldest, time] = this.times.entries().next().value as [string, number];
+    this.times.delete(oldest);
+    this.floor = Math.max(this.floor, time);
+  }
+
+  /** Whether what was asked at `sentAt` still stands. */
+  holds(bucket: string, key: string, sentAt: number): boolean {
+    if (sentAt <= this.floor) return false;
+    return this.times.size === 0 || sentAt > (this.times.get(`${bucket}\0${key}`) ?? Number.NEGATIVE_INFINITY);
+  }
+}

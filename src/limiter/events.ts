@@ -1,0 +1,25 @@
+/** What a limiter tells of itself, besides its decisions. */
+import type { SluiceError } from "../core/errors.ts";
+
+/** Something that happened, told once. */
+export type LimiterEvent =
+  /** The store has failed several times in a row: decisions are made without it until it is back. */
+  | { readonly type: "store-down"; readonly policy: string; readonly error: SluiceError }
+  /** The store answers again, and decides again. */
+  | { readonly type: "store-up"; readonly policy: string; readonly downMs: number }
+  /** What was taken could not be given back, and is lost to its key until it refills. */
+  | { readonly type: "refund-lost"; readonly policy: string; readonly cost: number; readonly error: SluiceError }
+  /** Something that works, but not as well as it could. */
+  | { readonly type: "warning"; readonly policy: string; readonly message: string };
+
+/** Hears events. It is not awaited, and what it throws is dropped: a decision never depends on it. */
+export type OnEvent = (event: LimiterEvent) => void;
+
+/** Tells an event to whoever listens. */
+export function tell(onEvent: OnEvent | undefined, event: LimiterEvent): void {
+  try {
+    onEvent?.(event);
+  } catch {
+    // A listener at fault must not turn into a denial, or worse, an error of the caller's request.
+  }
+}

@@ -1,0 +1,145 @@
+/** Stands between limiters and a store that can fail: deadline, circuit breaker, and what this process knows of it. */
+import type { Group } from "../core/charge.ts";
+import { elapsed } from "../core/clock.ts";
+import type { Decision, Inspection } from "../core/decision.ts";
+import { SluiceError } from "../core/errors.ts";
+import type { Store, SyncStore } from "../core/store.ts";
+import type { Terms } from "../core/terms.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import { Breaker, type Watcher } from "./breaker.ts";
+import { Clearings } from "./clearings.ts";
+import { Deadlines } from "./deadlines.ts";
+
+const guards = new WeakMap<Store, Guard>();
+
+/** The one guard of a store. */
+export function guardOf(store: Store): Guard {
+  let guard = guards.get(store);
+  if (!guard) guards.set(store, (guard = new Guard(store)));
+  return guard;
+}
+
+/** Why the store gave no answer. A value and not a rejection: in an outage there are many, and errors are dear. */
+export class Fault {
+  readonly error: SluiceError;
+
+  constructor(error: SluiceError) {
+    this.error = error;
+  }
+}
+
+/** Mistakes of the caller, not of the store: they are thrown, whatever is done about faults. */
+const CALLERS = ["disposed", "too-far-apart", "invalid-clock"];
+
+/** All limiters on one store share its guard, because they share its fate. */
+export class Guard {
+  readonly breaker: Breaker = new Breaker();
+  readonly clearings: Clearings = new Clearings();
+  private readonly store: Store;
+  private readonly deadlines: Deadlines = new Deadlines();
+  private fallback: SyncStore | undefined;
+  private lastFault: Fault | undefined;
+  private warned = false;
+
+  constructor(store: Store) {
+    this.store = store;
+  }
+
+  /** Buckets of this process for as long as the store is away. They are kept when it is back: it may go again. */
+  get local(): SyncStore {
+    this.fallback ??= memoryStore();
+    return this.fallback;
+  }
+
+  /** One group of charges, until `due`. */
+  async take(group: Group, due: number): Promise<Decision[] | Fault> {
+    const answer = await this.ask(due, (waiting) => this.store.take([group], waiting));
+    return answer instanceof Fault ? answer : (answer[0] as Decision[]);
+  }
+
+  /** Gives a group back. */
+  giveBack(group: Group, due: number): Promise<Decision[] | Fault> {
+    return this.clearing(group, () => this.take(group, due));
+  }
+
+  /** Forgets a key, here and there. */
+  async reset(terms: Terms, key: string, due: number): Promise<void> {
+    await this.fallback?.reset(terms, key);
+    const answer = await this.clearing([{ terms, key }], () => this.ask(due, () => this.store.reset(terms, key)));
+    if (answer instanceof Fault) throw answer.error;
+  }
+
+  async inspect(terms: Terms, key: string, due: number): Promise<Inspection> {
+    const answer = await this.ask(due, () => this.store.inspect(terms, key));
+    if (answer instanceof Fault) throw answer.error;
+    return answer;
+  }
+
+  /** Tells transitions from now on, and to the first who listens what the store itself has to say. */
+  watch(watcher: Watcher, warn: (message: string) => void): void {
+    this.breaker.watchers.add(watcher);
+    if (this.store.warning === undefined || this.warned) return;
+    this.warned = true;
+    warn(this.store.warning);
+  }
+
+  unwatch(watcher: Watcher): void {
+    this.breaker.watchers.delete(watcher);
+  }
+
+  /** Does what frees budget of some keys: what was denied to them before stands no longer, and is asked anew. */
+  private async clearing<T>(charges: readonly { terms: Terms; key: string }[], free: () => Promise<T>): Promise<T> {
+    const mark = (): void => {
+      for (const { terms, key } of charges) this.clearings.mark(terms.bucket, key, elapsed());
+    };
+    mark();
+    const answer = await free();
+    // Once more: what was asked meanwhile may have been denied before this was done.
+    mark();
+    return answer;
+  }
+
+  /** Asks the store, unless it is known to be down, and waits no longer than until `due`. */
+  private ask<T>(due: number, ask: (waiting: { readonly over: boolean }) => Promise<T>): Promise<T | Fault> {
+    if (!this.breaker.admits(elapsed())) return Promise.resolve(this.lastFault as Fault);
+    return new Promise((resolve, reject) => {
+      const failed = (error: unknown): void => {
+        if (call.over) return;
+        call.over = true;
+        if (error instanceof SluiceError && error.code !== "store-unavailable") {
+          // The store has answered, so that it is not down.
+          this.breaker.passed(elapsed());
+          if (CALLERS.includes(error.code)) reject(error);
+          else resolve(new Fault(error));
+          return;
+        }
+        const fault = new Fault(unavailable(error));
+        this.lastFault = fault;
+        this.breaker.failed(elapsed(), fault.error);
+        resolve(fault);
+      };
+      const passed = (answer: T): void => {
+        if (call.over) return;
+        call.over = true;
+        this.breaker.passed(elapsed());
+        resolve(answer);
+      };
+      const expected = "an answer within deadlineMs";
+      const expire = () => failed(new SluiceError("store-unavailable", "store", expected));
+      const call = { due, over: false, expire };
+      this.deadlines.add(call);
+      try {
+        ask(call).then(passed, failed);
+      } catch (error) {
+        failed(error);
+      }
+    });
+  }
+}
+
+function unavailable(cause: unknown): SluiceError {
+  if (cause instanceof SluiceError) return cause;
+  const error = new SluiceError("store-unavailable", "store", `an answer, not "${(cause as Error)?.message ?? cause}"`);
+  error.cause = cause;
+  return error;
+}

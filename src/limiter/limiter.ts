@@ -1,0 +1,57 @@
+/** What all limiters of one policy have in common, wherever their store is. */
+import { checkCost, checkKey } from "../core/charge.ts";
+import type { Decision, Inspection } from "../core/decision.ts";
+import { refuseDisposed } from "../core/errors.ts";
+import type { ResolvedPolicy } from "../core/policy.ts";
+import type { Consistency, Store } from "../core/store.ts";
+import type { Terms } from "../core/terms.ts";
+import type { Binding, BoundLimiter } from "./binding.ts";
+import type { Care } from "./on-store-error.ts";
+
+/** One policy on one store. */
+export abstract class Limiter<S extends Store = Store> implements BoundLimiter {
+  readonly store: S;
+  readonly terms: Terms;
+  readonly care: Care;
+  /** What is given up with the limiter. */
+  private readonly release: () => Promise<void>;
+  protected disposed = false;
+
+  constructor(store: S, terms: Terms, care: Care, release: () => Promise<void>) {
+    this.store = store;
+    this.terms = terms;
+    this.care = care;
+    this.release = release;
+  }
+
+  get consistency(): Consistency {
+    return this.store.consistency;
+  }
+
+  abstract consume(key: string, cost?: number): Promise<Decision>;
+  abstract peek(key: string, cost?: number): Promise<Decision>;
+  abstract refund(key: string, cost: number): Promise<void>;
+  abstract reset(key: string): Promise<void>;
+  abstract inspect(key: string): Promise<Inspection>;
+
+  getPolicy(): ResolvedPolicy {
+    return this.terms.policy;
+  }
+
+  async dispose(): Promise<void> {
+    if (this.disposed) return;
+    this.disposed = true;
+    await this.release();
+  }
+
+  bindings(): readonly Binding[] {
+    if (this.disposed) refuseDisposed("limiter");
+    return [this];
+  }
+
+  protected check(key: string, cost: number): void {
+    if (this.disposed) refuseDisposed("limiter");
+    checkKey(key);
+    checkCost(cost);
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * Denies again, without asking, who has just been denied: time alone frees budget, and the store has said how long
+ * that takes. It never admits more. Another process that refunds or resets the key is noticed `localDenialMs` later
+ * at most; one that does so here, at once.
+ */
+import type { Decision, Denied } from "../core/decision.ts";
+import type { Terms } from "../core/terms.ts";
+
+/** So many denials are kept; the oldest go first, and then are only asked again. */
+const MOST_DENIALS = 10_000;
+
+/** A denial of the store. Times are elapsed milliseconds. */
+export interface Denial {
+  readonly decision: Denied;
+  readonly cost: number;
+  /** It stands for so long after the asking: counted from the reply, it would last longer than the store's own. */
+  readonly sentAt: number;
+  /** What it says is told as of the reply: who waits that long is admitted. */
+  readonly repliedAt: number;
+}
+
+/** What was denied lately, by key. */
+export class Denials {
+  private readonly byKey: Map<string, Denial> = new Map();
+
+  /** The denial of this key that still stands, unless the key was refunded or reset since. */
+  find(key: string, now: number, forMs: number): Denial | undefined {
+    const denial = this.byKey.get(key);
+    if (denial === undefined) return undefined;
+    // A millisecond less, because the store's clock may have gone on for a part of one before it was read.
+    if (now - denial.sentAt < Math.min((denial.decision.retryAfterMs as number) - 1, forMs)) return denial;
+    this.byKey.delete(key);
+    return undefined;
+  }
+
+  /** Notes a decision of the store, if it is a denial that time will lift. */
+  note(key: string, cost: number, decision: Decision, sentAt: number, now: number): void {
+    if (decision.allowed || decision.retryAfterMs === null || decision.degraded || decision.unavailable) return;
+    const known = this.byKey.get(key);
+    // The lowest cost says the most: who is denied that is denied more.
+    if (known && known.cost < cost && now - known.sentAt < (known.decision.retryAfterMs as number)) return;
+    this.byKey.delete(key);
+    this.byKey.set(key, { decision, cost, sentAt, repliedAt: now });
+    if (this.byKey.size > MOST_DENIALS) this.byKey.delete(this.byKey.keys().next().value as string);
+  }
+}
+
+/** What a denial says now. */
+export function repeat({ decision, repliedAt }: Denial, now: number): Denied {
+  return later(decision, Math.floor(now - repliedAt), 0);
+}
+
+/**
+ * What a denial says to a greater cost, which waits longer: by how much is known of buckets and fixed windows. The
+ * rest, and a lower cost, is a question for the store.
+ */
+export function repeatFor(denial: Denial, cost: number, terms: Terms, now: number): Denied | undefined {
+  const { decision, cost: denied, repliedAt } = denial;
+  if (cost === denied) return repeat(denial, now);
+  if (cost < denied || cost > terms.limit) return undefined;
+  if (terms.p === 0 && terms.algorithm !== "fixed-window") return undefined;
+  const longer = terms.p > 0 ? Math.ceil(((cost - denied) * terms.unit) / terms.p) : 0;
+  return later(decision, Math.floor(now - repliedAt), longer);
+}
+
+/** The same denial some milliseconds later, for a cost that waits so much longer. */
+function later(decision: Denied, passed: number, longer: number): Denied {
+  const { policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs, parts } = decision;
+  const denied: Denied = {
+    allowed: false,
+    policy,
+    limit,
+    remaining,
+    resetAfterMs: Math.max(1, resetAfterMs - passed),
+    nextAfterMs: Math.max(1, nextAfterMs - passed),
+    retryAfterMs: Math.max(1, (retryAfterMs as number) + longer - passed),
+  };
+  if (parts === undefined && !decision.approximate) return denied;
+  return { ...decision, ...denied, ...(parts && { parts: parts.map((part) => laterPart(part, passed)) }) };
+}
+
+function laterPart(part: Decision, passed: number): Decision {
+  if (!part.allowed && part.retryAfterMs !== null) return later(part, passed, 0);
+  const resetAfterMs = Math.max(0, part.resetAfterMs - passed);
+  return { ...part, resetAfterMs, nextAfterMs: Math.min(resetAfterMs, Math.max(1, part.nextAfterMs - passed)) };
+}

@@ -1,0 +1,141 @@
+/** What a limiter does when its store can't be asked, and how that is chosen. */
+import type { Charge } from "../core/charge.ts";
+import type { Decision } from "../core/decision.ts";
+import { SluiceError } from "../core/errors.ts";
+import { checkWhole } from "../core/options.ts";
+import { parseDuration } from "../core/rate.ts";
+import type { Terms } from "../core/terms.ts";
+import type { OnEvent } from "./events.ts";
+import type { Fault, Guard } from "./guard.ts";
+
+/** Decide in this process, let everything pass, deny everything, or throw. */
+export type OnStoreError = "local" | "open" | "closed" | "throw";
+
+/** What a limiter on a store that can fail may be told. A store in memory can't, and makes no use of it. */
+export interface FailureOptions {
+  /**
+   * What to do when the store can't be asked. `"local"`: decide by the same policy in this process; `"open"`: allow;
+   * `"closed"`: deny with `unavailable`; `"throw"`: reject. Default: `"local"`.
+   */
+  onStoreError?: OnStoreError;
+  /** The longest that a call waits for the store, in milliseconds or as text. Default: 250. */
+  deadlineMs?: number | string;
+  /** How many processes share the policy: alone, each of them allows that part of it. Default: 1. */
+  instances?: number;
+  /** The longest that a denial is repeated without asking the store; 0 asks every time. Default: 1000. */
+  localDenialMs?: number | string;
+  /** Hears when the store fails and recovers, and what was lost meanwhile. */
+  onEvent?: OnEvent;
+}
+
+/** The names of all these options. */
+export const FAILURE_OPTIONS: readonly string[] = [
+  "onStoreError",
+  "deadlineMs",
+  "instances",
+  "localDenialMs",
+  "onEvent",
+];
+
+/** The options of one limiter, checked. */
+export interface Care {
+  readonly onStoreError: OnStoreError;
+  readonly deadlineMs: number;
+  readonly localDenialMs: number;
+  readonly onEvent: OnEvent | undefined;
+  /** The policy as one process of several applies it alone. */
+  readonly localTerms: Terms;
+}
+
+const CHOICES: readonly string[] = ["local", "open", "closed", "throw"];
+const LONGEST_WAIT_MS = 3_600_000;
+
+/** Checks the options, or refuses them by name. */
+export function checkCare(options: FailureOptions, terms: Terms): Care {
+  const { onStoreError = "local", deadlineMs = 250, instances = 1, localDenialMs = 1000, onEvent } = options;
+  if (!CHOICES.includes(onStoreError)) {
+    throw new SluiceError("invalid-option", "onStoreError", `one of ${CHOICES.join(", ")}`, onStoreError);
+  }
+  if (onEvent !== undefined && typeof onEvent !== "function") {
+    throw new SluiceError("invalid-option", "onEvent", "a function", onEvent);
+  }
+  return {
+    onStoreError,
+    deadlineMs: checkWhole("deadlineMs", parseDuration("deadlineMs", deadlineMs), 1, LONGEST_WAIT_MS),
+    localDenialMs: checkWhole("localDenialMs", parseDuration("localDenialMs", localDenialMs), 0, LONGEST_WAIT_MS),
+    onEvent,
+    localTerms: shareOf(terms, checkWhole("instances", instances, 1, 1_000_000)),
+  };
+}
+
+/** An equal share of a policy, never less than 1 at once. */
+function shareOf(terms: Terms, instances: number): Terms {
+  if (instances === 1) return terms;
+  const limit = Math.max(1, Math.floor(terms.limit / instances));
+  // A bucket's rate is divided by making its unit larger; a window's is its limit.
+  const unit = terms.p > 0 ? terms.unit * instances : terms.unit;
+  const cap = limit * unit;
+  if (cap > Number.MAX_SAFE_INTEGER) {
+    throw new SluiceError("out-of-range", "instances", "a share of the policy that is exact", instances);
+  }
+  return Object.freeze({
+    ...terms,
+    limit,
+    unit,
+    cap,
+    windowMs: terms.p > 0 ? Math.ceil(cap / terms.p) : terms.windowMs,
+  });
+}
+
+/** A charge, and what its limiter does without the store. */
+export interface CaredCharge extends Charge {
+  readonly care: Care;
+}
+
+/** Decides a group of takes or looks without the store, each charge as its own limiter wants it; all or none. */
+export function decideWithout(
+  charges: readonly CaredCharge[],
+  guard: Guard,
+  { error }: Fault,
+  now: number,
+): Decision[] {
+  if (charges.some(({ care }) => care.onStoreError === "throw")) throw error;
+  const retryAfterMs = guard.breaker.retryAfterMs(now);
+  const closed = charges.some(({ care, cost }) => care.onStoreError === "closed" && cost > 0);
+  const own = charges.filter(({ care }) => care.onStoreError === "local");
+  const decided = guard.local.takeSync(
+    // What is denied by another part takes nothing here either.
+    own.map(({ care, key, cost, mode }) => ({ terms: care.localTerms, key, cost, mode: closed ? "peek" : mode })),
+  );
+  return charges.map((charge) => {
+    const i = own.indexOf(charge);
+    return i < 0 ? without(charge, retryAfterMs) : locally(charge, decided[i] as Decision, retryAfterMs);
+  });
+}
+
+function without({ terms, cost, care }: CaredCharge, retryAfterMs: number): Decision {
+  const { name: policy, limit } = terms;
+  const open = care.onStoreError === "open";
+  const figures = { policy, limit, remaining: open ? limit : 0, resetAfterMs: 0, nextAfterMs: 0, degraded: true };
+  // What never fits, and what is free, can be told without any store.
+  if (cost > limit) return { ...figures, allowed: false, retryAfterMs: null, degraded: true };
+  if (open || cost === 0) return { ...figures, allowed: true, degraded: true };
+  return {
+    allowed: false,
+    policy,
+    limit,
+    remaining: 0,
+    resetAfterMs: retryAfterMs,
+    nextAfterMs: retryAfterMs,
+    retryAfterMs,
+    unavailable: true,
+  };
+}
+
+function locally({ terms, cost }: CaredCharge, decision: Decision, retryAfterMs: number): Decision {
+  // More than this process's share, but not more than the policy's: the store may allow it when it is back.
+  if (!decision.allowed && decision.retryAfterMs === null && cost <= terms.limit) {
+    return { ...decision, retryAfterMs, degraded: true };
+  }
+  return { ...decision, degraded: true };
+}

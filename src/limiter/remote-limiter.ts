@@ -1,0 +1,88 @@
+/** A limiter whose store is elsewhere: it may be slow or away, and asking it costs a round trip. */
+import { elapsed } from "../core/clock.ts";
+import type { Decision, Inspection } from "../core/decision.ts";
+import type { Store } from "../core/store.ts";
+import type { Terms } from "../core/terms.ts";
+import type { Watcher } from "./breaker.ts";
+import { tell } from "./events.ts";
+import { Fault, type Guard, guardOf } from "./guard.ts";
+import { Limiter } from "./limiter.ts";
+import { Denials, repeatFor } from "./local-denial.ts";
+import { type Care, type CaredCharge, decideWithout } from "./on-store-error.ts";
+
+/** One policy on a store that answers by promise. */
+export class RemoteLimiter extends Limiter {
+  private readonly guard: Guard;
+  private readonly denials: Denials = new Denials();
+  private readonly watcher: Watcher;
+
+  constructor(store: Store, terms: Terms, care: Care, release: () => Promise<void>) {
+    super(store, terms, care, release);
+    this.guard = guardOf(store);
+    const { onEvent } = care;
+    const policy = terms.name;
+    this.watcher = {
+      down: (error) => tell(onEvent, { type: "store-down", policy, error }),
+      up: (downMs) => tell(onEvent, { type: "store-up", policy, downMs }),
+    };
+    if (onEvent) this.guard.watch(this.watcher, (message) => tell(onEvent, { type: "warning", policy, message }));
+  }
+
+  override consume(key: string, cost = 1): Promise<Decision> {
+    try {
+      this.check(key, cost);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    const now = elapsed();
+    const denial = this.denials.find(key, now, this.care.localDenialMs);
+    if (denial !== undefined && this.guard.clearings.holds(this.terms.bucket, key, denial.sentAt)) {
+      const denied = repeatFor(denial, cost, this.terms, now);
+      if (denied) return Promise.resolve(denied);
+    }
+    return this.ask(key, cost, "take", now);
+  }
+
+  override async peek(key: string, cost = 1): Promise<Decision> {
+    this.check(key, cost);
+    return this.ask(key, cost, "peek", elapsed());
+  }
+
+  override async refund(key: string, cost: number): Promise<void> {
+    this.check(key, cost);
+    const { terms, care, guard } = this;
+    const answer = await guard.giveBack([{ terms, key, cost, mode: "refund" }], elapsed() + care.deadlineMs);
+    if (!(answer instanceof Fault)) return;
+    const { error } = answer;
+    if (care.onStoreError === "throw") throw error;
+    tell(care.onEvent, { type: "refund-lost", policy: terms.name, cost, error });
+  }
+
+  /** Whoever resets a key wants to know that it was done: a fault is thrown, whatever is done about others. */
+  override async reset(key: string): Promise<void> {
+    this.check(key, 0);
+    await this.guard.reset(this.terms, key, elapsed() + this.care.deadlineMs);
+  }
+
+  override async inspect(key: string): Promise<Inspection> {
+    this.check(key, 0);
+    return this.guard.inspect(this.terms, key, elapsed() + this.care.deadlineMs);
+  }
+
+  override async dispose(): Promise<void> {
+    this.guard.unwatch(this.watcher);
+    await super.dispose();
+  }
+
+  private async ask(key: string, cost: number, mode: "take" | "peek", sentAt: number): Promise<Decision> {
+    const { terms, care, guard } = this;
+    const charge: CaredCharge = { terms, care, key, cost, mode };
+    const answer = await guard.take([charge], sentAt + care.deadlineMs);
+    if (answer instanceof Fault) return decideWithout([charge], guard, answer, elapsed())[0] as Decision;
+    const decision = answer[0] as Decision;
+    if (!decision.allowed && mode === "take" && care.localDenialMs > 0) {
+      if (guard.clearings.holds(terms.bucket, key, sentAt)) this.denials.note(key, cost, decision, sentAt, elapsed());
+    }
+    return decision;
+  }
+}

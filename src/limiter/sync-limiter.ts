@@ -1,0 +1,53 @@
+/** A limiter whose store answers in the same turn. It can't fail, so that there is nothing to guard. */
+import { isCost } from "../core/charge.ts";
+import type { Decision, Inspection } from "../core/decision.ts";
+import type { SyncRateLimiter } from "../core/rate-limiter.ts";
+import type { Buckets, SyncStore } from "../core/store.ts";
+import type { Terms } from "../core/terms.ts";
+import { Limiter } from "./limiter.ts";
+import type { Care } from "./on-store-error.ts";
+
+/** One policy on a synchronous store. */
+export class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
+  private readonly buckets: Buckets;
+
+  constructor(store: SyncStore, terms: Terms, care: Care, release: () => Promise<void>) {
+    super(store, terms, care, release);
+    this.buckets = store.open(terms);
+  }
+
+  consumeSync(key: string, cost = 1): Decision {
+    // The short form of `check`, which then says what is wrong.
+    if (this.disposed || typeof key !== "string" || key === "" || !isCost(cost)) this.check(key, cost);
+    return this.buckets.take(key, cost);
+  }
+
+  override consume(key: string, cost = 1): Promise<Decision> {
+    // Not an async function: that would cost as much again as the decision.
+    try {
+      return Promise.resolve(this.consumeSync(key, cost));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  override async peek(key: string, cost = 1): Promise<Decision> {
+    this.check(key, cost);
+    return this.store.takeSync([{ terms: this.terms, key, cost, mode: "peek" }])[0] as Decision;
+  }
+
+  override async refund(key: string, cost: number): Promise<void> {
+    this.check(key, cost);
+    this.store.takeSync([{ terms: this.terms, key, cost, mode: "refund" }]);
+  }
+
+  override async reset(key: string): Promise<void> {
+    this.check(key, 0);
+    await this.store.reset(this.terms, key);
+  }
+
+  override async inspect(key: string): Promise<Inspection> {
+    this.check(key, 0);
+    return this.store.inspect(this.terms, key);
+  }
+}

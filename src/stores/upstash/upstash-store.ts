@@ -1,0 +1,37 @@
+/** Buckets in Upstash Redis over REST, for runtimes without sockets: the script and the batches of the Redis store. */
+import { SluiceError } from "../../core/errors.ts";
+import type { Connection } from "../redis/redis-client.ts";
+import { type RedisStore, type RedisStoreOptions, storeOn } from "../redis/redis-store.ts";
+
+/** A client of @upstash/redis, told by the methods used. */
+export interface UpstashClient {
+  evalsha(sha: string, keys: string[], args: string[]): Promise<unknown>;
+  eval(script: string, keys: string[], args: string[]): Promise<unknown>;
+}
+
+/** Keeps buckets in Upstash, through a client whose retries are off: `new Redis({ url, token, retry: { retries: 0 } })`. */
+export function upstashStore(redis: UpstashClient, options: RedisStoreOptions = {}): RedisStore {
+  return storeOn("upstashStore", redis, connectionTo, options);
+}
+
+function connectionTo(redis: UpstashClient): Connection {
+  const methods = redis as Partial<UpstashClient> | null | undefined;
+  // What has a status is a client of sockets, whose methods of these names take other arguments.
+  if (typeof methods?.evalsha !== "function" || typeof methods.eval !== "function" || "status" in methods) {
+    throw new SluiceError("invalid-option", "redis", "a client of @upstash/redis", redis);
+  }
+  // Not a part of its types: a request that it repeats by itself, because the answer was lost, may be charged twice.
+  const { retry } = (redis as { client?: { retry?: { attempts?: number } } }).client ?? {};
+  if (retry?.attempts !== undefined && retry.attempts > 0) {
+    const expected = "a client that sends nothing twice: new Redis({ ..., retry: { retries: 0 } })";
+    throw new SluiceError("invalid-option", "redis", expected, `${retry.attempts} retries`);
+  }
+  return {
+    cluster: false,
+    keyPrefix: "",
+    // Every request is a connection of its own.
+    readiness: () => "ready",
+    evalsha: (sha, keys, args) => redis.evalsha(sha, keys, args),
+    eval: (script, keys, args) => redis.eval(script, keys, args),
+  };
+}

@@ -1,0 +1,9 @@
+/** A limiter that shows its store as it is: no decision without it, none from memory, no hurry on a busy machine. */
+import type { Policy } from "../core/policy.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
+import type { Store } from "../core/store.ts";
+import { createLimiter } from "../limiter/create-limiter.ts";
+
+export function bareLimiter(policy: Policy, store: Store): RateLimiter {
+  return createLimiter({ policy, store, onStoreError: "throw", localDenialMs: 0, deadlineMs: 20_000 });
+}

@@ -1,0 +1,35 @@
+/** The contract kit on Redis: with a clock that can be moved, and as users have it. */
+import { Redis } from "ioredis";
+import { type RedisClient, redisRateLimiter, redisStore } from "sluice/redis";
+import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
+import { afterAll, beforeAll, describe, inject, it } from "vitest";
+import { onFakeTime } from "./on-fake-time.ts";
+
+let redis: Redis;
+beforeAll(async () => {
+  redis = new Redis(inject("redisPort"), { db: 2 });
+  await redis.flushdb();
+});
+afterAll(() => redis.disconnect());
+
+storeSuite(
+  "redis",
+  () => {
+    const clock = fakeClock(1_790_000_000_123);
+    // The keys' times to live pass in real time, which is not the clock's here.
+    const open = (client: RedisClient) => redisStore(client, { ttlMs: "1h" });
+    const client = onFakeTime(redis, clock);
+    return { store: open(client), advance: clock.advance, restart: () => open(client) };
+  },
+  { describe, it, time: "fake", restart: true },
+);
+
+let made = 0;
+describeRateLimiter(
+  "redis, on its own clock, with all defaults",
+  (policy) => {
+    const limiter = redisRateLimiter(redis, { ...policy, prefix: `kit ${made++}` }, { deadlineMs: "20s" });
+    return { limiter, advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)) };
+  },
+  { describe, it, time: "real" },
+);

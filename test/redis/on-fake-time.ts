@@ -1,0 +1,34 @@
+/** A client that runs the script's variant with a clock of ours, and keeps its keys apart from everybody else's. */
+import type { Redis } from "ioredis";
+import type { Clock } from "sluice";
+import type { IoredisLike } from "sluice/redis";
+import { fakeClockScript, type Variant } from "./script-variants.ts";
+
+let made = 0;
+
+/** ioredis, as the store sees it. */
+export function onFakeTime(redis: Redis, clock: Clock): IoredisLike {
+  return {
+    ...withVariant(redis, fakeClockScript, `t${process.pid}.${made++}:`, () => [String(clock.now())]),
+    get status() {
+      return redis.status;
+    },
+  };
+}
+
+function withVariant(
+  redis: Redis,
+  { text, sha }: Variant,
+  prefix: string,
+  more: () => string[],
+): Omit<IoredisLike, "status"> {
+  const rest = (count: number, values: string[]) => [
+    ...values.slice(0, count).map((key) => prefix + key),
+    ...values.slice(count),
+    ...more(),
+  ];
+  return {
+    evalsha: (_, count, ...values) => redis.evalsha(sha, count, ...rest(count, values)),
+    eval: (_, count, ...values) => redis.eval(text, count, ...rest(count, values)),
+  };
+}
