@@ -35,12 +35,14 @@ end
 local function reset(terms, used)
 return ceil(used / terms.p)
 end
-local function ahead(terms, used)
-return used == terms.cap
-end
 local function settled(terms, used)
 local whole = floor(used / terms.p)
 return now + whole, used - whole * terms.p
+end
+local function ahead(terms, used, full, part)
+if used < terms.cap then return false end
+local empty, rest = settled(terms, used)
+return full ~= empty or part ~= rest
 end
 local function add(terms, used, cost)
 return settled(terms, used + cost * terms.unit)
@@ -399,4 +401,4 @@ end
 return replies`;
 
 /** The script's SHA-1, by which Redis knows it. */
-export const sha: string = "b29aab3919c8686eb3ee9f246a6fd5fafc19dd1c";
+export const sha: string = "e19e122e8e6f25e61933c0ef394943ac28baff69";

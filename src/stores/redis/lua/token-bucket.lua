@@ -30,14 +30,17 @@ local function tokenBucket()
     return ceil(used / terms.p)
   end
 
-  local function ahead(terms, used)
-    return used == terms.cap
-  end
-
   -- What is in use as the instant at which it will have been given back.
   local function settled(terms, used)
     local whole = floor(used / terms.p)
     return now + whole, used - whole * terms.p
+  end
+
+  -- Whether more was in use than fits, so that an empty bucket would be written another way than it is stored.
+  local function ahead(terms, used, full, part)
+    if used < terms.cap then return false end
+    local empty, rest = settled(terms, used)
+    return full ~= empty or part ~= rest
   end
 
   local function add(terms, used, cost)
