@@ -1,5 +1,5 @@
 /** What joins a policy and a store: names, plans, ownership, refusals. */
-import { createLimiter, memoryRateLimiter, memoryStore, type Policy, type Store, tokenBucket } from "sluice";
+import { createLimiter, memoryRateLimiter, memoryStore, type Policy, tokenBucket } from "sluice";
 import { fakeClock } from "sluice/testing";
 import { describe, expect, it } from "vitest";
 
@@ -108,5 +108,4 @@ describe("createLimiter", () => {
     expect(bad({ policy: "5/s" })).toThrow(expect.objectContaining({ code: "invalid-option", option: "policy" }));
     expect(bad(undefined)).toThrow(expect.objectContaining({ code: "invalid-option", option: "createLimiter" }));
   });
-
 });

@@ -33,8 +33,9 @@ export class Denials {
     return undefined;
   }
 
-  /** Notes a decision of the store, if it is a denial that time will lift. */
+  /** Notes a decision of the store, if it is a denial that time will lift. What was allowed makes others wait longer. */
   note(key: string, cost: number, decision: Decision, sentAt: number, now: number): void {
+    if (decision.allowed && this.byKey.size > 0) this.byKey.delete(key);
     if (decision.allowed || decision.retryAfterMs === null || decision.degraded || decision.unavailable) return;
     const known = this.byKey.get(key);
     // The lowest cost says the most: who is denied that is denied more.

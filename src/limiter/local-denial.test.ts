@@ -1,0 +1,179 @@
+/** Denials that are repeated without asking the store. Time is fake: nothing here waits. */
+import { combine, consumeAll, createLimiter, type Policy } from "sluice";
+import { fakeClock } from "sluice/testing";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { type FlakyStore, flakyStore } from "../../test/flaky-store.ts";
+import { ALGORITHMS, policyOf } from "../testing/subject.ts";
+
+const clock = fakeClock();
+let store: FlakyStore;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  store = flakyStore(clock);
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** The store's clock and this process's time go on together. */
+const pass = async (ms: number): Promise<void> => {
+  clock.advance(ms);
+  await vi.advanceTimersByTimeAsync(ms);
+};
+
+const policy: Policy = { capacity: 10, tokensPerSecond: 10, name: "api" };
+
+describe("local denial", () => {
+  it("asks once, and repeats what it was told for as long as that holds", async () => {
+    const limiter = createLimiter({ policy, store });
+    await limiter.consume("k", 10);
+    expect(await limiter.consume("k")).toMatchObject({ allowed: false, retryAfterMs: 100, resetAfterMs: 1000 });
+    const { calls } = store;
+    await pass(40);
+    expect(await limiter.consume("k")).toEqual({
+      allowed: false,
+      policy: "api",
+      limit: 10,
+      remaining: 0,
+      resetAfterMs: 960,
+      nextAfterMs: 60,
+      retryAfterMs: 60,
+    });
+    expect(store.calls).toBe(calls);
+    await pass(60);
+    expect((await limiter.consume("k")).allowed).toBe(true);
+    expect(store.calls).toBe(calls + 1);
+  });
+
+  it("never lasts longer than localDenialMs, and 0 turns it off", async () => {
+    for (const [localDenialMs, asked] of [
+      [200, 2],
+      [0, 3],
+    ] as const) {
+      const slow: Policy = { capacity: 1, tokensPerSecond: "1/h", name: `slow ${localDenialMs}` };
+      const limiter = createLimiter({ policy: slow, store, localDenialMs });
+      await limiter.consume("k");
+      const before = store.calls;
+      await limiter.consume("k");
+      await pass(199);
+      await limiter.consume("k");
+      await pass(2);
+      await limiter.consume("k");
+      expect(store.calls - before, `${localDenialMs}`).toBe(asked);
+    }
+  });
+
+  it("holds for a greater cost, with a wait that is enough and not a millisecond too long, never for a lower one", async () => {
+    const limiter = createLimiter({ policy, store });
+    await limiter.consume("k", 8);
+    expect(await limiter.consume("k", 4)).toMatchObject({ allowed: false, retryAfterMs: 200, remaining: 2 });
+    const { calls } = store;
+    expect(await limiter.consume("k", 5)).toMatchObject({ allowed: false, retryAfterMs: 300 });
+    expect(store.calls).toBe(calls);
+    expect((await limiter.consume("k", 1)).allowed).toBe(true);
+    expect((await limiter.consume("k", 11)).retryAfterMs).toBeNull();
+    expect(store.calls).toBe(calls + 2);
+  });
+
+  it("a refund or reset made here ends it at once, and replies that were under way do not bring it back", async () => {
+    const slow: Policy = { capacity: 2, tokensPerSecond: "1/h", name: "slow" };
+    const limiter = createLimiter({ policy: slow, store });
+    await limiter.consume("k", 2);
+    expect((await limiter.consume("k")).allowed).toBe(false);
+    await pass(1);
+    await limiter.refund("k", 1);
+    await pass(1);
+    expect((await limiter.consume("k")).allowed).toBe(true);
+    expect((await limiter.consume("k")).allowed).toBe(false);
+    await pass(1);
+    await limiter.reset("k");
+    await pass(1);
+    expect((await limiter.consume("k", 2)).allowed).toBe(true);
+    // A denial is under way while the refund is made.
+    await pass(1);
+    const under = limiter.consume("k");
+    await limiter.refund("k", 2);
+    await under;
+    await pass(1);
+    expect((await limiter.consume("k")).allowed).toBe(true);
+  });
+
+  it("is ended by any limiter of this process that shares the bucket, and by none of another", async () => {
+    const plan = (capacity: number): Policy => ({ capacity, tokensPerSecond: "1/h", name: "plan", share: true });
+    const [small, large] = [createLimiter({ policy: plan(2), store }), createLimiter({ policy: plan(5), store })];
+    await small.consume("k", 2);
+    expect((await small.consume("k")).allowed).toBe(false);
+    // The larger plan of the same bucket is not denied by what the smaller one was told.
+    expect((await large.consume("k")).allowed).toBe(true);
+    await pass(1);
+    await large.reset("k");
+    await pass(1);
+    expect((await small.consume("k")).allowed).toBe(true);
+  });
+
+  it("is kept for 10 000 keys, not for all of a spray", async () => {
+    const slow: Policy = { capacity: 1, tokensPerSecond: "1/h", name: "slow" };
+    const limiter = createLimiter({ policy: slow, store });
+    for (let i = 0; i < 10_001; i++) await limiter.consume(`k${i}`);
+    for (let i = 0; i < 10_001; i++) await limiter.consume(`k${i}`);
+    const { calls } = store;
+    await limiter.consume("k10000");
+    expect(store.calls).toBe(calls);
+    await limiter.consume("k0");
+    expect(store.calls).toBe(calls + 1);
+  });
+
+  it("works for combine and consumeAll, with all parts", async () => {
+    const burst = createLimiter({ policy: { ...policy, name: "burst" }, store });
+    const daily = createLimiter({ policy: { capacity: 12, tokensPerSecond: "1/h", name: "daily" }, store });
+    const both = combine([burst, daily]);
+    await both.consume("k", 10);
+    const first = await both.consume("k", 2);
+    const { calls } = store;
+    await pass(50);
+    const again = await both.consume("k", 2);
+    expect(store.calls).toBe(calls);
+    expect(again).toMatchObject({ allowed: false, policy: "burst", retryAfterMs: (first.retryAfterMs as number) - 50 });
+    expect(again.parts?.map(({ allowed }) => allowed)).toEqual([false, true]);
+    await pass(1);
+    await burst.refund("k", 5);
+    await pass(1);
+    expect((await both.consume("k", 2)).allowed).toBe(true);
+
+    const spend = () =>
+      consumeAll([
+        { limiter: daily, key: "u" },
+        { limiter: burst, key: "a", cost: 10 },
+      ]);
+    expect((await spend()).allowed).toBe(true);
+    expect((await spend()).allowed).toBe(false);
+    const before = store.calls;
+    expect((await spend()).allowed).toBe(false);
+    expect(store.calls).toBe(before);
+    await pass(1);
+    await burst.reset("a");
+    await pass(1);
+    expect((await spend()).allowed).toBe(true);
+  });
+
+  it.each(ALGORITHMS)("%s: never denies what the store would allow, over random traffic", async (algorithm) => {
+    const limiter = createLimiter({ policy: policyOf(algorithm, 5, 1000, "walk"), store });
+    const asking = createLimiter({ policy: policyOf(algorithm, 5, 1000, "walk"), store, localDenialMs: 0 });
+    let local = 0;
+    for (let i = 0; i < 3000; i++) {
+      await pass([0, 0, 1, 3, 20, 90, 250][Math.floor(Math.random() * 7)] as number);
+      const cost = 1 + Math.floor(Math.random() * 4);
+      const expected = await asking.peek("k", cost);
+      const { calls } = store;
+      const decision = await limiter.consume("k", cost);
+      if (store.calls === calls) {
+        local++;
+        expect(expected.allowed, `step ${i}`).toBe(false);
+        expect(decision.retryAfterMs, `step ${i}`).toBeGreaterThanOrEqual(expected.retryAfterMs as number);
+        expect(decision.retryAfterMs, `step ${i}`).toBeLessThanOrEqual((expected.retryAfterMs as number) + 1);
+      } else expect(decision.allowed, `step ${i}`).toBe(expected.allowed);
+    }
+    expect(local).toBeGreaterThan(100);
+  });
+});
