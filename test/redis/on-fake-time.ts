@@ -2,7 +2,7 @@
 import type { Redis } from "ioredis";
 import type { Clock } from "sluice";
 import type { IoredisLike } from "sluice/redis";
-import { fakeClockScript, type Variant } from "./script-variants.ts";
+import { fakeClockScript, type Variant } from "./script-variants.js";
 
 let made = 0;
 

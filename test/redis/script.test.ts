@@ -14,7 +14,7 @@ import { encode, type Job, settle } from "../../src/stores/redis/job.ts";
 import { script, sha } from "../../src/stores/redis/script.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
-import { FAKE_CLOCK, fakeClockScript, LOGGED_REPLY, loggedScript } from "./script-variants.ts";
+import { FAKE_CLOCK, fakeClockScript, LOGGED_REPLY, loggedScript } from "./script-variants.js";
 
 const STEPS = Number(process.env.SLUICE_LUA_STEPS ?? 100_000);
 const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));

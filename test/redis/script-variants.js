@@ -4,16 +4,14 @@
  */
 import { joinScript, readPart, shaOf } from "../../scripts/make-redis-script.js";
 
-export interface Variant {
-  readonly text: string;
-  readonly sha: string;
-}
+/** @typedef {{ readonly text: string, readonly sha: string }} Variant */
 
-const variant = (text: string): Variant => ({ text, sha: shaOf(text) });
+/** @returns {Variant} */
+const variant = (/** @type {string} */ text) => ({ text, sha: shaOf(text) });
 
 /** The line that the clock's two lines are replaced with. */
 export const FAKE_CLOCK = "local now = tonumber(table.remove(ARGV))";
-export const fakeClockScript: Variant = variant(joinScript({ clock: FAKE_CLOCK }));
+export const fakeClockScript = variant(joinScript({ clock: FAKE_CLOCK }));
 
 /** What the last line is replaced with. The number is kept as long as the bucket could be. */
 export const LOGGED_REPLY = `local numbers = {}
@@ -22,6 +20,6 @@ numbers[i] = redis.call('INCR', KEYS[i] .. '#')
 redis.call('PEXPIRE', KEYS[i] .. '#', 3600000)
 end
 return { replies, now, numbers }`;
-export const loggedScript: Variant = variant(
+export const loggedScript = variant(
   joinScript({ step: readPart("step").replace(/return replies\n$/, `${LOGGED_REPLY}\n`) }),
 );
