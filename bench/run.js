@@ -3,7 +3,14 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 import { changedSettings } from "./settings.js";
 
-const PARTS = ["memory-throughput", "memory-footprint", "memory-bypass", "chosen-keys", "import-size"];
+const PARTS = [
+  "memory-throughput",
+  "memory-footprint",
+  "memory-bypass",
+  "chosen-keys",
+  "redis-throughput",
+  "import-size",
+];
 const MARK = "<!-- results -->";
 
 const readme = new URL("README.md", import.meta.url);

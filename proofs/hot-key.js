@@ -24,10 +24,9 @@ const HIGHEST_COST = 3;
 const GOT = 8;
 
 /** Runs both halves; gives a line for each claim. */
-export async function hotKey() {
-  const lines = [];
-  for (const localDenial of /** @type {const} */ (["off", "on"])) lines.push(...(await run(localDenial)));
-  return lines;
+export async function* hotKey() {
+  yield* await run("off");
+  yield* await run("on");
 }
 
 async function run(/** @type {"off" | "on"} */ localDenial) {

@@ -2,9 +2,10 @@
  * Proofs that are too long for `npm test`: each prints its claims with the figures it saw.
  * `node proofs/run.js hot-key` runs some of them. Needs `npm run build`.
  */
+import { faults } from "./faults.js";
 import { hotKey } from "./hot-key.js";
 
-const proofs = { "hot-key": hotKey };
+const proofs = { "hot-key": hotKey, faults };
 
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !(name in proofs));
@@ -15,7 +16,7 @@ process.on("unhandledRejection", (error) => {
   console.log(`unhandled rejection: ${error}`);
 });
 for (const name of wanted.length > 0 ? wanted : Object.keys(proofs)) {
-  for (const { claim, figures, failures } of await proofs[name]()) {
+  for await (const { claim, figures, failures } of proofs[name]()) {
     console.log(`${failures.length > 0 ? "FAILED" : "ok    "} ${claim.padEnd(34)} ${figures}`);
     for (const failure of failures.slice(0, 5)) console.log(`         ${failure}`);
     if (failures.length > 0) failed++;

@@ -70,12 +70,20 @@ describe("the package", () => {
           "rateLimitHeaders",
           "tooManyRequests",
         ],
+        "./redis": [
+          "redisRateLimiter",
+          "redisStore",
+        ],
         "./testing": [
           "describeRateLimiter",
           "fakeClock",
           "findExcess",
           "leastAdmitted",
           "storeSuite",
+        ],
+        "./upstash": [
+          "upstashRateLimiter",
+          "upstashStore",
         ],
       }
     `);
@@ -84,8 +92,8 @@ describe("the package", () => {
   it("declares every built entry, and builds every declared one", () => {
     const declared = subpaths.flatMap((path) => Object.values(manifest.exports[path] as Record<string, string>));
     for (const file of declared) expect(existsSync(join(root, file)), file).toBe(true);
-    const entries = readdirSync(join(root, "dist"), { recursive: true, encoding: "utf8" }).filter((file) =>
-      /(^|\/)index\.js$/.test(file),
+    const entries = readdirSync(join(root, "dist"), { recursive: true, encoding: "utf8" }).filter(
+      (file) => file.endsWith(".js") && !/-[\w-]{8}\.js$/.test(file),
     );
     expect(entries.map((file) => `./dist/${file}`).sort()).toEqual(
       subpaths.map((path) => manifest.exports[path].default as string).sort(),
@@ -171,13 +179,22 @@ describe("the package", () => {
     const { gzip } = await bundle(`import { memoryRateLimiter } from "sluice"; globalThis.x = memoryRateLimiter;`);
     expect(gzip).toBeLessThanOrEqual(BUDGET);
   });
+
+  it("keeps a limiter on Redis within its size budget", async () => {
+    const { gzip } = await bundle(
+      `import { createLimiter } from "sluice"; import { redisStore } from "sluice/redis"; globalThis.x = [createLimiter, redisStore];`,
+    );
+    expect(gzip).toBeLessThanOrEqual(REDIS_BUDGET);
+  });
 });
 
 /**
  * Bytes of the memory limiter with all five algorithms, minified and compressed. The goal is 5000; this
  * is where it stands, so that it does not grow unseen. The bench prints the same figure.
  */
-const BUDGET = 6300;
+const BUDGET = 6550;
+/** The same of a limiter with the Redis store: the script, the failure policy and HMAC-SHA-256 come with it. */
+const REDIS_BUDGET = 18_200;
 
 /** What a bundler makes of an entry in the empty project. */
 async function bundle(entry: string): Promise<{ min: number; gzip: number }> {
@@ -197,7 +214,18 @@ const CONSUMER = `
 import { combine, consumeAll, createLimiter, fixedWindow, memoryRateLimiter, memoryStore, tokenBucket } from "sluice";
 import type { Decision, Policy, RateLimiter } from "sluice";
 import { rateLimitHeaders, tooManyRequests } from "sluice/http";
+import { redisRateLimiter, redisStore } from "sluice/redis";
+import type { IoredisLike, NodeRedisLike } from "sluice/redis";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
+import { upstashRateLimiter } from "sluice/upstash";
+
+declare const ioredis: IoredisLike;
+declare const nodeRedis: NodeRedisLike;
+const remote: RateLimiter = createLimiter({ policy: tokenBucket("1/s"), store: redisStore(ioredis, { ttlMs: "1h" }), onStoreError: "closed" });
+const shortest: RateLimiter = redisRateLimiter(nodeRedis, tokenBucket("1/s"), { instances: 4, onEvent: ({ type, policy }) => void [type, policy] });
+// @ts-expect-error a store elsewhere can't answer at once
+createLimiter({ policy: tokenBucket("1/s"), store: redisStore(ioredis) }).consumeSync("k");
+void [remote, shortest, upstashRateLimiter];
 
 const store = memoryStore({ maxKeys: 10 });
 const burst = createLimiter({ policy: tokenBucket("10/s", { burst: 50 }), store });

@@ -22,6 +22,11 @@ export class Breaker {
   private tryAt = 0;
   private trying = false;
 
+  /** Whether the store is left alone, but for one call that tries. */
+  get open(): boolean {
+    return this.openedAt !== undefined;
+  }
+
   /** Whether a call may go to the store now. While it is open, one may, once in a while. */
   admits(now: number): boolean {
     if (this.openedAt === undefined) return true;
@@ -44,10 +49,13 @@ export class Breaker {
     for (const watcher of this.watchers) watcher.up(downMs);
   }
 
-  failed(now: number, error: SluiceError): void {
+  /** Notes a fault; `tried` tells whether the call was the one that tried. */
+  failed(now: number, error: SluiceError, tried: boolean): void {
     this.faults++;
-    this.trying = false;
     if (this.openedAt !== undefined) {
+      // What had been asked before it opened says nothing new.
+      if (!tried) return;
+      this.trying = false;
       this.tryAt = now + OPEN_MS;
     } else if (this.faults >= MOST_FAULTS) {
       this.openedAt = now;

@@ -102,6 +102,7 @@ export class Guard {
   /** Asks the store, unless it is known to be down, and waits no longer than until `due`. */
   private ask<T>(due: number, ask: (waiting: { readonly over: boolean }) => Promise<T>): Promise<T | Fault> {
     if (!this.breaker.admits(elapsed())) return Promise.resolve(this.lastFault as Fault);
+    const tries = this.breaker.open;
     return new Promise((resolve, reject) => {
       const failed = (error: unknown): void => {
         if (call.over) return;
@@ -115,7 +116,7 @@ export class Guard {
         }
         const fault = new Fault(unavailable(error));
         this.lastFault = fault;
-        this.breaker.failed(elapsed(), fault.error);
+        this.breaker.failed(elapsed(), fault.error, tries);
         resolve(fault);
       };
       const passed = (answer: T): void => {

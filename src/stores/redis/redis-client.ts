@@ -22,7 +22,7 @@ export interface NodeRedisLike {
 export type RedisClient = IoredisLike | NodeRedisLike;
 
 /** Whether commands can be sent: now, soon, or not. */
-export type Readiness = "ready" | "connecting" | "down";
+type Readiness = "ready" | "connecting" | "down";
 
 /** All that the store needs of a client. */
 export interface Connection {

@@ -1,0 +1,206 @@
+/** What a decision on Redis costs: rate and latency under load, the server's time, bytes, and a denial from memory. */
+import { startRedis } from "../test/servers/redis-server.js";
+import { measureInChild } from "./measure-in-child.js";
+import { AMPLE, contenders, peers, SPENT } from "./redis-contenders.js";
+import { figure, goal, goalTable, median, ratios, spread, table } from "./report.js";
+import { ms, repeats } from "./settings.js";
+
+export const title = "Redis";
+
+const KEYS = 10_000;
+/** So many calls in flight, each followed by the next. */
+const CLOSED = [1, 64, 512];
+/** So many calls a second, whatever becomes of those before. */
+const OPEN = [5000, 30_000];
+const SLUICE = ["sluice-ioredis", "sluice-node-redis"];
+
+const keyOf = (i) => `user:${String(i % KEYS).padStart(10, "0")}`;
+
+export async function run(progress) {
+  const server = await startRedis();
+  try {
+    const results = Object.fromEntries(Object.keys(contenders).map((name) => [name, {}]));
+    const loads = [...CLOSED.map((inFlight) => ({ inFlight })), ...OPEN.map((perSecond) => ({ perSecond }))];
+    for (const load of loads) {
+      const label = load.inFlight ? `N=${load.inFlight}` : `${load.perSecond / 1000}k/s`;
+      for (const name of Object.keys(contenders)) results[name][label] = [];
+      for (let repeat = 1; repeat <= repeats; repeat++) {
+        progress(`${label}, repeat ${repeat} of ${repeats}`);
+        for (const name of Object.keys(contenders)) {
+          await server.call("FLUSHALL");
+          results[name][label].push(await measureInChild("redis-throughput", { name, port: server.port, ...load }));
+        }
+      }
+    }
+    progress("bytes and denials");
+    const bytes = {};
+    for (const name of Object.keys(contenders)) {
+      await server.call("FLUSHALL");
+      bytes[name] = await measureInChild("redis-throughput", { name, port: server.port, bytes: true });
+    }
+    const denied = [];
+    for (let repeat = 1; repeat <= repeats; repeat++) {
+      denied.push(
+        await measureInChild("redis-throughput", { name: "sluice-ioredis", port: server.port, denied: true }),
+      );
+    }
+    return report(results, bytes, denied);
+  } finally {
+    await server.stop();
+  }
+}
+
+const of = (results, name, load, what) => results[name][load].map((one) => one[what]);
+
+function report(results, bytes, denied) {
+  const names = Object.keys(contenders);
+  const closed = table(
+    ["calls in flight", ...CLOSED.flatMap((n) => [`N=${n}, k/s`, "p50 / p99 ms"]), "server us", "MEMORY USAGE"],
+    names.map((name) => [
+      contenders[name].label,
+      ...CLOSED.flatMap((n) => {
+        const [speeds, p50, p99] = ["perMs", "p50", "p99"].map((what) => of(results, name, `N=${n}`, what));
+        return [spread(speeds), `${figure(median(p50))} / ${figure(median(p99))}`];
+      }),
+      figure(median(of(results, name, "N=64", "serverUs"))),
+      bytes[name] ?? "-",
+    ]),
+  );
+  const open = table(
+    ["calls a second", ...OPEN.flatMap((n) => [`${n / 1000} k/s: done, k/s`, "p50 / p99 ms"])],
+    names.map((name) => [
+      contenders[name].label,
+      ...OPEN.flatMap((n) => {
+        const [speeds, p50, p99] = ["perMs", "p50", "p99"].map((what) => of(results, name, `${n / 1000}k/s`, what));
+        return [figure(median(speeds)), `${figure(median(p50))} / ${figure(median(p99))}`];
+      }),
+    ]),
+  );
+  return [closed, open, goalTable(goals(results, bytes, denied))];
+}
+
+function goals(results, bytes, denied) {
+  const best = (load, what, sign) =>
+    peers.toSorted((a, b) => sign * (median(of(results, a, load, what)) - median(of(results, b, load, what))))[0];
+  const rows = [];
+  for (const name of SLUICE) {
+    const { label } = contenders[name];
+    for (const [n, bound] of [
+      [64, 2],
+      [512, 1.8],
+    ]) {
+      const load = `N=${n}`;
+      const fastest = best(load, "perMs", -1);
+      const speed = ratios(of(results, name, load, "perMs"), of(results, fastest, load, "perMs"));
+      rows.push(goal(`N=${n}: ${label} / best peer (${fastest})`, speed, ">=", bound, "x"));
+      const calmest = best(load, "p99", 1);
+      const p99 = ratios(of(results, name, load, "p99"), of(results, calmest, load, "p99"));
+      rows.push(goal(`N=${n}: p99 of ${label} / lowest of a peer (${calmest})`, p99, "<=", 1, "x"));
+    }
+    for (const n of OPEN) {
+      const load = `${n / 1000}k/s`;
+      const quickest = best(load, "p50", 1);
+      const p50 = ratios(of(results, name, load, "p50"), of(results, quickest, load, "p50"));
+      rows.push(goal(`${load}: p50 of ${label} / lowest of a peer (${quickest})`, p50, "<=", 1, "x"));
+    }
+    rows.push(goal(`N=64: server CPU of ${label}`, of(results, name, "N=64", "serverUs"), "<=", 6, " us"));
+  }
+  const leanest = Math.min(...peers.map((name) => bytes[name]));
+  rows.push(goal("MEMORY USAGE of a token bucket, 15-character key", [bytes["sluice-ioredis"]], "<=", 72, " B"));
+  rows.push(goal("the same / the leanest peer", [bytes["sluice-ioredis"] / leanest], "<=", 1, "x"));
+  rows.push(goal("denied key by promise, million/s", denied, ">=", 5));
+  return rows;
+}
+
+/** One contender under one load. Latencies are in milliseconds. */
+export async function measure({ name, port, inFlight, perSecond, bytes, denied }) {
+  const { hit, close } = await contenders[name].make(port, denied ? SPENT : AMPLE);
+  try {
+    if (bytes) return await memoryUsage(hit, port);
+    if (denied) return await deniedSpeed(hit);
+    const load = inFlight ? (forMs) => closedLoop(hit, inFlight, forMs) : (forMs) => openLoop(hit, perSecond, forMs);
+    await load(ms);
+    const before = await serverSeconds(port);
+    const { latencies, elapsed } = await load(2 * ms);
+    const serverUs = ((await serverSeconds(port)) - before) * (1e6 / latencies.length);
+    latencies.sort();
+    const at = (part) => latencies[Math.floor(latencies.length * part)];
+    return { perMs: latencies.length / elapsed, p50: at(0.5), p99: at(0.99), serverUs };
+  } finally {
+    close();
+  }
+}
+
+async function closedLoop(hit, inFlight, forMs) {
+  const latencies = [];
+  const start = performance.now();
+  let i = 0;
+  const caller = async () => {
+    for (let now = performance.now(); now - start < forMs; ) {
+      await hit(keyOf(i++));
+      const done = performance.now();
+      latencies.push(done - now);
+      now = done;
+    }
+  };
+  await Promise.all(Array.from({ length: inFlight }, caller));
+  return { latencies: Float64Array.from(latencies), elapsed: performance.now() - start };
+}
+
+/** Latency runs from when a call was due, so that a slow contender can't hide behind calls that it delayed. */
+async function openLoop(hit, perSecond, forMs) {
+  const latencies = [];
+  const start = performance.now();
+  const calls = [];
+  for (let i = 0; ; ) {
+    const now = performance.now() - start;
+    if (now >= forMs) break;
+    for (; (i * 1000) / perSecond <= now; i++) {
+      const due = start + (i * 1000) / perSecond;
+      calls.push(hit(keyOf(i * 7919)).then(() => latencies.push(performance.now() - due)));
+    }
+    await new Promise(setImmediate);
+  }
+  await Promise.all(calls);
+  return { latencies: Float64Array.from(latencies), elapsed: performance.now() - start };
+}
+
+async function onServer(port, ...args) {
+  const { connect } = await import("../test/servers/resp.js");
+  const connection = await connect(port);
+  const reply = await connection.call(...args);
+  connection.close();
+  return reply;
+}
+
+async function serverSeconds(port) {
+  const info = String(await onServer(port, "INFO", "cpu"));
+  const read = (name) => Number(new RegExp(`${name}:([\\d.]+)`).exec(info)?.[1]);
+  return read("used_cpu_user") + read("used_cpu_sys");
+}
+
+async function memoryUsage(hit, port) {
+  await onServer(port, "FLUSHALL");
+  await hit("123456789012345");
+  const keys = await onServer(port, "KEYS", "*123456789012345*");
+  return keys.length === 1 ? Number(await onServer(port, "MEMORY", "USAGE", keys[0])) : null;
+}
+
+/** Million a second of a key that is known to be denied, awaited one by one. */
+async function deniedSpeed(hit) {
+  await hit("k");
+  await hit("k");
+  let speed = 0;
+  for (const pass of ["warm-up", "measured"]) {
+    const start = performance.now();
+    let count = 0;
+    // The denial is asked for anew once a second, which belongs to it.
+    while (performance.now() - start < 2 * ms) {
+      for (let i = 0; i < 1000; i++) globalThis.answer = await hit("k");
+      count += 1000;
+    }
+    speed = count / (performance.now() - start) / 1000;
+    if (globalThis.answer.allowed) throw new Error(`not denied in ${pass}`);
+  }
+  return speed;
+}

@@ -1,0 +1,277 @@
+/**
+ * The fault board: Redis is killed, stopped, filled, kept busy, cut off and failed over under load. Nothing may hang,
+ * nothing may be admitted beyond its bound, and the store has to decide again soon after it is back.
+ */
+import { setTimeout as wait } from "node:timers/promises";
+import { Cluster, Redis } from "ioredis";
+import { createClient, createCluster, createSentinel } from "redis";
+import { startProxy } from "../test/servers/fault-proxy.js";
+import { startCluster } from "../test/servers/redis-cluster.js";
+import { startSentinel } from "../test/servers/redis-sentinel.js";
+import { startRedis } from "../test/servers/redis-server.js";
+import { connect } from "../test/servers/resp.js";
+import { boundOf, LATEST_MS, startLoad } from "./load.js";
+
+/** The store decides again within this time after it is back. */
+const BACK_WITHIN_MS = 2000;
+const quick = { retryStrategy: () => 50, autoResendUnfulfilledCommands: false };
+const reconnectStrategy = () => 50;
+/** The slot of the key that the traffic is on. */
+const HOT_SLOT = slotOf("hot");
+
+/** What is done to one server, and how often its state is lost by that. Gives the time when it was over. */
+const SINGLE = {
+  "SCRIPT FLUSH x100": {
+    losses: 0,
+    async harm({ server }) {
+      for (let i = 0; i < 100; i++) {
+        await server.call("SCRIPT", "FLUSH");
+        await wait(10);
+      }
+    },
+  },
+  "kill -9, restart x5": {
+    losses: 5,
+    async harm({ server }) {
+      for (let i = 0; i < 5; i++) {
+        await server.kill();
+        await wait(300);
+        await server.restart();
+        await wait(1500);
+      }
+    },
+  },
+  "CLIENT PAUSE 1 s": {
+    losses: 0,
+    async harm({ server }) {
+      await server.call("CLIENT", "PAUSE", 1000, "ALL");
+      await wait(1000);
+    },
+  },
+  "SIGSTOP 1 s": {
+    losses: 0,
+    async harm({ server }) {
+      server.pause();
+      await wait(1000);
+      server.resume();
+    },
+  },
+  "OOM 1 s": {
+    losses: 0,
+    async harm({ server }) {
+      await server.call("CONFIG", "SET", "maxmemory", 1);
+      await wait(1000);
+      await server.call("CONFIG", "SET", "maxmemory", 0);
+    },
+  },
+  "BUSY script 1 s": {
+    losses: 0,
+    async harm({ server }) {
+      const tenant = await connect(server.port);
+      const endless = tenant.call("EVAL", "while true do end", 0).catch(() => {});
+      await wait(1000);
+      await server.call("SCRIPT", "KILL");
+      await endless;
+      tenant.close();
+    },
+  },
+  "proxy: stall 1 s": { losses: 0, harm: ({ proxy }) => during(proxy, "stall") },
+  "proxy: drop replies 1 s": { losses: 0, harm: ({ proxy }) => during(proxy, "drop-replies") },
+  "proxy: refuse 1 s": { losses: 0, harm: ({ proxy }) => during(proxy, "refuse") },
+  "proxy: 1-byte slices 1 s": { losses: 0, harm: ({ proxy }) => during(proxy, "slice") },
+  "proxy: 400 ms delay 1 s": { losses: 0, harm: ({ proxy }) => during(proxy, { delayMs: 400 }) },
+  "proxy: reset x10": {
+    losses: 0,
+    async harm({ proxy }) {
+      for (let i = 0; i < 10; i++) {
+        proxy.reset();
+        await wait(150);
+      }
+    },
+  },
+};
+
+async function during(proxy, mode) {
+  proxy.set(mode);
+  await wait(1000);
+  proxy.set("pass");
+}
+
+const CLIENTS = {
+  ioredis: {
+    single: async (port) => closing(new Redis(port, quick), (client) => client.disconnect()),
+    cluster: async (ports) =>
+      closing(
+        new Cluster(
+          ports.map((port) => ({ host: "127.0.0.1", port })),
+          { redisOptions: quick, clusterRetryStrategy: () => 50, slotsRefreshInterval: 200 },
+        ),
+        (client) => client.disconnect(),
+      ),
+    sentinel: async ({ name, sentinels }) =>
+      closing(new Redis({ name, sentinels, sentinelRetryStrategy: () => 50, ...quick }), (client) =>
+        client.disconnect(),
+      ),
+  },
+  "node-redis": {
+    single: (port) => connected(createClient({ socket: { host: "127.0.0.1", port, reconnectStrategy } })),
+    cluster: (ports) =>
+      connected(
+        createCluster({
+          rootNodes: ports.map((port) => ({ socket: { host: "127.0.0.1", port } })),
+          defaults: { socket: { reconnectStrategy } },
+        }),
+      ),
+    sentinel: ({ name, sentinels }) =>
+      connected(
+        createSentinel({ name, sentinelRootNodes: sentinels, nodeClientOptions: { socket: { reconnectStrategy } } }),
+      ),
+  },
+};
+
+async function connected(client) {
+  client.on("error", () => {});
+  await client.connect();
+  return closing(client, (client) => client.destroy());
+}
+
+function closing(client, close) {
+  client.on("error", () => {});
+  return { client, close: () => close(client) };
+}
+
+/** Runs the board; `only` names some faults. */
+export async function* faults(/** @type {string | undefined} */ only = process.env.SLUICE_FAULT) {
+  for (const [name, kind] of Object.entries(CLIENTS)) {
+    for (const [fault, { losses, harm }] of Object.entries(SINGLE)) {
+      if (only && !fault.includes(only)) continue;
+      const server = await startRedis();
+      const proxy = await startProxy(server.port);
+      try {
+        const made = await kind.single(proxy.port);
+        yield await underLoad(`${fault}, ${name}`, losses, made, () => harm({ server, proxy }), [server]);
+      } finally {
+        await proxy.stop();
+        await server.stop();
+      }
+    }
+    if (!only || "Cluster: master killed".includes(only)) yield await clusterFault(name, kind);
+    if (!only || "Sentinel: master killed".includes(only)) yield await sentinelFault(name, kind);
+  }
+}
+
+async function clusterFault(name, kind) {
+  const cluster = await startCluster();
+  try {
+    const made = await kind.cluster(cluster.ports);
+    const kill = async () => {
+      const master = await cluster.masterOf(HOT_SLOT);
+      await master.kill();
+      // It is back when the replica serves the slot.
+      await until(async () => (await cluster.masterOf(HOT_SLOT)) !== master && (await servesHot(cluster)));
+    };
+    return await underLoad(`Cluster: master killed, ${name}`, 1, made, kill, cluster.nodes);
+  } finally {
+    await cluster.stop();
+  }
+}
+
+async function servesHot(cluster) {
+  const master = await cluster.masterOf(HOT_SLOT);
+  const info = String(await master.call("CLUSTER", "INFO"));
+  return (
+    info.includes("cluster_state:ok") &&
+    !(await master.call("SET", "{hot}probe", 1, "PX", 1)).toString().startsWith("MOVED")
+  );
+}
+
+async function sentinelFault(name, kind) {
+  const sentinel = await startSentinel();
+  try {
+    const made = await kind.sentinel(sentinel);
+    const kill = async () => {
+      const master = await sentinel.master();
+      await master.kill();
+      await until(async () => {
+        const now = await sentinel.master();
+        return now !== master && String(await now.call("ROLE")).startsWith("master");
+      });
+    };
+    return await underLoad(`Sentinel: master killed, ${name}`, 1, made, kill, sentinel.nodes);
+  } finally {
+    await sentinel.stop();
+  }
+}
+
+async function until(/** @type {() => Promise<boolean>} */ holds) {
+  const end = performance.now() + 20_000;
+  while (performance.now() < end) {
+    if (await holds().catch(() => false)) return;
+    await wait(10);
+  }
+  throw new Error("the servers did not recover within 20 s");
+}
+
+/** One row: harm under load, and what must hold. */
+async function underLoad(claim, losses, { client, close }, harm, servers) {
+  const load = startLoad(client);
+  await wait(500);
+  const calm = load.seen.without;
+  await harm();
+  const overMs = load.now();
+  await wait(BACK_WITHIN_MS + 500);
+  const seen = await load.stop();
+  const failures = [];
+  const must = (/** @type {boolean} */ holds, /** @type {string} */ text) => holds || failures.push(text);
+  const bound = boundOf(seen.elapsedMs, losses);
+  const backMs = Math.max(0, Math.round(seen.lastWithoutMs - overMs));
+  must(calm === 0, `${calm} decisions without the store before the fault`);
+  must(!seen.hung, "a promise never settled");
+  must(seen.unhandled === 0, `${seen.unhandled} unhandled rejections`);
+  must(seen.slowestMs <= LATEST_MS, `the slowest decision took ${Math.round(seen.slowestMs)} ms`);
+  must(seen.closed <= bound, `closed: ${seen.closed} admitted of ${bound}`);
+  must(seen.local <= bound, `local: the store admitted ${seen.local} of ${bound}`);
+  must(
+    seen.localDegraded <= boundOf(seen.elapsedMs),
+    `local: ${seen.localDegraded} of ${boundOf(seen.elapsedMs)} alone`,
+  );
+  must(seen.open <= bound, `open: the store admitted ${seen.open} of ${bound}`);
+  must(backMs <= BACK_WITHIN_MS, `back on the store only after ${backMs} ms`);
+  if (losses === 0) {
+    const { known, ambiguous, spent = -1 } = seen;
+    must(known <= spent && spent <= known + ambiguous, `${spent} charged, ${known} known and ${ambiguous} ambiguous`);
+  }
+  const immortal = await withoutExpiry(servers);
+  must(immortal === 0, `${immortal} keys without a time to live`);
+  await close();
+  const figures = [
+    `${seen.decisions} decisions`,
+    `slowest ${Math.round(seen.slowestMs)} ms`,
+    `without the store ${seen.without}`,
+    `closed ${seen.closed}/${bound}`,
+    `local ${seen.local}/${bound} + ${seen.localDegraded}/${boundOf(seen.elapsedMs)}`,
+    `open let through ${seen.openDegraded}`,
+    `back after ${backMs} ms`,
+    ...(losses === 0 ? [`charged ${seen.spent} of ${seen.known}+${seen.ambiguous}`] : []),
+  ].join(", ");
+  return { claim, figures, failures };
+}
+
+/** Keys that nobody would ever forget. */
+async function withoutExpiry(servers) {
+  let count = 0;
+  for (const server of servers) {
+    const keys = await server.call("KEYS", "s1:*").catch(() => []);
+    for (const key of keys) if (Number(await server.call("PTTL", key)) === -1) count++;
+  }
+  return count;
+}
+
+function slotOf(/** @type {string} */ text) {
+  let crc = 0;
+  for (const byte of Buffer.from(text)) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit++) crc = ((crc << 1) ^ (crc & 0x8000 ? 0x1021 : 0)) & 0xffff;
+  }
+  return crc % 16_384;
+}
