@@ -4,7 +4,11 @@
  *
  * A block stands alone unless its fence says "ts continue", which goes on from the block before. In
  * `console.log(value); // text` the text is what has to be printed, white space aside. Suites that a
- * block gives to node:test or vitest are run too. Blocks that are only shown have another language.
+ * block gives to node:test or vitest are run too. Blocks that are only shown have another language, or
+ * say "js before": how something was done with a library that is not installed here. Those are parsed.
+ *
+ * Blocks find a Redis of their own in REDIS_URL, and the same one as Upstash has it over REST. They have
+ * to close what they open.
  */
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -12,6 +16,9 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { format, promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type RedisServer, startRedis } from "./servers/redis-server.js";
+import { until } from "./servers/until.js";
+import { startUpstashBridge, type UpstashBridge } from "./servers/upstash-bridge.js";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** Ignored by git, and inside the project, so that vitest transforms what it imports from there. */
@@ -35,6 +42,7 @@ const guides = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf
   file.endsWith(".md"),
 );
 const pages = ["README.md", ...guides.map((file) => join("docs", file)).sort()];
+const shown: Snippet[] = [];
 const snippets = pages.flatMap(snippetsOf);
 
 function read(file: string): string {
@@ -58,7 +66,7 @@ function snippetsOf(page: string): Snippet[] {
     open = more === "continue" ? found.at(-1) : { page, line: i + 1, extension: language, lines: [] };
     if (!open) throw new Error(`${page}:${i + 1} continues nothing`);
     while (open.lines.length <= i) open.lines.push("");
-    if (more !== "continue") found.push(open);
+    if (more !== "continue") (more === "before" ? shown : found).push(open);
   }
   return found;
 }
@@ -98,7 +106,17 @@ export { expect, it as test };
 `;
 
 describe("snippets", () => {
-  beforeAll(() => {
+  let redis: RedisServer;
+  let bridge: UpstashBridge;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    bridge = await startUpstashBridge(redis.port);
+    Object.assign(process.env, {
+      REDIS_URL: redis.url,
+      UPSTASH_REDIS_REST_URL: bridge.url,
+      UPSTASH_REDIS_REST_TOKEN: bridge.token,
+    });
     mkdirSync(join(CACHE, "run"), { recursive: true });
     for (const snippet of snippets) {
       writeFileSync(join(CACHE, `${nameOf(snippet)}.${snippet.extension}`), snippet.lines.join("\n"));
@@ -120,7 +138,21 @@ describe("snippets", () => {
     writeFileSync(join(CACHE, "tsconfig.json"), JSON.stringify(config));
   });
 
-  afterAll(() => rmSync(CACHE, { recursive: true }));
+  afterAll(async () => {
+    rmSync(CACHE, { recursive: true });
+    await bridge.stop();
+    await redis.stop();
+  });
+
+  /** Who is connected to Redis, apart from the one who asks. */
+  async function guests(): Promise<string[]> {
+    const clients = String(await redis.call("CLIENT", "LIST", "TYPE", "normal"))
+      .trim()
+      .split("\n");
+    return clients
+      .filter((client) => !client.includes(" cmd=client|list "))
+      .map((client) => client.split(" ")[0] ?? "");
+  }
 
   it("compile under the strictness of the project", async () => {
     const compiler = join(ROOT, "node_modules/typescript/bin/tsc");
@@ -142,6 +174,7 @@ describe("snippets", () => {
         },
       };
       Object.assign(globalThis, { stage });
+      const before = await guests();
       await import(/* @vite-ignore */ join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`));
       for (const { title, body } of stage.cases) {
         try {
@@ -151,8 +184,22 @@ describe("snippets", () => {
         }
       }
       for (const [line, promise] of promises) expect(printed.get(line), `${snippet.page}:${line}`).toBe(promise);
+      if (!snippet.lines.some((line) => line.includes("REDIS_URL"))) return;
+      await until(`${snippet.page}:${snippet.line} does not close its client`, async () => {
+        const left = (await guests()).filter((guest) => !before.includes(guest));
+        return left.length > 0 ? left.join(", ") : undefined;
+      });
     });
   }
+
+  it.each(shown.map((snippet) => [`${snippet.page}:${snippet.line}`, snippet] as const))(
+    "%s shows what was before, and is JavaScript",
+    async (_, snippet) => {
+      const file = join(CACHE, `${nameOf(snippet)}.mjs`);
+      writeFileSync(file, snippet.lines.join("\n"));
+      await promisify(execFile)(process.execPath, ["--check", file]);
+    },
+  );
 
   it("are marked as what they are", () => {
     // A block in one of these would look like code and be checked by nobody.

@@ -5,8 +5,8 @@ import { elapsed } from "../core/clock.ts";
 export interface Timed {
   /** When it is too late, in elapsed milliseconds. */
   readonly due: number;
-  /** Whether it has been settled, in time or not. */
-  readonly over: boolean;
+  /** Where it stands in the list. */
+  place: number;
   expire(): void;
 }
 
@@ -15,17 +15,24 @@ const GRAIN_MS = 10;
 
 /** The deadlines of one store. */
 export class Deadlines {
-  private pending: Timed[] = [];
+  private readonly pending: Timed[] = [];
   private armed = false;
 
   add(call: Timed): void {
-    this.pending.push(call);
-    if (this.armed) return;
-    this.armed = true;
-    this.arm();
+    call.place = this.pending.push(call) - 1;
+    if (!this.armed) this.arm();
+  }
+
+  /** Forgets a call at once: what is kept until a timer looks at it is dear to collect. */
+  remove(call: Timed): void {
+    const last = this.pending.pop() as Timed;
+    if (last === call) return;
+    this.pending[call.place] = last;
+    last.place = call.place;
   }
 
   private arm(): void {
+    this.armed = true;
     const timer: unknown = setTimeout(() => this.look(), GRAIN_MS);
     // Where timers can hold a process open, this one must not.
     (timer as { unref?(): void }).unref?.();
@@ -33,9 +40,8 @@ export class Deadlines {
 
   private look(): void {
     const now = elapsed();
-    this.pending = this.pending.filter((call) => !call.over);
-    for (const call of this.pending) if (call.due <= now) call.expire();
-    this.armed = this.pending.length > 0;
-    if (this.armed) this.arm();
+    for (const call of this.pending.filter(({ due }) => due <= now)) call.expire();
+    this.armed = false;
+    if (this.pending.length > 0) this.arm();
   }
 }

@@ -3,12 +3,12 @@ import type { Group } from "../core/charge.ts";
 import { elapsed } from "../core/clock.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
-import type { Store, SyncStore } from "../core/store.ts";
+import type { Store, SyncStore, Waiting } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { Breaker, type Watcher } from "./breaker.ts";
 import { Clearings } from "./clearings.ts";
-import { Deadlines } from "./deadlines.ts";
+import { Deadlines, type Timed } from "./deadlines.ts";
 
 const guards = new WeakMap<Store, Guard>();
 
@@ -51,14 +51,13 @@ export class Guard {
     return this.fallback;
   }
 
-  /** One group of charges, until `due`. */
-  async take(group: Group, due: number): Promise<Decision[] | Fault> {
-    const answer = await this.ask(due, (waiting) => this.store.take([group], waiting));
-    return answer instanceof Fault ? answer : (answer[0] as Decision[]);
+  /** One group of charges, until `due`. The answer is a list of one list, as the store gives it. */
+  take(group: Group, due: number): Promise<Decision[][] | Fault> {
+    return this.ask(due, (waiting) => this.store.take([group], waiting));
   }
 
   /** Gives a group back. */
-  giveBack(group: Group, due: number): Promise<Decision[] | Fault> {
+  giveBack(group: Group, due: number): Promise<Decision[][] | Fault> {
     return this.clearing(group, () => this.take(group, due));
   }
 
@@ -100,41 +99,77 @@ export class Guard {
   }
 
   /** Asks the store, unless it is known to be down, and waits no longer than until `due`. */
-  private ask<T>(due: number, ask: (waiting: { readonly over: boolean }) => Promise<T>): Promise<T | Fault> {
+  private ask<T>(due: number, ask: (waiting: Waiting) => Promise<T>): Promise<T | Fault> {
     if (!this.breaker.admits(elapsed())) return Promise.resolve(this.lastFault as Fault);
-    const tries = this.breaker.open;
     return new Promise((resolve, reject) => {
-      const failed = (error: unknown): void => {
-        if (call.over) return;
-        call.over = true;
-        if (error instanceof SluiceError && error.code !== "store-unavailable") {
-          // The store has answered, so that it is not down.
-          this.breaker.passed(elapsed());
-          if (CALLERS.includes(error.code)) reject(error);
-          else resolve(new Fault(error));
-          return;
-        }
-        const fault = new Fault(unavailable(error));
-        this.lastFault = fault;
-        this.breaker.failed(elapsed(), fault.error, tries);
-        resolve(fault);
-      };
-      const passed = (answer: T): void => {
-        if (call.over) return;
-        call.over = true;
-        this.breaker.passed(elapsed());
-        resolve(answer);
-      };
-      const expected = "an answer within deadlineMs";
-      const expire = () => failed(new SluiceError("store-unavailable", "store", expected));
-      const call = { due, over: false, expire };
+      const call = new Call<T>(this, due, resolve, reject);
       this.deadlines.add(call);
       try {
-        ask(call).then(passed, failed);
+        ask(call).then(
+          (answer) => call.passed(answer),
+          (error) => call.failed(error),
+        );
       } catch (error) {
-        failed(error);
+        call.failed(error);
       }
     });
+  }
+
+  /** Notes that the store has answered a call, and so is not down. */
+  answered(call: Timed): void {
+    this.deadlines.remove(call);
+    this.breaker.passed(elapsed());
+  }
+
+  /** Notes that it has not. */
+  missed(call: Timed, error: SluiceError, tries: boolean): Fault {
+    this.deadlines.remove(call);
+    this.lastFault = new Fault(error);
+    this.breaker.failed(elapsed(), error, tries);
+    return this.lastFault;
+  }
+}
+
+/** One question to the store. It is settled once, by the answer, an error or the deadline. */
+class Call<T> implements Timed, Waiting {
+  readonly due: number;
+  over = false;
+  place = 0;
+  private readonly guard: Guard;
+  /** Whether it was let through to try a store that was down. */
+  private readonly tries: boolean;
+  private readonly resolve: (answer: T | Fault) => void;
+  private readonly reject: (error: SluiceError) => void;
+
+  constructor(guard: Guard, due: number, resolve: (answer: T | Fault) => void, reject: (error: SluiceError) => void) {
+    this.guard = guard;
+    this.due = due;
+    this.tries = guard.breaker.open;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+
+  passed(answer: T): void {
+    if (this.over) return;
+    this.over = true;
+    this.guard.answered(this);
+    this.resolve(answer);
+  }
+
+  failed(error: unknown): void {
+    if (this.over) return;
+    this.over = true;
+    if (!(error instanceof SluiceError) || error.code === "store-unavailable") {
+      this.resolve(this.guard.missed(this, unavailable(error), this.tries));
+      return;
+    }
+    this.guard.answered(this);
+    if (CALLERS.includes(error.code)) this.reject(error);
+    else this.resolve(new Fault(error));
+  }
+
+  expire(): void {
+    this.failed(new SluiceError("store-unavailable", "store", "an answer within deadlineMs"));
   }
 }
 

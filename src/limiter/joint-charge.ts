@@ -129,7 +129,7 @@ async function ask({ store, charges }: Share, mode: "take" | "peek", due: number
   if (isSync(store)) return store.takeSync(group);
   const guard = guardOf(store);
   const answer = await guard.take(group, due);
-  return answer instanceof Fault ? decideWithout(group, guard, answer, elapsed()) : answer;
+  return answer instanceof Fault ? decideWithout(group, guard, answer, elapsed()) : (answer[0] as Decision[]);
 }
 
 /** Gives one share back. A fault is told, and thrown too if that is what a limiter wants of its own refunds. */

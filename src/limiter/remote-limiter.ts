@@ -79,7 +79,7 @@ export class RemoteLimiter extends Limiter {
     const charge: CaredCharge = { terms, care, key, cost, mode };
     const answer = await guard.take([charge], sentAt + care.deadlineMs);
     if (answer instanceof Fault) return decideWithout([charge], guard, answer, elapsed())[0] as Decision;
-    const decision = answer[0] as Decision;
+    const decision = answer[0]?.[0] as Decision;
     const notable = mode === "take" && cost > 0 && care.localDenialMs > 0;
     if (notable && guard.clearings.holds(terms.bucket, key, sentAt)) {
       this.denials.note(key, cost, decision, sentAt, elapsed());

@@ -183,7 +183,7 @@ async function runOnRedis(
       })),
       slot: 0,
       waiting: undefined,
-      resolve: (answers) => (results[i] = answers.map(({ decision }) => decision)),
+      resolve: (decisions) => (results[i] = decisions),
       reject: (error) => {
         throw error;
       },

@@ -19,12 +19,10 @@ export interface Step extends Omit<Charge, "mode"> {
   readonly ttlMs: number;
 }
 
-/** What came back for a step. */
-export interface Answer {
-  readonly decision: Decision;
-  /** Of `inspect`: the value as it is stored, or nothing, and its time to live. */
-  readonly raw?: string;
-  readonly ttlMs?: number;
+/** What `inspect` was told last: the value as it is stored, and its time to live. */
+export interface Stored {
+  readonly raw: string;
+  readonly ttlMs: number;
 }
 
 /** A group that waits for its answers. */
@@ -33,7 +31,7 @@ export interface Job {
   /** The cluster slot of all its keys; 0 where there are none. */
   readonly slot: number;
   readonly waiting: Waiting | undefined;
-  resolve(answers: Answer[]): void;
+  resolve(decisions: Decision[], stored: Stored): void;
   reject(error: unknown): void;
 }
 
@@ -71,37 +69,38 @@ function shapeOf({ terms, mode, cost, ttlMs }: Step): string {
 
 /** Reads the reply to some jobs and settles each of them. What ails one bucket is the error of its own caller. */
 export function settle(jobs: readonly Job[], reply: unknown): void {
-  const cursor: Cursor = { items: Array.isArray(reply) ? reply : [], at: 0 };
-  for (const job of jobs) {
+  const cursor: Cursor = { items: Array.isArray(reply) ? reply : [], at: 0, fault: undefined, raw: "", ttlMs: 0 };
+  for (const { steps, resolve, reject } of jobs) {
     const start = cursor.at;
-    let answers = readAnswers(cursor, job.steps, job.steps.length === 1);
-    const fault = answers.find((answer) => answer instanceof Error);
-    if (fault) {
-      job.reject(fault);
-      continue;
-    }
+    cursor.fault = undefined;
+    let decisions = steps.map((step) => readDecision(cursor, step, steps.length === 1));
     // A group has taken what it asked for if every part was allowed, which only its end tells.
-    if (job.steps.length > 1 && answers.every((answer) => (answer as Answer).decision.allowed)) {
+    if (steps.length > 1 && cursor.fault === undefined && decisions.every((decision) => decision?.allowed)) {
       cursor.at = start;
-      answers = readAnswers(cursor, job.steps, true);
+      decisions = steps.map((step) => readDecision(cursor, step, true));
     }
-    job.resolve(answers as Answer[]);
+    if (cursor.fault) reject(cursor.fault);
+    else resolve(decisions as Decision[], cursor);
   }
 }
 
-function readAnswers(cursor: Cursor, steps: readonly Step[], taken: boolean): (Answer | Error)[] {
-  return steps.map((step) => readAnswer(cursor, step, taken));
-}
-
+/** How far a reply has been read, and what else it told. */
 interface Cursor {
   readonly items: readonly unknown[];
   at: number;
+  /** What ails a bucket of the group that is being read. */
+  fault: Error | undefined;
+  raw: string;
+  ttlMs: number;
 }
 
-function readAnswer(cursor: Cursor, step: Step, taken: boolean): Answer | Error {
+function readDecision(cursor: Cursor, step: Step, taken: boolean): Decision | undefined {
   const first = cursor.items[cursor.at++];
   const verdict = Number(first);
-  if (first === undefined || Number.isNaN(verdict)) return faultOf(step, first);
+  if (first === undefined || Number.isNaN(verdict)) {
+    cursor.fault = faultOf(step, first);
+    return undefined;
+  }
   const { terms, cost, mode } = step;
   const allowed = verdict >= 0;
   const decision = readers[terms.algorithm](
@@ -112,8 +111,11 @@ function readAnswer(cursor: Cursor, step: Step, taken: boolean): Answer | Error 
     allowed,
     taken && allowed && mode === "take" ? cost : 0,
   );
-  if (mode !== "inspect") return { decision };
-  return { decision, raw: String(cursor.items[cursor.at++]), ttlMs: Number(cursor.items[cursor.at++]) };
+  if (mode === "inspect") {
+    cursor.raw = String(cursor.items[cursor.at++]);
+    cursor.ttlMs = next(cursor);
+  }
+  return decision;
 }
 
 function faultOf({ storedKey }: Step, text: unknown): Error {

@@ -8,7 +8,7 @@ import type { Store, Waiting } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
 import { Batches } from "./batches.ts";
 import { hashSlot } from "./hash-slot.ts";
-import type { Action, Answer, Step } from "./job.ts";
+import type { Action, Step, Stored } from "./job.ts";
 import { type Connection, connectionTo, type RedisClient } from "./redis-client.ts";
 import { type KeyOptions, storedKey, tagOf } from "./stored-key.ts";
 
@@ -86,31 +86,32 @@ class Redis implements RedisStore {
     this.warning = connection.warning;
   }
 
-  async take(groups: readonly Group[], waiting?: Waiting): Promise<Decision[][]> {
-    if (groups.length === 1) return [decisionsOf(await this.ask(groups[0] as Group, waiting))];
-    return (await Promise.all(groups.map((group) => this.ask(group, waiting)))).map(decisionsOf);
+  take(groups: readonly Group[], waiting?: Waiting): Promise<Decision[][]> {
+    // One group is the common case, and pays for one promise.
+    if (groups.length === 1) return this.ask(groups[0] as Group, waiting, (decisions) => [decisions]);
+    return Promise.all(groups.map((group) => this.ask(group, waiting, (decisions) => decisions)));
   }
 
   async reset(terms: Terms, key: string): Promise<void> {
-    await this.ask([{ terms, key, cost: 0, mode: "reset" }]);
+    await this.ask([{ terms, key, cost: 0, mode: "reset" }], undefined, () => undefined);
   }
 
   async inspect(terms: Terms, key: string): Promise<Inspection> {
-    const [answer] = await this.ask([{ terms, key, cost: 0, mode: "inspect" }]);
-    const { decision, raw, ttlMs = 0 } = answer as Answer;
-    const { policy, limit, remaining, resetAfterMs } = decision;
-    const found = resetAfterMs > 0;
-    return {
-      policy,
-      key,
-      storedKey: this.connection.keyPrefix + storedKey(tagOf(key, this.options), terms.bucket),
-      found,
-      limit,
-      remaining,
-      resetAfterMs,
-      ttlMs: found ? ttlMs : null,
-      raw: found ? raw : null,
-    };
+    return this.ask([{ terms, key, cost: 0, mode: "inspect" }], undefined, ([decision], stored) => {
+      const { policy, limit, remaining, resetAfterMs } = decision as Decision;
+      const found = resetAfterMs > 0;
+      return {
+        policy,
+        key,
+        storedKey: this.connection.keyPrefix + storedKey(tagOf(key, this.options), terms.bucket),
+        found,
+        limit,
+        remaining,
+        resetAfterMs,
+        ttlMs: found ? stored.ttlMs : null,
+        raw: found ? stored.raw : null,
+      };
+    });
   }
 
   partOf(key: string): number {
@@ -121,23 +122,27 @@ class Redis implements RedisStore {
     this.disposed = true;
   }
 
-  private ask(charges: readonly (Omit<Charge, "mode"> & { mode: Action })[], waiting?: Waiting): Promise<Answer[]> {
-    if (this.disposed) refuseDisposed("redisStore");
-    let slot = 0;
-    const steps = charges.map((charge, i): Step => {
-      const tag = tagOf(charge.key, this.options);
-      if (this.connection.cluster) {
-        const own = hashSlot(tag);
-        if (i > 0 && own !== slot) throw new SluiceError("too-far-apart", "group", "keys of one slot of the cluster");
-        slot = own;
-      }
-      const { terms, key, cost, mode } = charge;
-      return { terms, key, cost, mode, storedKey: storedKey(tag, terms.bucket), ttlMs: this.ttlMs };
+  /** Queues one group and reads its answer. */
+  private ask<T>(
+    charges: readonly (Omit<Charge, "mode"> & { mode: Action })[],
+    waiting: Waiting | undefined,
+    read: (decisions: Decision[], stored: Stored) => T,
+  ): Promise<T> {
+    // What is thrown in here rejects the promise.
+    return new Promise((resolve, reject) => {
+      if (this.disposed) refuseDisposed("redisStore");
+      let slot = 0;
+      const steps = charges.map(({ terms, key, cost, mode }, i): Step => {
+        const tag = tagOf(key, this.options);
+        if (this.connection.cluster) {
+          const own = hashSlot(tag);
+          if (i > 0 && own !== slot) throw new SluiceError("too-far-apart", "group", "keys of one slot of the cluster");
+          slot = own;
+        }
+        return { terms, key, cost, mode, storedKey: storedKey(tag, terms.bucket), ttlMs: this.ttlMs };
+      });
+      const settle = (decisions: Decision[], stored: Stored): void => resolve(read(decisions, stored));
+      this.batches.add({ steps, slot, waiting, resolve: settle, reject });
     });
-    return new Promise((resolve, reject) => this.batches.add({ steps, slot, waiting, resolve, reject }));
   }
-}
-
-function decisionsOf(answers: readonly Answer[]): Decision[] {
-  return answers.map(({ decision }) => decision);
 }

@@ -1,0 +1,127 @@
+/** The examples that need a server of their own, run as users run them. Needs `npm run build`. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterEach, describe, expect, inject, it } from "vitest";
+import { startRedis } from "./servers/redis-server.js";
+import { until } from "./servers/until.js";
+import { startUpstashBridge } from "./servers/upstash-bridge.js";
+
+const running: ChildProcess[] = [];
+afterEach(() => {
+  for (const child of running.splice(0)) child.kill("SIGKILL");
+});
+
+/** Starts an example and resolves when it has said where it listens. */
+async function start(file: string, redisUrl: string) {
+  const path = fileURLToPath(new URL(`../examples/${file}`, import.meta.url));
+  const env = { ...process.env, REDIS_URL: redisUrl, PORT: "0" };
+  const child = spawn(process.execPath, [path], { env, stdio: ["ignore", "pipe", "pipe"] });
+  running.push(child);
+  const lines: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) createInterface(stream).on("line", (line) => lines.push(line));
+  const url = () => lines.map((line) => /http:\/\/\S+\//.exec(line)?.[0]).find(Boolean);
+  await until(`${file} does not listen`, async () => (url() ? undefined : lines.join("\n")));
+  return {
+    lines,
+    ask: (path: string, headers: Record<string, string> = {}) => fetch(new URL(path, url()), { headers }),
+    async statuses(paths: string[], headers: Record<string, string> = {}) {
+      const statuses: number[] = [];
+      for (const path of paths) statuses.push((await this.ask(path, headers)).status);
+      return statuses;
+    },
+    /** Ctrl+C, and the exit code. */
+    async end() {
+      const exit = once(child, "exit");
+      child.kill("SIGINT");
+      const [code] = await exit;
+      return code as number;
+    },
+  };
+}
+
+const times = <T>(count: number, one: T): T[] => new Array<T>(count).fill(one);
+const as = (user: string) => ({ authorization: `Basic ${btoa(user)}` });
+
+describe("examples/redis-server.js", () => {
+  it("answers 200 and 429, 503 while Redis is away, and tells when it goes and comes", async () => {
+    const redis = await startRedis();
+    try {
+      const server = await start("redis-server.js", redis.url);
+      const first = await server.ask("/");
+      expect(first.status).toBe(200);
+      expect(first.headers.get("ratelimit-policy")).toBe('"burst";q=10;w=2, "daily";q=5000;w=86400');
+      const answers = await Promise.all(times(40, "/").map((path) => server.ask(path)));
+      const denied = answers.find(({ status }) => status === 429);
+      expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(9);
+      expect(denied?.headers.get("retry-after")).toBe("1");
+      expect(await redis.call("DBSIZE")).toBe(2);
+
+      await redis.kill();
+      await until("the store is not down", async () => {
+        const { status, headers } = await server.ask("/");
+        if (status === 503) expect([headers.get("retry-after"), headers.get("ratelimit")]).toEqual(["1", null]);
+        return server.lines.some((line) => line.startsWith("store-down: ")) ? undefined : `${status}`;
+      });
+      await redis.restart();
+      await until("the store is not back", async () => {
+        const { status } = await server.ask("/");
+        return status === 200 && server.lines.some((line) => line.startsWith("store-up: ")) ? undefined : `${status}`;
+      });
+      expect(await server.end()).toBe(0);
+      // Nothing but where it listens, and one line for each transition.
+      expect(server.lines).toHaveLength(3);
+    } finally {
+      await redis.stop();
+    }
+  });
+});
+
+describe("examples/migrating/from-rate-limiter-flexible.js", () => {
+  it("answers as its page says", async () => {
+    const server = await start("migrating/from-rate-limiter-flexible.js", `redis://127.0.0.1:${inject("redisPort")}/8`);
+    const paths = [...times(6, "/"), "/export", ...times(6, "/")];
+    expect(await server.statuses(paths)).toEqual([...times(6, 200), 429, ...times(4, 200), 429, 429]);
+    expect((await server.ask("/")).headers.get("retry-after")).toBe("6");
+    expect(await server.statuses(times(4, "/login"), as("ada:guess"))).toEqual([401, 401, 401, 429]);
+    expect(await server.statuses(["/login"], as("ada:secret"))).toEqual([429]);
+    expect(await server.statuses(times(2, "/login"), as("eve:guess"))).toEqual([401, 401]);
+    expect(await server.statuses(["/login"], as("eve:secret"))).toEqual([200]);
+    expect(await server.statuses(times(4, "/login"), as("eve:guess"))).toEqual([401, 401, 401, 429]);
+    expect(await server.end()).toBe(0);
+  });
+
+  it("without Redis it limits by itself, and closes the login", async () => {
+    const server = await start("migrating/from-rate-limiter-flexible.js", "redis://127.0.0.1:1");
+    expect(await server.statuses(times(11, "/"))).toEqual([...times(10, 200), 429]);
+    expect(await server.statuses(["/login"], as("ada:secret"))).toEqual([503]);
+    expect(await server.end()).toBe(0);
+  });
+});
+
+describe("examples/migrating/from-upstash-ratelimit.js", () => {
+  it("answers as its page says", async () => {
+    const bridge = await startUpstashBridge(inject("redisPort"));
+    try {
+      Object.assign(process.env, { UPSTASH_REDIS_REST_URL: bridge.url, UPSTASH_REDIS_REST_TOKEN: bridge.token });
+      const { default: app } = await import("../examples/migrating/from-upstash-ratelimit.js");
+      const ask = (user: string, words: number) => {
+        const headers = { authorization: `Bearer key-of-${user}` };
+        return app.fetch(
+          new Request("https://example.com/", { method: "POST", headers, body: times(words, "w").join(" ") }),
+        );
+      };
+      const statuses: number[] = [];
+      for (const words of [7, 5, 3]) statuses.push((await ask("ada", words)).status);
+      for (const words of [11, 1]) statuses.push((await ask("eve", words)).status);
+      expect(statuses).toEqual([200, 429, 200, 429, 200]);
+      expect((await ask("nobody", 1)).status).toBe(401);
+      expect((await ask("eve", 1)).headers.get("ratelimit-policy")).toBe('"chat";q=10;w=60');
+      bridge.fail(500);
+      expect((await ask("eve", 1)).status).toBe(200);
+    } finally {
+      await bridge.stop();
+    }
+  });
+});
