@@ -24,6 +24,12 @@ const ENTRIES = [
   },
   { name: "sluice/http", file: "src/http/index.ts", about: "Headers and rejections as data." },
   {
+    name: "sluice/redis",
+    file: "src/redis.ts",
+    about: "Redis and Valkey, single, Cluster and Sentinel, through ioredis, iovalkey or node-redis.",
+  },
+  { name: "sluice/upstash", file: "src/upstash.ts", about: "Redis over REST, through @upstash/redis." },
+  {
     name: "sluice/testing",
     file: "src/testing/index.ts",
     about: "A fake clock, and suites that certify a limiter or a store.",

@@ -323,6 +323,16 @@ const bugs: Bug[] = [
     flaws: { group: (charges, _peek, take) => charges.map((_, i) => take(i)) },
   },
   {
+    name: "a denied group leaves a state in the future",
+    breaks: "a denied group heals",
+    flaws: {
+      group(charges, peek, take) {
+        const looks = charges.map((_, i) => peek(i));
+        return charges.length === 1 || looks.every(({ allowed }) => allowed) ? charges.map((_, i) => take(i)) : looks;
+      },
+    },
+  },
+  {
     name: "a denied group reports figures as if taken",
     breaks: "untaken figures",
     flaws: {

@@ -59,7 +59,9 @@ export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
     };
     if (flaws.group) return flaws.group(group, peek, take);
     const looks = group.map((_, i) => peek(i));
-    return group.length === 1 || looks.every(({ allowed }) => allowed) ? group.map((_, i) => take(i)) : looks;
+    if (group.length === 1 || looks.every(({ allowed }) => allowed)) return group.map((_, i) => take(i));
+    // What does not fit takes nothing; it heals a state from the future.
+    return looks.map((look, i) => (look.allowed || group[i]?.mode !== "take" ? look : take(i)));
   }
 
   return {

@@ -7,6 +7,8 @@ export type LimiterEvent =
   | { readonly type: "store-down"; readonly policy: string; readonly error: SluiceError }
   /** The store answers again, and decides again. */
   | { readonly type: "store-up"; readonly policy: string; readonly downMs: number }
+  /** A key of the store holds what no limiter wrote there: it is decided without the store until it is reset. */
+  | { readonly type: "foreign-value"; readonly policy: string; readonly error: SluiceError }
   /** What was taken could not be given back, and is lost to its key until it refills. */
   | { readonly type: "refund-lost"; readonly policy: string; readonly cost: number; readonly error: SluiceError }
   /** Something that works, but not as well as it could. */

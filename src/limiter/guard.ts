@@ -28,6 +28,9 @@ export class Fault {
   }
 }
 
+/** So many spoilt buckets are told of, each once: they stay spoilt until somebody mends them. */
+const MOST_SPOILT = 1000;
+
 /** Mistakes of the caller, not of the store: they are thrown, whatever is done about faults. */
 const CALLERS = ["disposed", "too-far-apart", "invalid-clock"];
 
@@ -40,6 +43,8 @@ export class Guard {
   private fallback: SyncStore | undefined;
   private lastFault: Fault | undefined;
   private warned = false;
+  /** The buckets that were found spoilt and told of. */
+  private readonly spoilt: Set<string> = new Set();
 
   constructor(store: Store) {
     this.store = store;
@@ -80,6 +85,13 @@ export class Guard {
     if (this.store.warning === undefined || this.warned) return;
     this.warned = true;
     warn(this.store.warning);
+  }
+
+  /** Whether this is the first that is heard of a spoilt bucket. */
+  isNews({ code, option }: SluiceError): boolean {
+    if (code !== "foreign-value" || this.spoilt.has(option) || this.spoilt.size >= MOST_SPOILT) return false;
+    this.spoilt.add(option);
+    return true;
   }
 
   unwatch(watcher: Watcher): void {
@@ -175,7 +187,10 @@ class Call<T> implements Timed, Waiting {
 
 function unavailable(cause: unknown): SluiceError {
   if (cause instanceof SluiceError) return cause;
-  const error = new SluiceError("store-unavailable", "store", `an answer, not "${(cause as Error)?.message ?? cause}"`);
+  // Some clients put all that they sent into their message.
+  const message = String((cause as Error)?.message ?? cause);
+  const short = message.length > 200 ? `${message.slice(0, 200)}...` : message;
+  const error = new SluiceError("store-unavailable", "store", `an answer, not "${short}"`);
   error.cause = cause;
   return error;
 }

@@ -5,7 +5,7 @@ import { SluiceError } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
 import { parseDuration } from "../core/rate.ts";
 import type { Terms } from "../core/terms.ts";
-import type { OnEvent } from "./events.ts";
+import { type OnEvent, tell } from "./events.ts";
 import type { Fault, Guard } from "./guard.ts";
 
 /** Decide in this process, let everything pass, deny everything, or throw. */
@@ -100,6 +100,9 @@ export function decideWithout(
   now: number,
 ): Decision[] {
   if (charges.some(({ care }) => care.onStoreError === "throw")) throw error;
+  if (guard.isNews(error)) {
+    for (const { care, terms } of charges) tell(care.onEvent, { type: "foreign-value", policy: terms.name, error });
+  }
   const retryAfterMs = guard.breaker.retryAfterMs(now);
   const closed = charges.some(({ care, cost }) => care.onStoreError === "closed" && cost > 0);
   const own = charges.filter(({ care }) => care.onStoreError === "local");

@@ -28,20 +28,23 @@ export function limiterOn<Client extends object>(
   options: RedisRateLimiterOptions,
 ): RateLimiter {
   checkOptions(where, options, [...REDIS_OPTIONS, ...FAILURE_OPTIONS]);
-  const { ttlMs, secretKeys, hmacSecret, ...failure } = options;
-  const own: RedisStoreOptions = {
-    ...(ttlMs === undefined ? {} : { ttlMs }),
-    ...(secretKeys === undefined ? {} : { secretKeys }),
-    ...(hmacSecret === undefined ? {} : { hmacSecret }),
-  };
-  if (Object.keys(own).length > 0) return createLimiter({ policy, store: makeStore(client, own), ...failure });
-  let store = stores.get(client);
-  if (!store) {
-    store = makeStore(client, {});
-    stores.set(client, store);
+  const own: RedisStoreOptions = {};
+  const failure: FailureOptions = {};
+  for (const [name, value] of Object.entries(options)) {
+    if (value !== undefined) Object.assign(REDIS_OPTIONS.includes(name) ? own : failure, { [name]: value });
   }
-  return createLimiter({ policy, store, ...failure });
+  const known = (typeof client === "object" && stores.get(client)) || [];
+  let made = known.find((one) => sameOptions(one.options, own));
+  if (!made) {
+    made = { options: own, store: makeStore(client, own) };
+    stores.set(client, [...known, made]);
+  }
+  return createLimiter({ policy, store: made.store, ...failure });
 }
 
-/** The store of every client without options of its own. */
-const stores = new WeakMap<object, RedisStore>();
+/** The stores of every client, one for each set of options. */
+const stores = new WeakMap<object, { options: RedisStoreOptions; store: RedisStore }[]>();
+
+function sameOptions(a: RedisStoreOptions, b: RedisStoreOptions): boolean {
+  return a.ttlMs === b.ttlMs && a.secretKeys === b.secretKeys && a.hmacSecret === b.hmacSecret;
+}

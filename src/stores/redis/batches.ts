@@ -41,7 +41,9 @@ export class Batches {
       this.send(jobs);
     } else if (readiness === "connecting" && patienceMs > 0) {
       this.queue = jobs;
-      setTimeout(() => this.flush(patienceMs - POLL_MS), POLL_MS);
+      const timer: unknown = setTimeout(() => this.flush(patienceMs - POLL_MS), POLL_MS);
+      // What connects holds the process open by itself, if it should be.
+      (timer as { unref?(): void }).unref?.();
     } else {
       const error = new SluiceError("store-unavailable", "client", "a client that is connected to Redis", readiness);
       for (const job of jobs) job.reject(error);

@@ -54,25 +54,38 @@ function has(client: unknown, method: string): boolean {
 
 interface Ioredis extends IoredisLike {
   readonly isCluster?: boolean;
-  readonly options?: { keyPrefix?: string; autoResendUnfulfilledCommands?: boolean; redisOptions?: Ioredis["options"] };
+  readonly options?: IoredisOptions;
   connect?(): Promise<unknown>;
+}
+
+interface IoredisOptions {
+  keyPrefix?: string;
+  autoResendUnfulfilledCommands?: boolean;
+  /** Of a cluster: how long it waits before it sends again what a broken connection had under way; 0: it does not. */
+  retryDelayOnFailover?: number;
+  redisOptions?: IoredisOptions;
 }
 
 function ioredis(client: Ioredis): Connection {
   const cluster = client.isCluster === true;
-  const options = { ...(cluster ? client.options?.redisOptions : undefined), ...client.options };
-  const warning =
-    options.autoResendUnfulfilledCommands === false
-      ? {}
-      : {
-          warning:
-            "autoResendUnfulfilledCommands of ioredis is on: what was under way when a connection broke is sent " +
-            "again, and may be charged twice",
-        };
+  const options: IoredisOptions = { ...(cluster ? client.options?.redisOptions : undefined), ...client.options };
+  const { keyPrefix = "" } = options;
+  if (cluster && /[{}]/.test(keyPrefix)) {
+    // Then the slot would not be the one of the key.
+    throw new SluiceError("invalid-option", "keyPrefix", "a prefix without braces", keyPrefix);
+  }
+  const resends =
+    options.autoResendUnfulfilledCommands !== false
+      ? "autoResendUnfulfilledCommands: false"
+      : cluster && options.retryDelayOnFailover !== 0
+        ? "retryDelayOnFailover: 0"
+        : undefined;
   return {
     cluster,
-    keyPrefix: options.keyPrefix ?? "",
-    ...warning,
+    keyPrefix,
+    ...(resends && {
+      warning: `ioredis sends again what was under way when a connection broke, which may be charged twice; set ${resends}`,
+    }),
     readiness() {
       const { status } = client;
       if (status === "ready") return "ready";

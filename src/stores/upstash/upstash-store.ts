@@ -24,7 +24,7 @@ function connectionTo(redis: UpstashClient): Connection {
   const { retry } = (redis as { client?: { retry?: { attempts?: number } } }).client ?? {};
   if (retry?.attempts !== undefined && retry.attempts > 0) {
     const expected = "a client that sends nothing twice: new Redis({ ..., retry: { retries: 0 } })";
-    throw new SluiceError("invalid-option", "redis", expected, `${retry.attempts} retries`);
+    throw new SluiceError("invalid-option", "redis", expected, `retries: ${retry.attempts}`);
   }
   return {
     cluster: false,
