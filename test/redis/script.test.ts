@@ -190,7 +190,8 @@ async function runOnRedis(
     };
   });
   const { keys, args } = encode(jobs);
-  settle(jobs, await redis.evalsha(fakeClockScript.sha, keys.length, ...keys, ...args, String(now)));
+  const reply = await redis.evalsha(fakeClockScript.sha, keys.length, ...keys, ...args, String(now));
+  expect(settle(jobs, reply)).toEqual([]);
   return results;
 }
 

@@ -316,6 +316,29 @@ describe("the script's own life", () => {
     }
   });
 
+  it("tries READONLY once more also when the server says it from within the script", async () => {
+    const replica = new Redis(inject("redisPort"), { db: DB });
+    let calls = 0;
+    const client: IoredisLike = {
+      status: "ready",
+      evalsha: async (hash, count, ...rest) => {
+        calls++;
+        // A master that has just become a replica, as Redis reports it to a script.
+        if (calls === 1) return ["READONLY You can't write against a read only replica."];
+        return replica.evalsha(hash, count, ...rest);
+      },
+      eval: (text, count, ...rest) => replica.eval(text, count, ...rest),
+    };
+    const limiter = createLimiter({
+      policy: tokenBucket("1/h", { burst: 5, name: "r" }),
+      store: redisStore(client),
+      ...bare,
+    });
+    expect((await limiter.consume("k")).remaining).toBe(4);
+    expect(calls).toBe(2);
+    replica.disconnect();
+  });
+
   it("refuses arguments that it does not understand, and writes nothing", async () => {
     await redis.script("LOAD", (await import("../../src/stores/redis/script.ts")).script);
     const good = "token-bucket take 1 10 1000 100 1 0";

@@ -74,25 +74,35 @@ export class Batches {
     void this.call(start === 0 ? jobs : jobs.slice(start));
   }
 
-  private async call(jobs: readonly Job[]): Promise<void> {
+  /** Sends again, once, only what the server says it has not run. A lost reply may have been charged. */
+  private async call(jobs: readonly Job[], mayRepeat = true): Promise<void> {
+    const repeated: Job[] = [];
+    const fail = (job: Job, error: Error): void => {
+      // A server that has become a replica: the client may know the new master by the next call.
+      if (mayRepeat && !job.waiting?.over && says(error, "READONLY")) repeated.push(job);
+      else job.reject(error);
+    };
     try {
-      settle(jobs, await this.run(jobs));
+      for (const [job, error] of settle(jobs, await this.run(jobs))) fail(job, error);
     } catch (error) {
-      for (const job of jobs) job.reject(error);
+      for (const job of jobs) fail(job, error as Error);
     }
+    if (repeated.length > 0) await this.call(repeated, false);
   }
 
-  /** Sends again, once, only what the server says it has not run. A lost reply may have been charged. */
+  /** By the script's hash, and by its text where the server does not know that. */
   private async run(jobs: readonly Job[]): Promise<unknown> {
     const { keys, args } = encode(jobs);
     try {
       return await this.connection.evalsha(sha, keys, args);
     } catch (error) {
-      const { message } = error as Error;
-      const worthIt = jobs.some((job) => !job.waiting?.over);
-      if (worthIt && /NOSCRIPT/.test(message)) return this.connection.eval(script, keys, args);
-      if (worthIt && /READONLY/.test(message)) return this.connection.evalsha(sha, keys, args);
-      throw error;
+      if (!says(error as Error, "NOSCRIPT") || jobs.every((job) => job.waiting?.over)) throw error;
+      return this.connection.eval(script, keys, args);
     }
   }
+}
+
+/** Whether an error is of this kind. Upstash puts the whole command into the message, with keys of any name. */
+function says({ message }: Error, kind: string): boolean {
+  return message.replace(/^Command (?:\d+ \[ \w+ \] )?failed: /, "").startsWith(kind);
 }

@@ -67,10 +67,15 @@ function shapeOf({ terms, mode, cost, ttlMs }: Step): string {
   return `${algorithm} ${mode} ${cost} ${limit} ${windowMs} ${unit} ${p} ${ttlMs}`;
 }
 
-/** Reads the reply to some jobs and settles each of them. What ails one bucket is the error of its own caller. */
-export function settle(jobs: readonly Job[], reply: unknown): void {
+/**
+ * Reads the reply to some jobs, and gives those of them back that failed, with the reason: what ails one bucket is the
+ * error of its own caller.
+ */
+export function settle(jobs: readonly Job[], reply: unknown): [Job, Error][] {
+  const failed: [Job, Error][] = [];
   const cursor: Cursor = { items: Array.isArray(reply) ? reply : [], at: 0, fault: undefined, raw: "", ttlMs: 0 };
-  for (const { steps, resolve, reject } of jobs) {
+  for (const job of jobs) {
+    const { steps } = job;
     const start = cursor.at;
     cursor.fault = undefined;
     let decisions = steps.map((step) => readDecision(cursor, step, steps.length === 1));
@@ -79,9 +84,10 @@ export function settle(jobs: readonly Job[], reply: unknown): void {
       cursor.at = start;
       decisions = steps.map((step) => readDecision(cursor, step, true));
     }
-    if (cursor.fault) reject(cursor.fault);
-    else resolve(decisions as Decision[], cursor);
+    if (cursor.fault) failed.push([job, cursor.fault]);
+    else job.resolve(decisions as Decision[], cursor);
   }
+  return failed;
 }
 
 /** How far a reply has been read, and what else it told. */

@@ -48,6 +48,12 @@ export function connectionTo(client: RedisClient): Connection {
   throw new SluiceError("invalid-option", "client", expected, client);
 }
 
+/** What a client puts before every key must not be what decides its slot. */
+function checkPrefix(cluster: boolean, prefix: string): string {
+  if (!cluster || !/[{}]/.test(prefix)) return prefix;
+  throw new SluiceError("invalid-option", "keyPrefix", "a prefix without braces", prefix);
+}
+
 function has(client: unknown, method: string): boolean {
   return typeof (client as Record<string, unknown> | null | undefined)?.[method] === "function";
 }
@@ -69,11 +75,6 @@ interface IoredisOptions {
 function ioredis(client: Ioredis): Connection {
   const cluster = client.isCluster === true;
   const options: IoredisOptions = { ...(cluster ? client.options?.redisOptions : undefined), ...client.options };
-  const { keyPrefix = "" } = options;
-  if (cluster && /[{}]/.test(keyPrefix)) {
-    // Then the slot would not be the one of the key.
-    throw new SluiceError("invalid-option", "keyPrefix", "a prefix without braces", keyPrefix);
-  }
   const resends =
     options.autoResendUnfulfilledCommands !== false
       ? "autoResendUnfulfilledCommands: false"
@@ -82,7 +83,7 @@ function ioredis(client: Ioredis): Connection {
         : undefined;
   return {
     cluster,
-    keyPrefix,
+    keyPrefix: checkPrefix(cluster, options.keyPrefix ?? ""),
     ...(resends && {
       warning: `ioredis sends again what was under way when a connection broke, which may be charged twice; set ${resends}`,
     }),
@@ -101,21 +102,59 @@ function ioredis(client: Ioredis): Connection {
 interface NodeRedis extends NodeRedisLike {
   readonly isOpen?: boolean;
   readonly isReady?: boolean;
-  /** Clusters have these two. */
+  /** Since version 6. */
+  readonly _keyPrefix?: string | Uint8Array;
+  /** Clusters have these. */
   readonly slots?: unknown;
-  readonly masters?: unknown;
+  readonly masters?: readonly unknown[];
+  sendCommand?(firstKey: string | undefined, isReadonly: boolean, command: string[]): Promise<unknown>;
+  /** Version 4 has this. */
+  commandsExecutor?: unknown;
+  /** Sentinels have this. */
+  getSentinelNode?: unknown;
 }
 
 function nodeRedis(client: NodeRedis): Connection {
+  const cluster = client.slots !== undefined && client.masters !== undefined;
+  const sentinel = has(client, "getSentinelNode");
+  const inTurn = sentinel ? oneByOne() : <T>(start: () => Promise<T>) => start();
+  // Version 4 looks for the key in the wrong argument and asks any node: https://github.com/redis/node-redis/issues/2811
+  const lost = cluster && has(client, "commandsExecutor");
+  const run = (command: string, text: string, keys: string[], args: string[]) =>
+    (client as Required<NodeRedis>).sendCommand(keys[0], false, [command, text, `${keys.length}`, ...keys, ...args]);
   return {
-    cluster: client.slots !== undefined && client.masters !== undefined,
-    keyPrefix: "",
+    cluster,
+    keyPrefix: checkPrefix(cluster, String(client._keyPrefix ?? "")),
+    ...(sentinel && {
+      warning:
+        "node-redis sends again what was under way when a connection to the master broke, which may be charged " +
+        "twice; set maxCommandRediscovers: 0",
+    }),
     readiness() {
-      // Version 4 has clusters that tell neither.
-      if (client.isReady ?? client.isOpen ?? true) return "ready";
+      // Up to version 5 a cluster does not tell whether it is ready: it is when it knows its nodes.
+      const known = !cluster || (client.masters as readonly unknown[]).length > 0;
+      if (client.isReady ?? ((client.isOpen ?? true) && known)) return "ready";
       return client.isOpen ? "connecting" : "down";
     },
-    evalsha: (sha, keys, args) => client.evalSha(sha, { keys, arguments: args }),
-    eval: (script, keys, args) => client.eval(script, { keys, arguments: args }),
+    evalsha: (sha, keys, args) =>
+      lost ? run("EVALSHA", sha, keys, args) : inTurn(() => client.evalSha(sha, { keys, arguments: args })),
+    eval: (script, keys, args) =>
+      lost ? run("EVAL", script, keys, args) : inTurn(() => client.eval(script, { keys, arguments: args })),
+  };
+}
+
+/**
+ * A sentinel lends its connection to the first call, and the calls that come while it is lent share it. One that comes
+ * while it is being lent waits until nobody has it, which under load is never.
+ */
+function oneByOne(): <T>(start: () => Promise<T>) => Promise<T> {
+  let lent = Promise.resolve();
+  return (start) => {
+    const started = lent.then(start);
+    lent = lent
+      .then(() => {})
+      .then(() => {})
+      .then(() => {});
+    return started;
   };
 }

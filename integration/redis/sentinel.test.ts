@@ -1,0 +1,3 @@
+import { certify } from "./certify.ts";
+
+certify("Sentinel");
