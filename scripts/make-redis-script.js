@@ -12,6 +12,8 @@ const target = at("src/stores/redis/script.ts");
 /** In the order in which they use one another. */
 export const PARTS = [
   "clock",
+  "numbers",
+  "take-tokens",
   "algorithm",
   "token-bucket",
   "leaky-bucket",

@@ -13,7 +13,7 @@ const variant = (/** @type {string} */ text) => ({ text, sha: shaOf(text) });
 export const FAKE_CLOCK = "local now = tonumber(table.remove(ARGV))";
 export const fakeClockScript = variant(joinScript({ clock: FAKE_CLOCK }));
 
-/** What the last line is replaced with. The number is kept as long as the bucket could be. */
+/** What the lines are replaced with that give the reply. The number is kept as long as the bucket could be. */
 export const LOGGED_REPLY = `local numbers = {}
 for i = 1, #KEYS do
 numbers[i] = redis.call('INCR', KEYS[i] .. '#')
@@ -21,5 +21,9 @@ redis.call('PEXPIRE', KEYS[i] .. '#', 3600000)
 end
 return { replies, now, numbers }`;
 export const loggedScript = variant(
-  joinScript({ step: readPart("step").replace(/return replies\n$/, `${LOGGED_REPLY}\n`) }),
+  joinScript(
+    Object.fromEntries(
+      ["take-tokens", "step"].map((part) => [part, readPart(part).replace("return replies\n", `${LOGGED_REPLY}\n`)]),
+    ),
+  ),
 );

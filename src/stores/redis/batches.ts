@@ -1,5 +1,5 @@
 /**
- * Jobs that are given in one tick share one call, and in a cluster one call per slot: calls go out together, each on
+ * Jobs that are given in one tick share a call, and in a cluster a call for each slot: calls go out together, each on
  * the connection of its node, and nobody waits for another's reply. All stores on one client share its batches.
  */
 import { SluiceError } from "../../core/errors.ts";
@@ -7,8 +7,8 @@ import { encode, type Job, settle } from "./job.ts";
 import type { Connection } from "./redis-client.ts";
 import { script, sha } from "./script.ts";
 
-/** The most keys of one call: Redis serves nobody else while it runs. */
-const MOST_KEYS = 128;
+/** The most keys of one call. Redis serves nobody else while it runs, and we read one reply while it makes the next. */
+const MOST_KEYS = 32;
 /** How often a client that is connecting is looked at. */
 const POLL_MS = 5;
 /** How long jobs wait for a client that is connecting, when their callers set no time. */
@@ -16,19 +16,24 @@ const PATIENCE_MS = 5000;
 
 const { setImmediate } = globalThis as { setImmediate?: (run: () => void) => unknown };
 /** After all that arrives in this turn of the event loop, where the runtime can tell. */
-const soon: (run: () => void) => unknown = setImmediate ?? ((run) => setTimeout(run, 0));
+const afterThisTurn: (run: () => void) => unknown = setImmediate ?? ((run) => setTimeout(run, 0));
 
 /** The one queue of a client. */
 export class Batches {
   private readonly connection: Connection;
   private queue: Job[] = [];
+  /** Calls that wait for their reply. */
+  private underWay = 0;
 
   constructor(connection: Connection) {
     this.connection = connection;
   }
 
   add(job: Job): void {
-    if (this.queue.push(job) === 1) soon(() => this.flush(PATIENCE_MS));
+    if (this.queue.push(job) > 1) return;
+    // Who comes alone goes at once. While others are under way there is a crowd, and more will come in this turn.
+    const soon = this.underWay === 0 ? queueMicrotask : afterThisTurn;
+    soon(() => this.flush(PATIENCE_MS));
   }
 
   private flush(patienceMs: number): void {
@@ -93,11 +98,14 @@ export class Batches {
   /** By the script's hash, and by its text where the server does not know that. */
   private async run(jobs: readonly Job[]): Promise<unknown> {
     const { keys, args } = encode(jobs);
+    this.underWay++;
     try {
       return await this.connection.evalsha(sha, keys, args);
     } catch (error) {
       if (!says(error as Error, "NOSCRIPT") || jobs.every((job) => job.waiting?.over)) throw error;
-      return this.connection.eval(script, keys, args);
+      return await this.connection.eval(script, keys, args);
+    } finally {
+      this.underWay--;
     }
   }
 }

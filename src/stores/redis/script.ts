@@ -7,6 +7,59 @@ local WHOLE = format('%d', 4503599627370496) == '4503599627370496' and '%d' or '
 local function isWhole(n)
 return n and n >= 0 and n <= 9007199254740991 and floor(n) == n
 end
+local try, match = redis.pcall, string.match
+local function takeTokens(cost, limit, windowMs, unit, p, ttlMs)
+local cap, amount, out = limit * unit, cost * unit, {}
+for i = 1, #KEYS do
+local key, full, part = KEYS[i], 0, 0
+local raw = try('GET', key)
+if raw then
+full = tonumber(raw)
+if not full and type(raw) == 'string' then
+full, part = match(raw, '^(%d+):(%d+)$')
+full, part = tonumber(full), tonumber(part)
+end
+end
+if isWhole(full) and isWhole(part) then
+local ahead, used = full - now, 0
+if ahead > windowMs then
+used = cap
+elseif ahead >= 0 then
+used = ahead * p + (part < p and part or p - 1)
+if used > cap then used = cap end
+end
+local fits = used <= cap - amount
+local after = fits and used + amount or used
+local whole = floor(after / p)
+local rest = after - whole * p
+local answer = fits and after or -1 - after
+if fits or (used == cap and cost <= limit and (now + whole ~= full or rest ~= part)) then
+local text, ttl = format(WHOLE, now + whole), ceil(after / p)
+if rest > 0 then text = text .. ':' .. format(WHOLE, rest) end
+answer = try('SET', key, text, 'PX', format(WHOLE, ttl > ttlMs and ttl or ttlMs)).err or answer
+end
+out[i] = answer
+else
+out[i] = type(raw) == 'table' and raw.err or 'FOREIGN value'
+end
+end
+return out
+end
+if #ARGV == 2 and tonumber(match(ARGV[1], '^([1-9]%d*) 1$')) == #KEYS then
+local cost, limit, windowMs, unit, p, ttlMs =
+match(ARGV[2], '^token%-bucket take ([1-9]%d*) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+if cost then
+local replies = takeTokens(
+tonumber(cost),
+tonumber(limit),
+tonumber(windowMs),
+tonumber(unit),
+tonumber(p),
+tonumber(ttlMs)
+)
+return replies
+end
+end
 local function windowStart(terms)
 return now - fmod(now, terms.windowMs)
 end
@@ -265,7 +318,7 @@ giveBack = giveBack,
 reply = reply,
 }
 end
-local call, try, match = redis.call, redis.pcall, string.match
+local call = redis.call
 local made = {}
 local function algorithmOf(name)
 if not made[name] then
@@ -401,4 +454,4 @@ end
 return replies`;
 
 /** The script's SHA-1, by which Redis knows it. */
-export const sha: string = "e19e122e8e6f25e61933c0ef394943ac28baff69";
+export const sha: string = "98bb07be631439c7f4f7dff3ab7a7e18258583db";

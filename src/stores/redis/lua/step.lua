@@ -7,7 +7,7 @@
 -- algorithm replies; `inspect` adds the value as it is stored and its time to live. A charge of which the bucket can't
 -- be read or written gets a text in the place of all that, and so do the others of its group.
 -- All arguments are checked before the first write, because Redis takes no write back.
-local call, try, match = redis.call, redis.pcall, string.match
+local call = redis.call
 local made = {}
 
 local function algorithmOf(name)
