@@ -104,7 +104,7 @@ const CLIENTS = {
       closing(
         new Cluster(
           ports.map((port) => ({ host: "127.0.0.1", port })),
-          { redisOptions: quick, clusterRetryStrategy: () => 50, slotsRefreshInterval: 200 },
+          { redisOptions: quick, clusterRetryStrategy: () => 50, slotsRefreshInterval: 200, retryDelayOnFailover: 0 },
         ),
         (client) => client.disconnect(),
       ),
@@ -120,11 +120,19 @@ const CLIENTS = {
         createCluster({
           rootNodes: ports.map((port) => ({ socket: { host: "127.0.0.1", port } })),
           defaults: { socket: { reconnectStrategy } },
+          // By default it asks for the new master only when a node has been away for seconds.
+          topologyRefreshOnReconnectionAttemptStrategy: 200,
         }),
       ),
     sentinel: ({ name, sentinels }) =>
       connected(
-        createSentinel({ name, sentinelRootNodes: sentinels, nodeClientOptions: { socket: { reconnectStrategy } } }),
+        createSentinel({
+          name,
+          sentinelRootNodes: sentinels,
+          nodeClientOptions: { socket: { reconnectStrategy } },
+          scanInterval: 200,
+          maxCommandRediscovers: 0,
+        }),
       ),
   },
 };
