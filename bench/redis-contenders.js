@@ -47,6 +47,7 @@ async function expressOn(sendCommand, { limit }) {
 
 export const contenders = {
   "sluice-ioredis": {
+    client: "ioredis",
     label: "sluice + ioredis",
     async make(port, limits) {
       const client = await ioredis(port);
@@ -55,6 +56,7 @@ export const contenders = {
     },
   },
   "sluice-node-redis": {
+    client: "node-redis",
     label: "sluice + node-redis",
     async make(port, limits) {
       const client = await nodeRedis(port);
@@ -63,6 +65,7 @@ export const contenders = {
     },
   },
   "flexible-ioredis": {
+    client: "ioredis",
     label: "rate-limiter-flexible + ioredis",
     async make(port, limits) {
       const client = await ioredis(port);
@@ -71,6 +74,7 @@ export const contenders = {
     },
   },
   "flexible-autopipelining": {
+    client: "ioredis",
     label: "rate-limiter-flexible + ioredis, autopipelining",
     async make(port, limits) {
       const client = await ioredis(port, { enableAutoPipelining: true });
@@ -79,6 +83,7 @@ export const contenders = {
     },
   },
   "flexible-node-redis": {
+    client: "node-redis",
     label: "rate-limiter-flexible + node-redis",
     async make(port, limits) {
       const client = await nodeRedis(port);
@@ -87,6 +92,7 @@ export const contenders = {
     },
   },
   "express-ioredis": {
+    client: "ioredis",
     label: "rate-limit-redis + ioredis",
     async make(port, limits) {
       const client = await ioredis(port);
@@ -95,6 +101,7 @@ export const contenders = {
     },
   },
   "express-node-redis": {
+    client: "node-redis",
     label: "rate-limit-redis + node-redis",
     async make(port, limits) {
       const client = await nodeRedis(port);
@@ -103,6 +110,7 @@ export const contenders = {
     },
   },
   "fastify-ioredis": {
+    client: "ioredis",
     label: "@fastify/rate-limit RedisStore + ioredis",
     async make(port, { limit }) {
       const client = await ioredis(port);
@@ -116,6 +124,7 @@ export const contenders = {
     },
   },
   "ping-ioredis": {
+    client: "ioredis",
     label: "limit: PING + ioredis",
     async make(port) {
       const client = await ioredis(port);

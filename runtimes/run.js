@@ -21,6 +21,7 @@ const suite = [
   "test/rates.test.ts",
   "test/seeds.test.ts",
   "test/planted-bugs.test.ts",
+  "test/redis",
   "test/runtime.test.ts",
 ];
 

@@ -20,7 +20,7 @@ full, part = match(raw, '^(%d+):(%d+)$')
 full, part = tonumber(full), tonumber(part)
 end
 end
-if isWhole(full) and isWhole(part) then
+if full and full >= 0 and full <= 9007199254740991 and floor(full) == full and (part == 0 or isWhole(part)) then
 local ahead, used = full - now, 0
 if ahead > windowMs then
 used = cap
@@ -454,4 +454,4 @@ end
 return replies`;
 
 /** The script's SHA-1, by which Redis knows it. */
-export const sha: string = "98bb07be631439c7f4f7dff3ab7a7e18258583db";
+export const sha: string = "ae2a886a9bae1f37141de063ec2b6154ee4aeca9";

@@ -14,7 +14,7 @@ local function takeTokens(cost, limit, windowMs, unit, p, ttlMs)
         full, part = tonumber(full), tonumber(part)
       end
     end
-    if isWhole(full) and isWhole(part) then
+    if full and full >= 0 and full <= 9007199254740991 and floor(full) == full and (part == 0 or isWhole(part)) then
       local ahead, used = full - now, 0
       if ahead > windowMs then
         used = cap
