@@ -47,7 +47,9 @@ function startWatch() {
   shell.on("error", () => {});
   shell.stdin.on("error", () => {});
   shell.unref();
-  /** @type {import("node:net").Socket} */ (/** @type {unknown} */ (shell.stdin)).unref();
+  // A socket by nature, though not by type; Bun has no `unref` on it.
+  const { stdin } = /** @type {{ stdin: { unref?(): void } }} */ (/** @type {unknown} */ (shell));
+  stdin.unref?.();
 
   process.once("exit", () => {
     for (const pid of pids) {
