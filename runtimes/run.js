@@ -8,6 +8,8 @@ import { existsSync, mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { startRedis } from "../test/servers/redis-server.js";
+import { startUpstashBridge } from "../test/servers/upstash-bridge.js";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = dirname(here);
@@ -31,6 +33,7 @@ const runtimes = {
   bun: () => underVitest("bun", installed("@oven/bun-linux-x64/bin/bun"), ["--bun", vitest]),
   deno: () => underVitest("deno", installed("@deno/linux-x64-glibc/deno"), ["run", "-A", vitest]),
   workerd: () => inWorkerd(),
+  upstash: () => inWorkerdOverRest(),
   edge: () => inEdgeRuntime(),
 };
 
@@ -62,7 +65,12 @@ async function bundled(entry, format) {
     platform: "neutral",
     mainFields: [],
     write: false,
-    alias: { sluice: join(root, "dist/index.js"), "sluice/testing": join(root, "dist/testing/index.js") },
+    alias: {
+      sluice: join(root, "dist/index.js"),
+      "sluice/testing": join(root, "dist/testing/index.js"),
+      "sluice/upstash": join(root, "dist/upstash.js"),
+      "@upstash/redis/cloudflare": join(root, "node_modules/@upstash/redis/cloudflare.mjs"),
+    },
   });
   return outputFiles[0].text;
 }
@@ -84,6 +92,51 @@ async function inWorkerd() {
     return { passed, failures };
   } finally {
     await miniflare.dispose();
+  }
+}
+
+/** Many requests of one Worker at once: none may wait for what belongs to another, in a calm and when Redis hangs. */
+async function inWorkerdOverRest() {
+  const { Miniflare } = await import("miniflare");
+  const server = await startRedis();
+  const bridge = await startUpstashBridge(server.port);
+  const miniflare = new Miniflare({
+    modules: true,
+    script: await bundled("upstash-worker.js", "esm"),
+    compatibilityDate: "2026-07-01",
+    host: "127.0.0.1",
+    port: 0,
+    bindings: { url: bridge.url, token: bridge.token },
+  });
+  const ask = async () => (await miniflare.dispatchFetch("http://localhost/")).json();
+  const failures = [];
+  const must = (holds, text) => holds || failures.push(text);
+  try {
+    const waves = [];
+    for (let wave = 0; wave < 5; wave++) waves.push(...(await Promise.all(Array.from({ length: 12 }, ask))));
+    must(
+      waves.filter(({ allowed }) => allowed).length === 10,
+      `admitted ${waves.filter(({ allowed }) => allowed).length} of 10`,
+    );
+    must(
+      waves.every(({ degraded }) => !degraded),
+      "decided without the store, which was there",
+    );
+    server.pause();
+    const start = performance.now();
+    const stalled = await Promise.all(Array.from({ length: 12 }, ask));
+    const took = performance.now() - start;
+    server.resume();
+    must(
+      stalled.every(({ degraded }) => degraded),
+      "a store that hangs was not noticed",
+    );
+    must(took < 2000, `a deadline of 1000 ms was kept after ${Math.round(took)} ms`);
+    return { passed: 4 - failures.length, failures };
+  } finally {
+    await miniflare.dispose();
+    await bridge.stop();
+    await server.stop();
   }
 }
 

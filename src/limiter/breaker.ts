@@ -20,7 +20,6 @@ export class Breaker {
   /** When it opened, or `undefined` while it is closed. */
   private openedAt: number | undefined;
   private tryAt = 0;
-  private trying = false;
 
   /** Whether the store is left alone, but for one call that tries. */
   get open(): boolean {
@@ -30,8 +29,9 @@ export class Breaker {
   /** Whether a call may go to the store now. While it is open, one may, once in a while. */
   admits(now: number): boolean {
     if (this.openedAt === undefined) return true;
-    if (this.trying || now < this.tryAt) return false;
-    this.trying = true;
+    if (now < this.tryAt) return false;
+    // However long this one waits for its answer, others may try after the same time.
+    this.tryAt = now + OPEN_MS;
     return true;
   }
 
@@ -45,7 +45,6 @@ export class Breaker {
     if (this.openedAt === undefined) return;
     const downMs = Math.round(now - this.openedAt);
     this.openedAt = undefined;
-    this.trying = false;
     for (const watcher of this.watchers) watcher.up(downMs);
   }
 
@@ -54,9 +53,7 @@ export class Breaker {
     this.faults++;
     if (this.openedAt !== undefined) {
       // What had been asked before it opened says nothing new.
-      if (!tried) return;
-      this.trying = false;
-      this.tryAt = now + OPEN_MS;
+      if (tried) this.tryAt = now + OPEN_MS;
     } else if (this.faults >= MOST_FAULTS) {
       this.openedAt = now;
       this.tryAt = now + OPEN_MS;

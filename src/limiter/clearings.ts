@@ -5,6 +5,8 @@
 
 /** So many keys are told apart; of older ones only the time of the last is known, which then stands for every key. */
 const MOST_KEYS = 1000;
+/** Keys longer than this are not told apart at all. */
+const LONGEST_NAME = 1024;
 
 /** One per store. Times are elapsed milliseconds. */
 export class Clearings {
@@ -14,6 +16,10 @@ export class Clearings {
   /** Notes that a key of a bucket was changed for the better. */
   mark(bucket: string, key: string, now: number): void {
     const name = `${bucket}\0${key}`;
+    if (name.length > LONGEST_NAME) {
+      this.floor = now;
+      return;
+    }
     this.times.delete(name);
     this.times.set(name, now);
     if (this.times.size <= MOST_KEYS) return;

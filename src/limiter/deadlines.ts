@@ -7,11 +7,24 @@ export interface Timed {
   readonly due: number;
   /** Where it stands in the list. */
   place: number;
+  /** Its own timer, where it has one. */
+  timer?: unknown;
   expire(): void;
 }
 
 /** How late a deadline may be noticed: far less than anybody waits, and cheap at any rate of calls. */
 const GRAIN_MS = 10;
+
+/** On Cloudflare Workers a timer ends with the request that set it: there every call has one of its own. */
+const ownTimers: boolean =
+  (globalThis as { navigator?: { userAgent?: string } }).navigator?.userAgent === "Cloudflare-Workers";
+
+/** After a stall, replies that lie in the socket are read first: they are not late, we are. */
+function afterReading(run: () => void): void {
+  const { setImmediate } = globalThis as { setImmediate?: (run: () => void) => unknown };
+  if (setImmediate) setImmediate(run);
+  else run();
+}
 
 /** The deadlines of one store. */
 export class Deadlines {
@@ -19,12 +32,20 @@ export class Deadlines {
   private armed = false;
 
   add(call: Timed): void {
+    if (ownTimers) {
+      call.timer = setTimeout(() => call.expire(), call.due - elapsed());
+      return;
+    }
     call.place = this.pending.push(call) - 1;
     if (!this.armed) this.arm();
   }
 
   /** Forgets a call at once: what is kept until a timer looks at it is dear to collect. */
   remove(call: Timed): void {
+    if (ownTimers) {
+      clearTimeout(call.timer as number);
+      return;
+    }
     const last = this.pending.pop() as Timed;
     if (last === call) return;
     this.pending[call.place] = last;
@@ -33,7 +54,7 @@ export class Deadlines {
 
   private arm(): void {
     this.armed = true;
-    const timer: unknown = setTimeout(() => this.look(), GRAIN_MS);
+    const timer: unknown = setTimeout(() => afterReading(() => this.look()), GRAIN_MS);
     // Where timers can hold a process open, this one must not.
     (timer as { unref?(): void }).unref?.();
   }

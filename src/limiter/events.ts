@@ -14,13 +14,14 @@ export type LimiterEvent =
   /** Something that works, but not as well as it could. */
   | { readonly type: "warning"; readonly policy: string; readonly message: string };
 
-/** Hears events. It is not awaited, and what it throws is dropped: a decision never depends on it. */
+/** Hears events. It is not awaited, and what it throws or rejects with is dropped: a decision never depends on it. */
 export type OnEvent = (event: LimiterEvent) => void;
 
 /** Tells an event to whoever listens. */
 export function tell(onEvent: OnEvent | undefined, event: LimiterEvent): void {
   try {
-    onEvent?.(event);
+    const told: unknown = onEvent?.(event);
+    if (told instanceof Promise) told.catch(() => {});
   } catch {
     // A listener at fault must not turn into a denial, or worse, an error of the caller's request.
   }

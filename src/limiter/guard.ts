@@ -32,7 +32,7 @@ export class Fault {
 const MOST_SPOILT = 1000;
 
 /** Mistakes of the caller, not of the store: they are thrown, whatever is done about faults. */
-const CALLERS = ["disposed", "too-far-apart", "invalid-clock"];
+const CALLERS = ["disposed", "too-far-apart", "invalid-clock", "invalid-option"];
 
 /** All limiters on one store share its guard, because they share its fate. */
 export class Guard {
@@ -117,7 +117,7 @@ export class Guard {
       const call = new Call<T>(this, due, resolve, reject);
       this.deadlines.add(call);
       try {
-        ask(call).then(
+        Promise.resolve(ask(call)).then(
           (answer) => call.passed(answer),
           (error) => call.failed(error),
         );
@@ -181,8 +181,13 @@ class Call<T> implements Timed, Waiting {
   }
 
   expire(): void {
-    this.failed(new SluiceError("store-unavailable", "store", "an answer within deadlineMs"));
+    this.failed(tooLate().error);
   }
+}
+
+/** What a call gets whose time is over. */
+export function tooLate(): Fault {
+  return new Fault(new SluiceError("store-unavailable", "store", "an answer within deadlineMs"));
 }
 
 function unavailable(cause: unknown): SluiceError {

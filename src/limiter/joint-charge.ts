@@ -10,10 +10,10 @@ import { SluiceError } from "../core/errors.ts";
 import { isSync, type Store, type SyncStore } from "../core/store.ts";
 import type { Binding } from "./binding.ts";
 import { tell } from "./events.ts";
-import { Fault, guardOf } from "./guard.ts";
+import { Fault, guardOf, tooLate } from "./guard.ts";
 import { merge } from "./merge.ts";
 import { samePolicy } from "./names.ts";
-import { type CaredCharge, decideWithout } from "./on-store-error.ts";
+import { type Care, type CaredCharge, decideWithout } from "./on-store-error.ts";
 
 /** One part of a joint charge. */
 export interface Spend extends Binding {
@@ -34,9 +34,11 @@ export function checkTogether(option: string, bindings: readonly Binding[]): voi
   const count = bindings.length;
   if (count === 0) throw new SluiceError("invalid-option", option, "at least one limit", bindings);
   if (count > MAX_CHARGES) throw new SluiceError("too-many-charges", option, `at most ${MAX_CHARGES} limits`, count);
-  for (const { store, terms } of bindings) {
-    const rival = bindings.find((one) => one.store === store && one.terms.bucket === terms.bucket) as Binding;
-    if (samePolicy(rival.terms, terms)) continue;
+  for (const { store, terms, key } of bindings as readonly (Binding & { key?: string })[]) {
+    const rival = (bindings as readonly (Binding & { key?: string })[]).find(
+      (one) => one.store === store && one.terms.bucket === terms.bucket && one.key === key,
+    );
+    if (!rival || samePolicy(rival.terms, terms)) continue;
     throw new SluiceError("policy-conflict", option, "one plan of a shared bucket, not two at once", terms.name);
   }
 }
@@ -54,12 +56,11 @@ export async function chargeJointly(spends: readonly Spend[], mode: "take" | "pe
 
 /** Gives all parts back. */
 export async function refundJointly(spends: readonly Spend[]): Promise<void> {
-  const due = dueOf(spends);
-  await Promise.all(sharesOf(spends, "refund").map((share) => giveBack(share, due, "as wanted")));
+  await Promise.all(sharesOf(spends, "refund").map((share) => giveBack(share, "as wanted")));
 }
 
-function dueOf(spends: readonly Spend[]): number {
-  return elapsed() + Math.min(...spends.map(({ care }) => care.deadlineMs));
+function dueOf(charges: readonly { readonly care: Care }[]): number {
+  return elapsed() + Math.min(...charges.map(({ care }) => care.deadlineMs));
 }
 
 /** Takes share after share; when one denies, gives back what the others have taken. */
@@ -74,7 +75,7 @@ async function takeInTurn(
     Promise.all(
       taken.map((decisions, i) =>
         // What was decided without the store was not taken from it.
-        decisions.some(({ degraded }) => degraded) ? undefined : giveBack(shares[i] as Share, due, "or told"),
+        decisions.some(({ degraded }) => degraded) ? undefined : giveBack(shares[i] as Share, "or told"),
       ),
     );
   for (const share of shares) {
@@ -128,15 +129,16 @@ async function ask({ store, charges }: Share, mode: "take" | "peek", due: number
   const group = inMode(charges, mode);
   if (isSync(store)) return store.takeSync(group);
   const guard = guardOf(store);
-  const answer = await guard.take(group, due);
+  // When another store has used the time up, this one is not to blame.
+  const answer = elapsed() < due ? await guard.take(group, due) : tooLate();
   return answer instanceof Fault ? decideWithout(group, guard, answer, elapsed()) : (answer[0] as Decision[]);
 }
 
 /** Gives one share back. A fault is told, and thrown too if that is what a limiter wants of its own refunds. */
-async function giveBack({ store, charges }: Share, due: number, fault: "as wanted" | "or told"): Promise<void> {
+async function giveBack({ store, charges }: Share, fault: "as wanted" | "or told"): Promise<void> {
   const group = inMode(charges, "refund");
   if (isSync(store)) return void store.takeSync(group);
-  const answer = await guardOf(store).giveBack(group, due);
+  const answer = await guardOf(store).giveBack(group, dueOf(charges));
   if (!(answer instanceof Fault)) return;
   const { error } = answer;
   if (fault === "as wanted" && charges.some(({ care }) => care.onStoreError === "throw")) throw error;

@@ -1,13 +1,15 @@
 /**
  * Denies again, without asking, who has just been denied: time alone frees budget, and the store has said how long
  * that takes. It never admits more. Another process that refunds or resets the key is noticed `localDenialMs` later
- * at most; one that does so here, at once.
+ * at most; a limiter here that shares the store, at once.
  */
 import type { Decision, Denied } from "../core/decision.ts";
 import type { Terms } from "../core/terms.ts";
 
 /** So many denials are kept; the oldest go first, and then are only asked again. */
 const MOST_DENIALS = 10_000;
+/** Longer keys are always asked: what a client writes into a header must not fill the memory. */
+const LONGEST_KEY = 512;
 
 /** A denial of the store. Times are elapsed milliseconds. */
 export interface Denial {
@@ -23,7 +25,7 @@ export interface Denial {
 export class Denials {
   private readonly byKey: Map<string, Denial> = new Map();
 
-  /** The denial of this key that still stands, unless the key was refunded or reset since. */
+  /** The denial of this key that has not run out. Whether the key was refunded or reset since is for the caller to ask. */
   find(key: string, now: number, forMs: number): Denial | undefined {
     const denial = this.byKey.get(key);
     if (denial === undefined) return undefined;
@@ -37,6 +39,7 @@ export class Denials {
   note(key: string, cost: number, decision: Decision, sentAt: number, now: number): void {
     if (decision.allowed && this.byKey.size > 0) this.byKey.delete(key);
     if (decision.allowed || decision.retryAfterMs === null || decision.degraded || decision.unavailable) return;
+    if (key.length > LONGEST_KEY) return;
     const known = this.byKey.get(key);
     // The lowest cost says the most: who is denied that is denied more.
     if (known && known.cost < cost && now - known.sentAt < (known.decision.retryAfterMs as number)) return;
@@ -76,7 +79,7 @@ function later(decision: Denied, passed: number, longer: number): Denied {
     nextAfterMs: Math.max(1, nextAfterMs - passed),
     retryAfterMs: Math.max(1, (retryAfterMs as number) + longer - passed),
   };
-  if (parts === undefined && !decision.approximate) return denied;
+  if (parts === undefined && !decision.approximate && !decision.unknown) return denied;
   return { ...decision, ...denied, ...(parts && { parts: parts.map((part) => laterPart(part, passed)) }) };
 }
 

@@ -329,6 +329,68 @@ describe("several limits", () => {
   });
 });
 
+describe("what one must not do to the others", () => {
+  it("a listener that rejects is nobody's unhandled rejection", async () => {
+    const store = flakyStore();
+    store.mode = "fail";
+    const unhandled = vi.fn();
+    process.on("unhandledRejection", unhandled);
+    const limiter = createLimiter({ policy, store, onEvent: async () => Promise.reject(new Error("listener")) });
+    await breakDown(limiter);
+    vi.useRealTimers();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    process.off("unhandledRejection", unhandled);
+    expect(unhandled).not.toHaveBeenCalled();
+  });
+
+  it("a store that hangs is not held against another one in the same charge", async () => {
+    const [healthy, hanging] = [flakyStore(), flakyStore()];
+    const events: string[] = [];
+    const onEvent = ({ type, policy }: LimiterEvent) => events.push(`${policy} ${type}`);
+    const a = createLimiter({ policy: { ...policy, name: "a" }, store: healthy, onEvent });
+    const b = createLimiter({ policy: { ...policy, name: "b" }, store: hanging, onEvent });
+    const take = healthy.take.bind(healthy);
+    healthy.take = async (groups, waiting) => {
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      return take(groups, waiting);
+    };
+    hanging.mode = "hang";
+    const all = Promise.all(Array.from({ length: 6 }, () => combine([a, b]).consume("k")));
+    await pass(600);
+    expect((await all).every(({ degraded }) => degraded)).toBe(true);
+    expect(events).toEqual(["b store-down"]);
+  });
+
+  it("a limiter with a long deadline that tries a store does not hold up the rest", async () => {
+    const store = flakyStore();
+    const slow = createLimiter({ policy: { ...policy, name: "slow" }, store, deadlineMs: "1h" });
+    const quick = createLimiter({ policy, store });
+    store.mode = "fail";
+    await breakDown(quick);
+    await pass(1000);
+    store.mode = "hang";
+    void slow.consume("k");
+    store.mode = "answer";
+    await pass(1000);
+    expect((await quick.consume("k")).degraded).toBeUndefined();
+  });
+
+  it("an open part that can never fit takes nothing from a local one", async () => {
+    const store = flakyStore();
+    store.mode = "fail";
+    const local = createLimiter({ policy: { ...policy, capacity: 100, name: "l" }, store });
+    const open = createLimiter({ policy: { ...policy, capacity: 5, name: "o" }, store, onStoreError: "open" });
+    const both = combine([local, open]);
+    expect(await both.consume("k", 10)).toMatchObject({ allowed: false, retryAfterMs: null });
+    expect((await local.peek("k")).remaining).toBe(100);
+  });
+
+  it("a store that gives nothing is told by name", async () => {
+    const store = { ...flakyStore(), take: async () => [] };
+    await expect(createLimiter({ policy, store }).consume("k")).rejects.toMatchObject({ option: "store" });
+  });
+});
+
 describe("a lost refund", () => {
   it("is told, not thrown, unless everything is", async () => {
     const store = flakyStore();

@@ -104,11 +104,14 @@ export function decideWithout(
     for (const { care, terms } of charges) tell(care.onEvent, { type: "foreign-value", policy: terms.name, error });
   }
   const retryAfterMs = guard.breaker.retryAfterMs(now);
-  const closed = charges.some(({ care, cost }) => care.onStoreError === "closed" && cost > 0);
+  const denied = charges.some(
+    ({ care, terms, cost }) =>
+      care.onStoreError !== "local" && (cost > terms.limit || (care.onStoreError === "closed" && cost > 0)),
+  );
   const own = charges.filter(({ care }) => care.onStoreError === "local");
   const decided = guard.local.takeSync(
     // What is denied by another part takes nothing here either.
-    own.map(({ care, key, cost, mode }) => ({ terms: care.localTerms, key, cost, mode: closed ? "peek" : mode })),
+    own.map(({ care, key, cost, mode }) => ({ terms: care.localTerms, key, cost, mode: denied ? "peek" : mode })),
   );
   return charges.map((charge) => {
     const i = own.indexOf(charge);

@@ -1,6 +1,7 @@
 /** The shortest way to a limiter on Redis: a client, a policy. */
 import { checkOptions } from "../core/options.ts";
 import type { Policy } from "../core/policy.ts";
+import { parseDuration } from "../core/rate.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { RedisClient } from "../stores/redis/redis-client.ts";
 import { REDIS_OPTIONS, type RedisStore, type RedisStoreOptions, redisStore } from "../stores/redis/redis-store.ts";
@@ -10,7 +11,10 @@ import { FAILURE_OPTIONS, type FailureOptions } from "./on-store-error.ts";
 /** What a limiter on Redis can be told. */
 export interface RedisRateLimiterOptions extends RedisStoreOptions, FailureOptions {}
 
-/** A limiter for one policy in Redis. Limiters on one client share one store, so that `combine` is one step. */
+/**
+ * A limiter for one policy in Redis. Limiters on one client with the same options of a store share one, so that
+ * `combine` is one step; give them the same function as `secretKeys`.
+ */
 export function redisRateLimiter(
   client: RedisClient,
   policy: Policy,
@@ -46,5 +50,9 @@ export function limiterOn<Client extends object>(
 const stores = new WeakMap<object, { options: RedisStoreOptions; store: RedisStore }[]>();
 
 function sameOptions(a: RedisStoreOptions, b: RedisStoreOptions): boolean {
-  return a.ttlMs === b.ttlMs && a.secretKeys === b.secretKeys && a.hmacSecret === b.hmacSecret;
+  return durationOf(a) === durationOf(b) && a.secretKeys === b.secretKeys && a.hmacSecret === b.hmacSecret;
+}
+
+function durationOf({ ttlMs = 0 }: RedisStoreOptions): unknown {
+  return parseDuration("ttlMs", ttlMs);
 }

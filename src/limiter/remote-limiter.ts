@@ -1,6 +1,7 @@
 /** A limiter whose store is elsewhere: it may be slow or away, and asking it costs a round trip. */
 import { elapsed } from "../core/clock.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
+import { SluiceError } from "../core/errors.ts";
 import type { Store } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
 import type { Watcher } from "./breaker.ts";
@@ -79,7 +80,8 @@ export class RemoteLimiter extends Limiter {
     const charge: CaredCharge = { terms, care, key, cost, mode };
     const answer = await guard.take([charge], sentAt + care.deadlineMs);
     if (answer instanceof Fault) return decideWithout([charge], guard, answer, elapsed())[0] as Decision;
-    const decision = answer[0]?.[0] as Decision;
+    const decision = answer[0]?.[0];
+    if (!decision) throw new SluiceError("invalid-option", "store", "a decision for every charge");
     const notable = mode === "take" && cost > 0 && care.localDenialMs > 0;
     if (notable && guard.clearings.holds(terms.bucket, key, sentAt)) {
       this.denials.note(key, cost, decision, sentAt, elapsed());

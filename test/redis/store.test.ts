@@ -243,6 +243,35 @@ describe("batches", () => {
     expect((await limiter.consume("list")).remaining).toBe(9);
   });
 
+  it("name the bucket that is spoilt, also when others were asked with it", async () => {
+    const told: string[] = [];
+    const store = redisStore(spied());
+    const of = (name: string) =>
+      createLimiter({
+        policy: { ...policy, name },
+        store,
+        onEvent: (event) => told.push(event.type === "foreign-value" ? event.error.option : event.type),
+      });
+    const limiters = ["first", "second", "third"].map(of);
+    await redis.set("s1:{bad}b:second", "garbage", "PX", 60_000);
+    expect((await combine(limiters).consume("bad")).degraded).toBe(true);
+    expect(told.filter((one) => one !== "warning")).toEqual(Array(3).fill("s1:{bad}b:second"));
+  });
+
+  it("are not harmed by a function of the user's that throws", async () => {
+    const store = redisStore(spied(), {
+      secretKeys(key) {
+        if (key === "evil") throw new Error("no");
+        return false;
+      },
+    });
+    const limiter = createLimiter({ policy, store });
+    for (let i = 0; i < 6; i++) {
+      await expect(limiter.consume("evil")).rejects.toMatchObject({ code: "invalid-option", option: "secretKeys" });
+    }
+    expect((await limiter.consume("good")).degraded).toBeUndefined();
+  });
+
   it.each(ALGORITHMS)(
     "%s: garbage in the store is told, never counted, and never breaks the batch",
     async (algorithm) => {

@@ -32,16 +32,16 @@ export class Batches {
   add(job: Job): void {
     if (this.queue.push(job) > 1) return;
     // Who comes alone goes at once. While others are under way there is a crowd, and more will come in this turn.
-    const soon = this.underWay === 0 ? queueMicrotask : afterThisTurn;
+    const soon = this.underWay > 0 && this.connection.sharesTurns ? afterThisTurn : queueMicrotask;
     soon(() => this.flush(PATIENCE_MS));
   }
 
   private flush(patienceMs: number): void {
-    const readiness = this.connection.readiness();
     // What nobody waits for is not sent: it would be charged for an answer that was given without it.
     const jobs = this.queue.filter((job) => !job.waiting?.over);
     this.queue = [];
     if (jobs.length === 0) return;
+    const readiness = this.readiness();
     if (readiness === "ready") {
       this.send(jobs);
     } else if (readiness === "connecting" && patienceMs > 0) {
@@ -52,6 +52,14 @@ export class Batches {
     } else {
       const error = new SluiceError("store-unavailable", "client", "a client that is connected to Redis", readiness);
       for (const job of jobs) job.reject(error);
+    }
+  }
+
+  private readiness(): string {
+    try {
+      return this.connection.readiness();
+    } catch (error) {
+      return String(error);
     }
   }
 
@@ -102,7 +110,7 @@ export class Batches {
     try {
       return await this.connection.evalsha(sha, keys, args);
     } catch (error) {
-      if (!says(error as Error, "NOSCRIPT") || jobs.every((job) => job.waiting?.over)) throw error;
+      if (!says(error, "NOSCRIPT") || jobs.every((job) => job.waiting?.over)) throw error;
       return await this.connection.eval(script, keys, args);
     } finally {
       this.underWay--;
@@ -111,6 +119,7 @@ export class Batches {
 }
 
 /** Whether an error is of this kind. Upstash puts the whole command into the message, with keys of any name. */
-function says({ message }: Error, kind: string): boolean {
+function says(error: unknown, kind: string): boolean {
+  const message = String((error as Error | undefined)?.message ?? error);
   return message.replace(/^Command (?:\d+ \[ \w+ \] )?failed: /, "").startsWith(kind);
 }

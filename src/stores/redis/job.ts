@@ -104,7 +104,8 @@ function readDecision(cursor: Cursor, step: Step, taken: boolean): Decision | un
   const first = cursor.items[cursor.at++];
   const verdict = Number(first);
   if (first === undefined || Number.isNaN(verdict)) {
-    cursor.fault = faultOf(step, first);
+    // Another charge of the group is to blame, and says so itself.
+    if (first !== "SKIPPED") cursor.fault = faultOf(step, first);
     return undefined;
   }
   const { terms, cost, mode } = step;

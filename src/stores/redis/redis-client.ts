@@ -28,6 +28,8 @@ type Readiness = "ready" | "connecting" | "down";
 export interface Connection {
   /** Whether keys live in slots. */
   readonly cluster: boolean;
+  /** Whether one call may carry what several turns of the event loop asked. Over REST, a call may belong to a request. */
+  readonly sharesTurns: boolean;
   /** What the client itself puts before every key. */
   readonly keyPrefix: string;
   /** What a user should know about how the client is set up. */
@@ -83,6 +85,7 @@ function ioredis(client: Ioredis): Connection {
         : undefined;
   return {
     cluster,
+    sharesTurns: true,
     keyPrefix: checkPrefix(cluster, options.keyPrefix ?? ""),
     ...(resends && {
       warning: `ioredis sends again what was under way when a connection broke, which may be charged twice; set ${resends}`,
@@ -124,6 +127,7 @@ function nodeRedis(client: NodeRedis): Connection {
     (client as Required<NodeRedis>).sendCommand(keys[0], false, [command, text, `${keys.length}`, ...keys, ...args]);
   return {
     cluster,
+    sharesTurns: true,
     keyPrefix: checkPrefix(cluster, String(client._keyPrefix ?? "")),
     ...(sentinel && {
       warning:

@@ -45,7 +45,7 @@ export function storeOn<Client extends object>(
     const connection = connect(client);
     clients.set(client, (known = { connection, batches: new Batches(connection) }));
   }
-  return new Redis(known.connection, known.batches, options, ttlMs);
+  return new Redis(where, known.connection, known.batches, options, ttlMs);
 }
 
 const clients = new WeakMap<object, { connection: Connection; batches: Batches }>();
@@ -72,13 +72,16 @@ class Redis implements RedisStore {
   readonly consistency = "exact";
   /** What users should know about the client, for the limiters on this store to tell. */
   readonly warning: string | undefined;
+  /** How users call it. */
+  private readonly name: string;
   private readonly connection: Connection;
   private readonly batches: Batches;
   private readonly options: RedisStoreOptions;
   private readonly ttlMs: number;
   private disposed = false;
 
-  constructor(connection: Connection, batches: Batches, options: RedisStoreOptions, ttlMs: number) {
+  constructor(name: string, connection: Connection, batches: Batches, options: RedisStoreOptions, ttlMs: number) {
+    this.name = name;
     this.connection = connection;
     this.batches = batches;
     this.options = options;
@@ -130,7 +133,7 @@ class Redis implements RedisStore {
   ): Promise<T> {
     // What is thrown in here rejects the promise.
     return new Promise((resolve, reject) => {
-      if (this.disposed) refuseDisposed("redisStore");
+      if (this.disposed) refuseDisposed(this.name);
       let slot = 0;
       const steps = charges.map(({ terms, key, cost, mode }, i): Step => {
         const tag = tagOf(key, this.options);

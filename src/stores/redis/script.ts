@@ -429,7 +429,7 @@ for i = 1, shape.size do
 local charge = shape[i]
 local fault, a, b, c = read(charge, KEYS[first + i])
 if fault then
-for _ = 1, shape.size do say(fault) end
+for j = 1, shape.size do say(j == i and fault or 'SKIPPED') end
 return
 end
 local used = charge.algorithm.used(charge, a, b, c)
@@ -454,4 +454,4 @@ end
 return replies`;
 
 /** The script's SHA-1, by which Redis knows it. */
-export const sha: string = "ae2a886a9bae1f37141de063ec2b6154ee4aeca9";
+export const sha: string = "9cab82cd4d4a81feed8b32ac274d2278b64c7344";

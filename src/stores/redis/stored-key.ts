@@ -6,6 +6,7 @@
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
+import { SluiceError } from "../../core/errors.ts";
 
 /** What the names of buckets depend on. */
 export interface KeyOptions {
@@ -21,11 +22,20 @@ const encoder = new TextEncoder();
 
 /** The part of the stored key that stands between the braces. */
 export function tagOf(key: string, { secretKeys = false, hmacSecret = "" }: KeyOptions): string {
-  const secret = typeof secretKeys === "function" ? secretKeys(key) : secretKeys;
+  const secret = typeof secretKeys === "function" ? isSecret(secretKeys, key) : secretKeys;
   // No character has more than three bytes, so that short keys need no counting.
   const long = key.length > LONGEST || (key.length * 3 > LONGEST && encoder.encode(key).length > LONGEST);
   if (secret || long) return `#${hashOf(key, hmacSecret)}`;
   return needsEscape.test(key) ? key.replace(escapable, escaped) : key;
+}
+
+/** A function that throws is the fault of neither the store nor other callers. */
+function isSecret(secretKeys: (key: string) => boolean, key: string): boolean {
+  try {
+    return secretKeys(key);
+  } catch (cause) {
+    throw Object.assign(new SluiceError("invalid-option", "secretKeys", "a function that never throws"), { cause });
+  }
 }
 
 /** The whole of it. */

@@ -28,6 +28,8 @@ function connectionTo(redis: UpstashClient): Connection {
   }
   return {
     cluster: false,
+    // On Cloudflare Workers I/O belongs to the request that began it, and ends with it.
+    sharesTurns: false,
     keyPrefix: "",
     // Every request is a connection of its own.
     readiness: () => "ready",

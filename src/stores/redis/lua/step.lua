@@ -137,7 +137,7 @@ local function settleGroup(shape, first)
     local charge = shape[i]
     local fault, a, b, c = read(charge, KEYS[first + i])
     if fault then
-      for _ = 1, shape.size do say(fault) end
+      for j = 1, shape.size do say(j == i and fault or 'SKIPPED') end
       return
     end
     local used = charge.algorithm.used(charge, a, b, c)
