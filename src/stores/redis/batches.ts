@@ -7,8 +7,6 @@ import { encode, type Job, settle } from "./job.ts";
 import type { Connection } from "./redis-client.ts";
 import { script, sha } from "./script.ts";
 
-/** The most keys of one call. Redis serves nobody else while it runs, and we read one reply while it makes the next. */
-const MOST_KEYS = 32;
 /** How often a client that is connecting is looked at. */
 const POLL_MS = 5;
 /** How long jobs wait for a client that is connecting, when their callers set no time. */
@@ -78,7 +76,7 @@ export class Batches {
     let [start, keys] = [0, 0];
     for (let end = 0; end < jobs.length; end++) {
       const { length } = (jobs[end] as Job).steps;
-      if (keys > 0 && keys + length > MOST_KEYS) {
+      if (keys > 0 && keys + length > this.connection.mostKeys) {
         void this.call(jobs.slice(start, end));
         [start, keys] = [end, 0];
       }

@@ -28,6 +28,8 @@ type Readiness = "ready" | "connecting" | "down";
 export interface Connection {
   /** Whether keys live in slots. */
   readonly cluster: boolean;
+  /** The most keys of one call: Redis serves nobody else while it runs. */
+  readonly mostKeys: number;
   /** Whether one call may carry what several turns of the event loop asked. Over REST, a call may belong to a request. */
   readonly sharesTurns: boolean;
   /** What the client itself puts before every key. */
@@ -41,6 +43,9 @@ export interface Connection {
   /** Runs a script by its text. */
   eval(script: string, keys: string[], args: string[]): Promise<unknown>;
 }
+
+/** Few enough that one reply is read while Redis makes the next. */
+const MOST_KEYS = 32;
 
 /** Recognises a client, or says what was expected. */
 export function connectionTo(client: RedisClient): Connection {
@@ -85,6 +90,7 @@ function ioredis(client: Ioredis): Connection {
         : undefined;
   return {
     cluster,
+    mostKeys: MOST_KEYS,
     sharesTurns: true,
     keyPrefix: checkPrefix(cluster, options.keyPrefix ?? ""),
     ...(resends && {
@@ -127,6 +133,7 @@ function nodeRedis(client: NodeRedis): Connection {
     (client as Required<NodeRedis>).sendCommand(keys[0], false, [command, text, `${keys.length}`, ...keys, ...args]);
   return {
     cluster,
+    mostKeys: MOST_KEYS,
     sharesTurns: true,
     keyPrefix: checkPrefix(cluster, String(client._keyPrefix ?? "")),
     ...(sentinel && {

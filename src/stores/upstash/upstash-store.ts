@@ -28,6 +28,8 @@ function connectionTo(redis: UpstashClient): Connection {
   }
   return {
     cluster: false,
+    // A request is dear, and every command is paid for.
+    mostKeys: 128,
     // On Cloudflare Workers I/O belongs to the request that began it, and ends with it.
     sharesTurns: false,
     keyPrefix: "",
