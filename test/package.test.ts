@@ -105,10 +105,27 @@ describe("the package", () => {
     expect(manifest.sideEffects).toBe(false);
     const files = run("tar", ["-tzf", tarball]).trim().split("\n");
     const strange = files.filter(
-      (file) => !/^package\/(dist\/.*\.(js|d\.ts)|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/.test(file),
+      (file) =>
+        !/^package\/(dist\/.*\.(js|d\.ts)|package\.json|README\.md|LICENSE|CHANGELOG\.md|THIRD-PARTY\.md)$/.test(file),
     );
     expect(strange).toEqual([]);
-    for (const needed of ["README.md", "LICENSE", "CHANGELOG.md"]) expect(files).toContain(`package/${needed}`);
+    for (const needed of ["README.md", "LICENSE", "CHANGELOG.md", "THIRD-PARTY.md"])
+      expect(files).toContain(`package/${needed}`);
+  });
+
+  it("keeps the licence of every package that is bundled", () => {
+    // The package has no dependencies, so that whatever the source imports is in what is built.
+    const files = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" });
+    const source = files.filter((file) => file.endsWith(".ts") && !file.endsWith(".test.ts"));
+    const imports = source.flatMap((file) => [
+      ...readFileSync(join(root, "src", file), "utf8").matchAll(/ from "((?:@[^/"]+\/)?[^./"][^/"]*)/g),
+    ]);
+    const bundled = [...new Set(imports.map(([, name]) => name as string))];
+    expect(bundled).toEqual(["@noble/hashes"]);
+    const told = readFileSync(join(root, "THIRD-PARTY.md"), "utf8");
+    for (const name of bundled) {
+      expect(told).toContain(readFileSync(join(root, "node_modules", name, "LICENSE"), "utf8").trim());
+    }
   });
 
   it("names no machine and no registry", () => {
