@@ -5,6 +5,11 @@ export default defineConfig({
     "src/index.ts",
     "src/algorithms/index.ts",
     "src/http/index.ts",
+    "src/middleware/fetch.ts",
+    "src/middleware/node.ts",
+    "src/middleware/express.ts",
+    "src/middleware/fastify.ts",
+    "src/middleware/hono.ts",
     "src/redis.ts",
     "src/upstash.ts",
     "src/testing/index.ts",
@@ -12,6 +17,15 @@ export default defineConfig({
   format: "esm",
   platform: "neutral",
   target: "es2022",
+  // ipaddr.js, which is bundled, has a main field only.
+  inputOptions: { resolve: { mainFields: ["module", "main"] }, preserveEntrySignatures: "allow-extension" },
+  // Whoever imports something else of sluice/http does not get it.
+  outputOptions: {
+    codeSplitting: {
+      includeDependenciesRecursively: false,
+      groups: [{ name: "address", test: /ipaddr\.js|http\/address/ }],
+    },
+  },
   dts: true,
   clean: true,
 });

@@ -13,7 +13,19 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   stores: ["core", "algorithms"],
   limiter: ["core", "algorithms", "stores"],
   http: ["core"],
-  testing: ["core", "algorithms", "stores", "limiter", "http"],
+  middleware: ["core", "http", "limiter"],
+  testing: ["core", "algorithms", "stores", "limiter", "http", "middleware"],
+};
+
+/** What is bundled. */
+const BUNDLED = /^@noble\/hashes\/|^ipaddr\.js$/;
+/** What a middleware knows of its server: types, which are gone at run time. */
+const SERVER: Record<string, string> = {
+  "middleware/node.ts": "node:http",
+  "middleware/node-server.ts": "node:http",
+  "middleware/express.ts": "express",
+  "middleware/fastify.ts": "fastify",
+  "middleware/hono.ts": "hono",
 };
 
 const files = readdirSync(src, { recursive: true, encoding: "utf8" })
@@ -54,10 +66,24 @@ describe("house rules", () => {
   it("imports no package but those that are bundled, and nothing of Node", () => {
     const outside = files.flatMap((file) =>
       importsOf(file)
-        .filter((path) => !path.startsWith(".") && !path.startsWith("@noble/hashes/"))
+        .filter((path) => !path.startsWith(".") && !BUNDLED.test(path) && SERVER[file] !== path)
         .map((path) => `${file}: ${path}`),
     );
     expect(outside).toEqual([]);
+  });
+
+  it("knows of servers by their types only", () => {
+    for (const [file, server] of Object.entries(SERVER)) {
+      expect(readFileSync(join(src, file), "utf8"), file).toMatch(
+        new RegExp(`^import type .* from "${server}";$`, "m"),
+      );
+    }
+  });
+
+  it("loads nothing by itself but jose, which is asked for where tokens are verified", () => {
+    const loading = files.filter((file) => /\bimport\(/.test(readFileSync(join(src, file), "utf8")));
+    expect(loading).toEqual(["http/jwt.ts"]);
+    expect(readFileSync(join(src, "http/jwt.ts"), "utf8")).toContain('import("jose")');
   });
 
   it("has no cycles", () => {

@@ -12,6 +12,11 @@ export function elapsed(): number {
   return performance.now();
 }
 
+/** Milliseconds since the epoch as the machine has them, for headers that tell an hour. Decisions never ask it. */
+export function hour(): number {
+  return Date.now();
+}
+
 /** Past this instant a state could leave the exact integers. It is in the year 144 683. */
 const END_OF_TIME = 2 ** 52;
 

@@ -14,6 +14,7 @@ export type ErrorCode =
   | "too-far-apart"
   | "foreign-value"
   | "store-unavailable"
+  | "unidentified"
   | "disposed";
 
 /** Thrown for every misuse of the library, and for a store that fails. A denial is never an error. */

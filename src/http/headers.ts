@@ -1,8 +1,11 @@
 /**
- * RateLimit fields as data: a decision in, names and values out. The syntax is that of
- * draft-ietf-httpapi-ratelimit-headers-08 to -11; the next draft is a change of this file alone.
+ * RateLimit fields as data: a decision in, names and values out. The drafts of draft-ietf-httpapi-ratelimit-headers
+ * differ in syntax: 00 to 06, 07, and 08 to 11. The next one is a change of this file alone.
  */
+import { hour } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
+import { SluiceError } from "../core/errors.ts";
+import { checkOptions } from "../core/options.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 
 /** Header names and values, in the order they are to be sent. */
@@ -11,16 +14,77 @@ export type HeaderFields = Record<string, string>;
 /** One policy, or all of a combination: `limiter.getPolicies?.() ?? limiter.getPolicy()`. */
 export type Policies = ResolvedPolicy | readonly ResolvedPolicy[];
 
+/** The syntax of the fields. Drafts 8 to 11 are the same; `legacy` is `X-RateLimit-*`. */
+export type HeaderMode = "draft-8" | "draft-9" | "draft-10" | "draft-11" | "latest" | "draft-7" | "draft-6" | "legacy";
+
+/** How the fields are written. */
+export interface HeaderOptions {
+  /** One syntax or several. Draft-8 goes with `legacy` only, since the drafts use the same names. Default: `draft-8`. */
+  mode?: HeaderMode | readonly HeaderMode[];
+  /** Draft-8: every policy of a combination, or only the one that binds. Default: `"all"`. */
+  report?: "all" | "closest";
+  /** Draft-8: what is counted, such as `content-bytes`. Default: `requests`, which is not sent. */
+  unit?: string;
+  /** Draft-8: names the client's share of the quota without telling who it is; see `partitionKey`. Default: not sent. */
+  partitionKey?: (key: string) => string;
+  /** `legacy`: whether `X-RateLimit-Reset` is the second it happens in, or how many are left. Default: `"epoch"`. */
+  resetFormat?: "epoch" | "delta";
+}
+
+/** What the fields may need to know beside a decision. */
+export interface HeaderFacts {
+  /** The key that was asked about, for `partitionKey`. */
+  key?: string;
+  /** Milliseconds since the epoch, for `X-RateLimit-Reset`. Default: now. */
+  now?: number;
+}
+
 /**
- * `RateLimit-Policy` and `RateLimit` for a counted response, allowed or denied. Empty when the figures
- * are not known: a made-up `remaining: 0` would stop polite clients.
+ * The fields of a counted response, allowed or denied. Empty when the figures are not known: a made-up
+ * `remaining: 0` would stop polite clients.
  */
-export function rateLimitHeaders(decision: Decision, policies: Policies): HeaderFields {
-  if (decision.degraded || decision.unknown || (!decision.allowed && decision.unavailable)) return {};
-  return {
-    "RateLimit-Policy": listOf(policies).map(policyItem).join(", "),
-    RateLimit: (decision.parts ?? [decision]).map(quotaItem).join(", "),
+export function rateLimitHeaders(
+  decision: Decision,
+  policies: Policies,
+  options: HeaderOptions & HeaderFacts = {},
+): HeaderFields {
+  const { key, now, ...rest } = options;
+  return headerWriter(rest)(decision, policies, {
+    ...(key === undefined ? {} : { key }),
+    ...(now === undefined ? {} : { now }),
+  });
+}
+
+/** Writes the fields of one response. Policies are not known of every limiter. */
+export type WriteHeaders = (decision: Decision, policies: Policies | undefined, facts?: HeaderFacts) => HeaderFields;
+
+/** Checks how fields are to be written, and makes the function that does. */
+export function headerWriter(options: HeaderOptions = {}): WriteHeaders {
+  checkOptions("headers", options, ["mode", "report", "unit", "partitionKey", "resetFormat"]);
+  const modes = checkModes(options.mode ?? "draft-8");
+  const { report = "all", unit, partitionKey, resetFormat = "epoch" } = options;
+  oneOf("report", report, ["all", "closest"]);
+  oneOf("resetFormat", resetFormat, ["epoch", "delta"]);
+  if (unit !== undefined && (typeof unit !== "string" || !/^[ -~]{1,64}$/.test(unit))) {
+    throw new SluiceError("invalid-option", "unit", "1 to 64 printable ASCII characters", unit);
+  }
+  if (partitionKey !== undefined && typeof partitionKey !== "function") {
+    throw new SluiceError("invalid-option", "partitionKey", "a function, such as partitionKey(secret)", partitionKey);
+  }
+  const style: Style = { closest: report === "closest", delta: resetFormat === "delta", unit, partitionKey };
+  const writers = modes.map((mode) => WRITERS[mode]);
+  return (decision, policies, facts = {}) => {
+    if (!isKnown(decision)) return {};
+    const fields: HeaderFields = {};
+    for (const write of writers) write(fields, decision, policies, style, facts);
+    return fields;
   };
+}
+
+/** Whether the figures are true. Limiters of others may give a verdict and little more. */
+function isKnown(decision: Decision): boolean {
+  if (decision.degraded || decision.unknown || (!decision.allowed && decision.unavailable)) return false;
+  return typeof decision.policy === "string" && decision.limit >= 0 && decision.remaining >= 0;
 }
 
 /** Whole seconds for a header: never 0, never a fraction, never sooner than the truth. */
@@ -33,21 +97,163 @@ export function listOf(policies: Policies): readonly ResolvedPolicy[] {
   return "algorithm" in policies ? [policies] : policies;
 }
 
-function policyItem({ name, limit, windowMs }: ResolvedPolicy): string {
-  return `${text(name)};q=${clamp(limit)};w=${seconds(windowMs)}`;
+type Syntax = "draft-8" | "draft-7" | "draft-6" | "legacy";
+
+interface Style {
+  closest: boolean;
+  delta: boolean;
+  unit: string | undefined;
+  partitionKey: ((key: string) => string) | undefined;
 }
 
-function quotaItem({ policy, remaining, nextAfterMs }: Decision): string {
+type Write = (
+  fields: HeaderFields,
+  decision: Decision,
+  policies: Policies | undefined,
+  style: Style,
+  facts: HeaderFacts,
+) => void;
+
+const WRITERS: Record<Syntax, Write> = {
+  "draft-8"(fields, decision, policies, style, { key }) {
+    const own = style.partitionKey && key !== undefined ? `;pk=:${style.partitionKey(key)}:` : "";
+    const parts = style.closest ? [decision] : (decision.parts ?? [decision]);
+    fields["RateLimit-Policy"] = policyList(decision, parts, policies, style, own);
+    fields.RateLimit =
+      parts.length === 1 ? quotaItem(parts[0] as Decision, own) : parts.map((part) => quotaItem(part, own)).join(", ");
+  },
+  "draft-7"(fields, decision, policies) {
+    const { limit, remaining, reset } = tightest(decision);
+    oldPolicies(fields, policies);
+    fields.RateLimit = `limit=${limit}, remaining=${remaining}, reset=${reset}`;
+  },
+  "draft-6"(fields, decision, policies) {
+    const { limit, remaining, reset } = tightest(decision);
+    oldPolicies(fields, policies);
+    fields["RateLimit-Limit"] = String(limit);
+    fields["RateLimit-Remaining"] = String(remaining);
+    fields["RateLimit-Reset"] = String(reset);
+  },
+  legacy(fields, decision, _policies, { delta }, { now = hour() }) {
+    const { limit, remaining, reset, resetMs } = tightest(decision);
+    fields["X-RateLimit-Limit"] = String(limit);
+    fields["X-RateLimit-Remaining"] = String(remaining);
+    fields["X-RateLimit-Reset"] = String(delta ? reset : clamp(Math.ceil((now + resetMs) / 1000)));
+  },
+};
+
+/** Policies do not change, so that their text is made once. With a partition key it belongs to one client. */
+const written = new WeakMap<Policies, Map<string, string>>();
+
+function policyList(
+  decision: Decision,
+  parts: readonly Decision[],
+  policies: Policies | undefined,
+  { closest, unit }: Style,
+  own: string,
+): string {
+  // Limiters of others may not know their policies: then their windows are not told.
+  if (!policies) return parts.map((part) => policyItem(part.policy, part.limit, undefined, unit) + own).join(", ");
+  const list = listOf(policies);
+  if (own !== "" || (closest && list.length > 1)) {
+    const told = closest ? list.filter(({ name }) => name === decision.policy) : list;
+    return told.map(({ name, limit, windowMs }) => policyItem(name, limit, windowMs, unit) + own).join(", ");
+  }
+  let texts = written.get(policies);
+  if (!texts) written.set(policies, (texts = new Map()));
+  let text = texts.get(unit ?? "");
+  if (text === undefined) {
+    text = list.map(({ name, limit, windowMs }) => policyItem(name, limit, windowMs, unit)).join(", ");
+    texts.set(unit ?? "", text);
+  }
+  return text;
+}
+
+function policyItem(name: string, limit: number, windowMs: number | undefined, unit: string | undefined): string {
+  const what = unit === undefined || unit === "requests" ? "" : `;qu=${text(unit)}`;
+  return `${text(name)};q=${clamp(limit)}${what}${windowMs === undefined ? "" : `;w=${seconds(windowMs)}`}`;
+}
+
+function quotaItem({ policy, remaining, nextAfterMs }: Decision, own: string): string {
   const until = nextAfterMs > 0 ? `;t=${seconds(nextAfterMs)}` : "";
-  return `${text(policy)};r=${clamp(remaining)}${until}`;
+  return `${text(policy)};r=${clamp(Math.floor(remaining))}${until}${own}`;
 }
 
-/** A structured-field String. Names were checked to be printable ASCII when the policy was made. */
+/** Drafts before 8 have no names, and no two policies of one quota: of those the longer window stays. */
+function oldPolicies(fields: HeaderFields, policies: Policies | undefined): void {
+  if (!policies) return;
+  const windows = new Map<number, number>();
+  for (const { limit, windowMs } of listOf(policies)) windows.set(limit, Math.max(windowMs, windows.get(limit) ?? 0));
+  fields["RateLimit-Policy"] = Array.from(windows, ([limit, ms]) => `${clamp(limit)};w=${seconds(ms)}`).join(", ");
+}
+
+/** The one policy that older fields tell of: the least is left of it, and of equals it takes the longest. */
+function tightest(decision: Decision): { limit: number; remaining: number; reset: number; resetMs: number } {
+  const parts = decision.parts ?? [decision];
+  const chosen = parts.reduce((least, part) =>
+    part.remaining < least.remaining || (part.remaining === least.remaining && resetOf(part) > resetOf(least))
+      ? part
+      : least,
+  );
+  // A denied client is told one instant, whichever field it reads.
+  const resetMs = decision.allowed ? chosen.resetAfterMs : (decision.retryAfterMs ?? chosen.resetAfterMs);
+  return {
+    limit: clamp(chosen.limit),
+    remaining: clamp(Math.floor(chosen.remaining)),
+    reset: clamp(Math.ceil(resetMs / 1000)),
+    resetMs,
+  };
+}
+
+function resetOf({ retryAfterMs, resetAfterMs }: Decision): number {
+  return retryAfterMs ?? resetAfterMs;
+}
+
+/** Names as structured-field Strings. There are few of them, and every response has some. */
+const texts = new Map<string, string>();
+
+/** A structured-field String. Our names are printable ASCII; what else a limiter of others has must not break a header. */
 function text(value: string): string {
-  return `"${value.replace(/["\\]/g, "\\$&")}"`;
+  let found = texts.get(value);
+  if (found === undefined) {
+    found = `"${value.replace(/[^ -~]/g, "?").replace(/["\\]/g, "\\$&")}"`;
+    if (texts.size >= 1000) texts.clear();
+    texts.set(value, found);
+  }
+  return found;
 }
 
 /** A structured-field Integer has at most 15 digits. */
 function clamp(value: number): number {
   return Math.min(value, 999_999_999_999_999);
+}
+
+const SYNTAX: Record<HeaderMode, Syntax> = {
+  "draft-8": "draft-8",
+  "draft-9": "draft-8",
+  "draft-10": "draft-8",
+  "draft-11": "draft-8",
+  latest: "draft-8",
+  "draft-7": "draft-7",
+  "draft-6": "draft-6",
+  legacy: "legacy",
+};
+
+function checkModes(given: HeaderMode | readonly HeaderMode[]): Syntax[] {
+  const modes = typeof given === "string" ? [given] : given;
+  if (!Array.isArray(modes) || modes.length === 0) {
+    throw new SluiceError("invalid-option", "headers", "a mode, a list of modes, or false", given);
+  }
+  for (const mode of modes) oneOf("headers", mode, Object.keys(SYNTAX));
+  const chosen = [...new Set(modes.map((mode: HeaderMode) => SYNTAX[mode]))];
+  if (chosen.includes("draft-8") && chosen.some((mode) => mode === "draft-7" || mode === "draft-6")) {
+    const expected = "modes that do not use the same names: draft-8 goes with legacy only";
+    throw new SluiceError("invalid-option", "headers", expected, modes.join(", "));
+  }
+  return chosen;
+}
+
+function oneOf(option: string, value: unknown, allowed: readonly string[]): void {
+  if (typeof value === "string" && allowed.includes(value)) return;
+  throw new SluiceError("invalid-option", option, `one of ${allowed.join(", ")}`, value);
 }

@@ -1,50 +1,100 @@
-/** The answer to a denied request, as data: status, headers and a problem body (RFC 9457). */
+/** The answer to a request that does not go on, as data: status, headers and a problem body (RFC 9457). */
 import type { Decision, Denied } from "../core/decision.ts";
 import { prefersText } from "./accept.ts";
-import { type HeaderFields, listOf, type Policies, rateLimitHeaders, seconds } from "./headers.ts";
+import {
+  type HeaderFacts,
+  type HeaderFields,
+  type HeaderOptions,
+  headerWriter,
+  listOf,
+  type Policies,
+  seconds,
+} from "./headers.ts";
 
 /** What to send. */
-export interface Rejection {
-  /** 429, or 503 when the store could not be asked. */
-  readonly status: 429 | 503;
+export interface Answer {
+  readonly status: number;
   /** To be set on the response; they replace earlier values of the same names. */
   readonly headers: HeaderFields;
   /** A JSON problem document, or plain text for clients that prefer it. */
   readonly body: string;
 }
 
+/** The answer to a denied request. */
+export interface Rejection extends Answer {
+  /** 429, or 503 when the store could not be asked. */
+  readonly status: 429 | 503;
+}
+
 /** How the answer is written. */
-export interface RejectionOptions {
+export interface RejectionOptions extends HeaderFacts {
   /** The request's `Accept` header. Default: none, which is answered with JSON. */
   accept?: string | undefined;
+  /** How the RateLimit fields are written; `false` for none. Default: draft-8. */
+  headers?: HeaderOptions | false;
 }
 
 const TYPES = "https://iana.org/assignments/http-problem-types#";
 
 /** The answer to a denied request. */
 export function tooManyRequests(decision: Denied, policies: Policies, options: RejectionOptions = {}): Rejection {
+  const { accept, headers, ...facts } = options;
+  const fields = headers === false ? {} : headerWriter(headers)(decision, policies, facts);
+  return rejection(decision, policies, accept, fields);
+}
+
+/** The same with the RateLimit fields at hand. */
+export function rejection(
+  decision: Denied,
+  policies: Policies | undefined,
+  accept: string | undefined,
+  fields: HeaderFields,
+): Rejection {
   const { retryAfterMs } = decision;
   const status = decision.unavailable ? 503 : 429;
   const detail = detailOf(decision, policies);
-  const problem = {
-    type: `${TYPES}${status === 503 ? "temporary-reduced-capacity" : "quota-exceeded"}`,
-    title: status === 503 ? "Temporary Reduced Capacity" : "Quota Exceeded",
-    status,
-    detail,
-    "violated-policies": violated(decision),
-    ...(retryAfterMs === null ? { retryable: false } : {}),
-  };
-  const asText = prefersText(options.accept);
+  const wait = retryAfterMs === null ? {} : { "Retry-After": String(seconds(retryAfterMs)) };
+  const type = status === 503 ? "temporary-reduced-capacity" : "quota-exceeded";
+  const { headers, body } = problem(
+    {
+      type: TYPES + type,
+      title: status === 503 ? "Temporary Reduced Capacity" : "Quota Exceeded",
+      status,
+      detail,
+      "violated-policies": violated(decision),
+      ...(retryAfterMs === null ? { retryable: false } : {}),
+    },
+    accept,
+  );
+  return { status, headers: { ...wait, ...fields, ...headers }, body };
+}
+
+/** The answer when the limiter itself is at fault. It tells a stranger nothing. */
+export function internalError(accept: string | undefined): Answer {
+  const { headers, body } = problem(
+    { type: "about:blank", title: "Internal Server Error", status: 500, detail: "The request could not be checked." },
+    accept,
+  );
+  return { status: 500, headers, body };
+}
+
+function problem(
+  members: { title: string; detail: string; [member: string]: unknown },
+  accept: string | undefined,
+): { headers: HeaderFields; body: string } {
+  const asText = prefersText(accept);
   return {
-    status,
     headers: {
-      ...(retryAfterMs === null ? {} : { "Retry-After": String(seconds(retryAfterMs)) }),
-      ...rateLimitHeaders(decision, policies),
       "Cache-Control": "no-store",
       "Content-Type": asText ? "text/plain; charset=utf-8" : "application/problem+json",
     },
-    body: asText ? `${problem.title}. ${detail}\n` : JSON.stringify(problem),
+    body: asText ? `${members.title}. ${members.detail}\n` : JSON.stringify(members),
   };
+}
+
+/** Headers for a body that somebody else writes. */
+export function withoutType({ "Content-Type": _, ...headers }: HeaderFields): HeaderFields {
+  return headers;
 }
 
 /** The names of the policies that denied, each once. */
@@ -54,10 +104,10 @@ function violated(decision: Decision): string[] {
 }
 
 /** One sentence for a person. It tells nothing of keys or stores. */
-function detailOf({ policy, unavailable, retryAfterMs, limit }: Denied, policies: Policies): string {
+function detailOf({ policy, unavailable, retryAfterMs, limit }: Denied, policies: Policies | undefined): string {
   if (unavailable) return "The limit could not be checked. Try again later.";
   if (retryAfterMs === null) return `This request costs more than the limit of ${limit} and can never be allowed.`;
-  const binding = listOf(policies).find(({ name }) => name === policy);
-  const per = binding ? ` per ${seconds(binding.windowMs)} s` : "";
-  return `Limit of ${limit} requests${per} reached.`;
+  const binding = policies && listOf(policies).find(({ name }) => name === policy);
+  if (!binding) return "The limit is reached. Try again later.";
+  return `Limit of ${limit} requests per ${seconds(binding.windowMs)} s reached.`;
 }

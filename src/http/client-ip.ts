@@ -1,0 +1,169 @@
+/**
+ * Which address a request came from. Whatever stands in a header was written by somebody: it counts only when it was
+ * written, or overwritten, by a proxy that is named as trusted. Exactly one header is read, never a chain of guesses.
+ */
+import { SluiceError } from "../core/errors.ts";
+import { checkOptions } from "../core/options.ts";
+import { type Address, isIn, parseAddress, parseRange, type Range } from "./address.ts";
+import { entriesOfForwarded, entriesOfXForwardedFor } from "./forwarded.ts";
+import { type Preset, presets } from "./presets.ts";
+
+/** Headers as `fetch` has them, or as Node has them: names in lower case. */
+export type RequestHeaders =
+  | { get(name: string): string | null }
+  | Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** What is known of a request, whatever the server. */
+export interface RequestFacts {
+  /** The address at the other end of the socket. */
+  peer?: string | undefined;
+  headers: RequestHeaders;
+}
+
+/** Whom to believe about the client's address. */
+export interface TrustOptions {
+  /** The platform or proxy in front, which knows its header. Default: none. */
+  preset?: Preset;
+  /**
+   * The proxies that may tell the client's address: addresses and ranges such as `10.0.0.0/8`, or how many there are.
+   * A number believes whoever can reach the server; with a list, others are known by their own address. Default: none.
+   */
+  trustedProxies?: number | readonly string[];
+  /** Where they tell it: `x-forwarded-for`, `forwarded`, or a header of one address. Default: `x-forwarded-for`. */
+  header?: string;
+}
+
+/** `"peer"` believes nobody: the client is the other end of the socket. */
+export type Trust = "peer" | Preset | TrustOptions;
+
+/**
+ * The client's address, in one spelling for all that mean the same; `undefined` when there is none. By default it is
+ * the socket's peer, and no header is read.
+ */
+export function clientIp(facts: RequestFacts, trust: Trust = "peer"): string | undefined {
+  if (typeof facts !== "object" || facts === null || typeof facts.headers !== "object" || facts.headers === null) {
+    throw new SluiceError("invalid-option", "facts", "an object with peer and headers", facts);
+  }
+  return locatorOf(trust)(facts.peer, headerReader(facts.headers))?.toString();
+}
+
+/** Reads a header of the request at hand. */
+export type ReadHeader = (name: string) => string | undefined;
+
+/** Finds a client's address. */
+export type Locate = (peer: string | undefined, header: ReadHeader) => Address | undefined;
+
+/** One way to read all kinds of headers. Lines of one name are joined, as HTTP allows. */
+export function headerReader(headers: RequestHeaders): ReadHeader {
+  if (isFetchHeaders(headers)) return (name) => headers.get(name) ?? undefined;
+  return (name) => {
+    const value = headers[name];
+    return typeof value === "object" ? value.join(",") : value;
+  };
+}
+
+function isFetchHeaders(headers: RequestHeaders): headers is { get(name: string): string | null } {
+  return typeof headers.get === "function";
+}
+
+export const TRUST_OPTIONS: readonly string[] = ["preset", "trustedProxies", "header"];
+
+/** Options are read once, however often they are used. */
+const known = new WeakMap<object, Locate>();
+
+function locatorOf(trust: Trust): Locate {
+  if (typeof trust !== "object" || trust === null) return locator(trust);
+  let found = known.get(trust);
+  if (!found) {
+    checkOptions("trust", trust, TRUST_OPTIONS);
+    known.set(trust, (found = locator(trust)));
+  }
+  return found;
+}
+
+/** Checks whom to believe, and makes the function that does. */
+export function locator(trust: Trust): Locate {
+  if (typeof trust === "string") return trust === "peer" ? parseAddress : locator({ preset: trust });
+  if (typeof trust !== "object" || trust === null) {
+    const expected = `${NAMES}, or { trustedProxies }: which proxies may tell the client's address`;
+    throw new SluiceError("invalid-option", "identity", expected, trust);
+  }
+  const { preset, trustedProxies } = trust;
+  if (preset === undefined) {
+    if (trustedProxies !== undefined) return through(trust.header ?? "x-forwarded-for", beliefOf(trustedProxies));
+    if (trust.header === undefined) return parseAddress;
+    throw new SluiceError("invalid-option", "trustedProxies", "the proxies that write this header", undefined);
+  }
+  if (!Object.hasOwn(presets, preset)) throw new SluiceError("invalid-option", "preset", NAMES, preset);
+  const { header, runsHere = () => false, ranges } = presets[preset];
+  const name = trust.header ?? header;
+  if (trustedProxies !== undefined) return through(name, beliefOf(trustedProxies));
+  if (runsHere()) return through(name, { proves: () => true, hops: 1 });
+  if (ranges) return through(name, beliefOf(ranges));
+  if (presets[preset].runsHere) return parseAddress;
+  const expected = `the addresses of the proxies beside preset ${preset}, such as ["10.0.0.0/8"], or how many there are`;
+  throw new SluiceError("invalid-option", "trustedProxies", expected, undefined);
+}
+
+const NAMES = `one of peer, ${Object.keys(presets).join(", ")}`;
+
+/** When a header counts, and how far to the left. */
+interface Belief {
+  /** Whether the address is that of a trusted proxy. */
+  proves(address: Address | undefined): boolean;
+  /** How many proxies there are, where they are counted. */
+  hops?: number;
+}
+
+function beliefOf(trusted: number | readonly string[]): Belief {
+  if (typeof trusted === "number" && Number.isInteger(trusted) && trusted >= 1) {
+    return { proves: () => true, hops: trusted };
+  }
+  if (!Array.isArray(trusted) || trusted.length === 0) {
+    const expected = 'a list of addresses and ranges such as ["10.0.0.0/8"], or the number of proxies, at least 1';
+    throw new SluiceError("invalid-option", "trustedProxies", expected, trusted);
+  }
+  const ranges: Range[] = trusted.map((text: unknown) => parseRange("trustedProxies", text));
+  return { proves: (address) => address !== undefined && isIn(ranges, address) };
+}
+
+/** The address that believed proxies tell in a header; the peer's own when they are not believed or tell none. */
+function through(name: string, { proves, hops }: Belief): Locate {
+  const header = checkHeader(name);
+  const entries =
+    header === "x-forwarded-for" ? entriesOfXForwardedFor : header === "forwarded" ? entriesOfForwarded : undefined;
+  return (peer, read) => {
+    const nearest = parseAddress(peer);
+    const field = proves(nearest) ? read(header) : undefined;
+    if (field === undefined) return nearest;
+    if (!entries) return parseAddress(field) ?? nearest;
+    return walk(nearest, entries(field), proves, hops);
+  };
+}
+
+/**
+ * From the right, step left while the address is trusted: the first that is not is the client. An entry that is no
+ * address ends the walk at the last good one. Where proxies are counted, a chain that is too short was not written by
+ * all of them.
+ */
+function walk(
+  peer: Address | undefined,
+  entries: readonly string[],
+  proves: Belief["proves"],
+  hops = Infinity,
+): Address | undefined {
+  if (hops !== Infinity && entries.length < hops) return peer;
+  let current = peer;
+  for (const [i, entry] of entries.entries()) {
+    const address = parseAddress(entry);
+    if (!address) return current;
+    current = address;
+    if (i + 1 === hops || !proves(address)) return current;
+  }
+  return current;
+}
+
+function checkHeader(name: unknown): string {
+  if (typeof name === "string" && /^[a-z0-9-]+$/i.test(name)) return name.toLowerCase();
+  throw new SluiceError("invalid-option", "header", "the name of a header, such as x-forwarded-for", name);
+}

@@ -1,0 +1,72 @@
+/**
+ * What proxies write down about whom they heard from, nearest first. Both fields are read from the right, because a
+ * proxy adds its entry there: whatever a client typed stands further left and can't change how that entry is read.
+ */
+
+/** No honest chain is longer, in characters and in entries. */
+const LONGEST = 8192;
+const MOST = 64;
+
+/** The entries of `X-Forwarded-For`, nearest first: texts that may or may not be addresses. */
+export function entriesOfXForwardedFor(field: string): string[] {
+  return nearest(field, (text, end) => text.lastIndexOf(",", end - 1));
+}
+
+/** The `for` of each element of `Forwarded` (RFC 7239), nearest first; an empty text for one that is malformed. */
+export function entriesOfForwarded(field: string): string[] {
+  return nearest(field, commaOutsideQuotes).map(forOf);
+}
+
+/** Cuts a list from the right. An entry that is cut off by the longest length is as good as none. */
+function nearest(field: string, commaBefore: (text: string, end: number) => number): string[] {
+  const text = field.slice(-LONGEST);
+  const entries: string[] = [];
+  for (let end = text.length; end >= 0 && entries.length < MOST; ) {
+    const comma = end === 0 ? -1 : commaBefore(text, end);
+    entries.push(comma < 0 && text !== field ? "" : text.slice(comma + 1, end));
+    end = comma;
+  }
+  return entries;
+}
+
+/** Quotes are counted from the right too: one that a client left open swallows nothing of what a proxy added. */
+function commaOutsideQuotes(text: string, end: number): number {
+  let quoted = false;
+  for (let at = end - 1; at >= 0; at--) {
+    if (text[at] === '"' && !isEscaped(text, at)) quoted = !quoted;
+    else if (text[at] === "," && !quoted) return at;
+  }
+  return -1;
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let slashes = 0;
+  while (text[at - 1 - slashes] === "\\") slashes++;
+  return slashes % 2 === 1;
+}
+
+const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+const QUOTED = '"(?:[^"\\\\]|\\\\.)*"';
+/** One pair, or none: empty ones between semicolons are allowed. */
+const PAIR = new RegExp(`^[ \\t]*(?:(${TOKEN})=(${TOKEN}|${QUOTED}))?[ \\t]*(?:;|$)`);
+
+/** The one `for` of an element, without quotes and escapes; empty if the element is not well formed. */
+function forOf(element: string): string {
+  let found: string | undefined;
+  for (let rest = element; rest !== ""; ) {
+    const [whole, name, value = ""] = PAIR.exec(rest) ?? [];
+    if (whole === undefined) return "";
+    if (name?.toLowerCase() === "for") {
+      if (found !== undefined) return "";
+      found = nodeOf(value);
+    }
+    rest = rest.slice(whole.length);
+  }
+  return found ?? "";
+}
+
+/** An address of IPv6 has brackets here, which keep it apart from a port. */
+function nodeOf(value: string): string {
+  const plain = value.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/g, "$1") : value;
+  return plain.split(":").length > 2 && !plain.startsWith("[") ? "" : plain;
+}

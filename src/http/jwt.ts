@@ -1,0 +1,128 @@
+/**
+ * Who a verified JSON Web Token speaks of. A token that is not proved right names nobody: there is no way here to read
+ * one without verifying it.
+ */
+import { SluiceError } from "../core/errors.ts";
+import { checkOptions } from "../core/options.ts";
+import type { ReadHeader } from "./client-ip.ts";
+
+/** How tokens are verified. Give `secret` or `jwks`. */
+export interface JwtOptions {
+  /** The only algorithms that are accepted, such as `["RS256"]`. Required: the token must not choose. */
+  algorithms: readonly string[];
+  /** The secret of HS256, HS384 or HS512: at least 32 bytes. */
+  secret?: string | Uint8Array;
+  /** The public keys: the address of a JWKS, or the set itself. */
+  jwks?: string | URL | { keys: readonly object[] };
+  /** Who must have issued the token. Default: anyone who has the key. */
+  issuer?: string;
+  /** For whom the token must be. Default: anyone. */
+  audience?: string | readonly string[];
+  /** The claim that names the client: a user, or a tenant. Default: `sub`. */
+  claim?: string;
+  /** Where the token is. Default: in `Authorization: Bearer`. */
+  token?: (header: ReadHeader) => string | undefined;
+  /** The module `jose`, for bundles that can't load it by themselves: `import * as jose from "jose"`. Default: loaded on first use. */
+  jose?: JoseLike;
+}
+
+/** What is used of the package `jose`. */
+export interface JoseLike {
+  // biome-ignore lint/suspicious/noExplicitAny: keys have many types there, all of which are made by jose itself
+  jwtVerify(token: string, key: any, options: any): Promise<{ payload: Record<string, unknown> }>;
+  createRemoteJWKSet(url: URL): unknown;
+  // biome-ignore lint/suspicious/noExplicitAny: the members of a key set are checked by jose
+  createLocalJWKSet(jwks: any): unknown;
+}
+
+/** A token longer than this is not worth the work. */
+const LONGEST = 8192;
+/** The algorithms whose key is a secret have a key of their own kind: one list may not mix them. */
+const WITH_SECRET = /^HS(?:256|384|512)$/;
+const WITH_PUBLIC_KEY = /^(?:(?:RS|PS|ES)(?:256|384|512)|ES256K|EdDSA|Ed25519|ML-DSA-\d+)$/;
+
+/** Makes the function that tells the client's key from a request's token, or `undefined`. */
+export function jwtSubject(options: JwtOptions): (header: ReadHeader) => Promise<string | undefined> | undefined {
+  const { claim, expected, keyFrom } = checkJwt(options);
+  const { token: tokenOf = bearerToken } = options;
+  let ready: Promise<{ jose: JoseLike; key: unknown }> | undefined;
+  const verify = async (token: string): Promise<string | undefined> => {
+    ready ??= loadJose(options.jose).then((jose) => ({ jose, key: keyFrom(jose) }));
+    const { jose, key } = await ready;
+    // Whatever is wrong with a token is the client's doing, and its address is all that is known of it then.
+    const verified = await jose.jwtVerify(token, key, expected).catch(() => undefined);
+    const subject = verified?.payload[claim];
+    const named = (typeof subject === "string" && subject !== "") || typeof subject === "number";
+    return named ? `user${claim === "sub" ? "" : `/${claim}`}:${subject}` : undefined;
+  };
+  return (header) => {
+    const token = tokenOf(header);
+    return token !== undefined && token !== "" && token.length <= LONGEST ? verify(token) : undefined;
+  };
+}
+
+function bearerToken(header: ReadHeader): string | undefined {
+  return /^Bearer +([^ ]+)$/i.exec(header("authorization") ?? "")?.[1];
+}
+
+async function loadJose(given: JoseLike | undefined): Promise<JoseLike> {
+  if (given) return given;
+  try {
+    return (await import("jose")) as JoseLike;
+  } catch (cause) {
+    const expected = "the package jose to be installed (npm install jose), or given as jwt.jose";
+    throw Object.assign(new SluiceError("invalid-option", "jwt", expected), { cause });
+  }
+}
+
+interface Checked {
+  claim: string;
+  /** What jose holds a token against. */
+  expected: object;
+  keyFrom(jose: JoseLike): unknown;
+}
+
+function checkJwt(options: JwtOptions): Checked {
+  checkOptions("jwt", options, ["algorithms", "secret", "jwks", "issuer", "audience", "claim", "token", "jose"]);
+  const { algorithms, secret, jwks, issuer, audience, claim = "sub" } = options;
+  if ((secret === undefined) === (jwks === undefined)) {
+    throw new SluiceError("invalid-option", "jwt", "either secret or jwks");
+  }
+  const fitting = secret === undefined ? WITH_PUBLIC_KEY : WITH_SECRET;
+  const fits = (name: unknown) => typeof name === "string" && fitting.test(name);
+  if (!Array.isArray(algorithms) || algorithms.length === 0 || !algorithms.every(fits)) {
+    const like = secret === undefined ? "RS256, ES256 or EdDSA beside jwks" : "HS256, HS384 or HS512 beside secret";
+    const wrong = Array.isArray(algorithms) ? algorithms.find((name) => !fits(name)) : algorithms;
+    throw new SluiceError("invalid-option", "jwt.algorithms", `a list of algorithms such as ${like}`, wrong);
+  }
+  for (const [option, value] of Object.entries({ issuer, claim })) {
+    if (value === undefined || (typeof value === "string" && value !== "")) continue;
+    throw new SluiceError("invalid-option", `jwt.${option}`, "a text that is not empty", value);
+  }
+  const expected = {
+    algorithms,
+    requiredClaims: [claim],
+    ...(issuer === undefined ? {} : { issuer }),
+    ...(audience === undefined ? {} : { audience }),
+  };
+  return { claim, expected, keyFrom: secret === undefined ? keySet(jwks) : secretKey(secret) };
+}
+
+function secretKey(secret: unknown): Checked["keyFrom"] {
+  const bytes = typeof secret === "string" ? new TextEncoder().encode(secret) : secret;
+  if (bytes instanceof Uint8Array && bytes.length >= 32) return () => bytes;
+  // The value stays out of the message: it is a secret, and messages are logged.
+  throw new SluiceError("invalid-option", "jwt.secret", "at least 32 bytes (RFC 7518, 3.2)");
+}
+
+function keySet(jwks: unknown): Checked["keyFrom"] {
+  if (typeof jwks === "string" || jwks instanceof URL) {
+    const url = URL.canParse(jwks) ? new URL(jwks) : undefined;
+    const local = url?.hostname === "localhost" || url?.hostname === "127.0.0.1" || url?.hostname === "[::1]";
+    if (url?.protocol === "https:" || (url?.protocol === "http:" && local))
+      return (jose) => jose.createRemoteJWKSet(url);
+    throw new SluiceError("invalid-option", "jwt.jwks", "an https address, or a set of keys", String(jwks));
+  }
+  if (Array.isArray((jwks as { keys?: unknown } | null)?.keys)) return (jose) => jose.createLocalJWKSet(jwks);
+  throw new SluiceError("invalid-option", "jwt.jwks", "an https address, or a set of keys", jwks);
+}

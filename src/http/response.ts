@@ -1,0 +1,92 @@
+/** What a limiter writes on a response, beside what the application and other limiters write there. */
+import type { HeaderFields } from "./headers.ts";
+
+/** How the headers of a server's response are reached. Names are given in any case, and found in any. */
+export interface ResponseHead<Response> {
+  get(response: Response, name: string): string | undefined;
+  set(response: Response, name: string, value: string): void;
+  remove(response: Response, name: string): void;
+}
+
+/** What a response tells of the decision. */
+export interface Told {
+  readonly fields: HeaderFields;
+  /** Whether nothing is left. */
+  readonly exhausted: boolean;
+}
+
+/** Writes RateLimit fields on a response that is about to be sent, unless they should not be told there. */
+export function tellFigures<R>(head: ResponseHead<R>, response: R, status: number, told: Told): void {
+  if (isWithheld(status, head.get(response, "Cache-Control"), told.exhausted)) return;
+  addFields(head, response, told.fields);
+}
+
+/** Writes the head of an answer that replaces the application's. */
+export function tellRejection<R>(head: ResponseHead<R>, response: R, headers: HeaderFields): void {
+  // They belong to what would have been answered.
+  for (const name of ["ETag", "Last-Modified", "Expires"]) head.remove(response, name);
+  addFields(head, response, headers);
+}
+
+/**
+ * A shared cache would tell one client's figures to others, a 304 would put them on what is stored, clients would
+ * delay a redirect when nothing is left, and whoever failed to prove who they are should not learn how much others
+ * have used.
+ */
+function isWithheld(status: number, cacheControl: string | undefined, exhausted: boolean): boolean {
+  if (status === 101 || status === 304 || status === 401 || status === 403) return true;
+  if (exhausted && status >= 300 && status < 400) return true;
+  return cacheControl !== undefined && /\b(?:public|s-maxage)\b/i.test(cacheControl);
+}
+
+/** Lists grow, so that several limiters are all told of; of fields that have room for one policy, the tighter stays. */
+function addFields<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): void {
+  const stay = tighterBefore(head, response, fields);
+  for (const name in fields) {
+    if (stay.includes(name)) continue;
+    const value = fields[name] as string;
+    const before = isList(name, value) ? head.get(response, name) : undefined;
+    head.set(response, name, before === undefined || before === value ? value : `${before}, ${value}`);
+  }
+  if (head.get(response, "Access-Control-Allow-Origin") !== undefined) expose(head, response, fields);
+}
+
+function isList(name: string, value: string): boolean {
+  return name === "RateLimit-Policy" || (name === "RateLimit" && !isOfOnePolicy(value));
+}
+
+/** Draft-7 has a dictionary where later drafts have a list. */
+function isOfOnePolicy(value: string): boolean {
+  return value.startsWith("limit=");
+}
+
+/** Of older drafts, the fields that an earlier limiter wrote with less left. */
+function tighterBefore<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): readonly string[] {
+  const stay: string[] = [];
+  for (const prefix of ["RateLimit-", "X-RateLimit-"]) {
+    const remaining = fields[`${prefix}Remaining`];
+    const before = remaining === undefined ? undefined : head.get(response, `${prefix}Remaining`);
+    if (before !== undefined && Number(before) <= Number(remaining)) {
+      stay.push(`${prefix}Limit`, `${prefix}Remaining`, `${prefix}Reset`);
+    }
+  }
+  if (fields.RateLimit !== undefined && isOfOnePolicy(fields.RateLimit)) {
+    const before = head.get(response, "RateLimit");
+    if (before !== undefined && remainingOf(before) <= remainingOf(fields.RateLimit)) stay.push("RateLimit");
+  }
+  return stay;
+}
+
+function remainingOf(field: string): number {
+  return Number(/remaining=(\d+)/.exec(field)?.[1] ?? Infinity);
+}
+
+/** Scripts of another origin see only the headers that are listed. A star would not count where credentials are sent. */
+function expose<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): void {
+  const before = head.get(response, "Access-Control-Expose-Headers") ?? "";
+  const listed = before.split(",").map((name) => name.trim().toLowerCase());
+  const ours = ["Retry-After", ...Object.keys(fields).filter((name) => name.includes("RateLimit"))];
+  const missing = ours.filter((name) => !listed.includes(name.toLowerCase()));
+  if (missing.length === 0) return;
+  head.set(response, "Access-Control-Expose-Headers", [...(before === "" ? [] : [before]), ...missing].join(", "));
+}

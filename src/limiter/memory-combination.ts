@@ -1,0 +1,44 @@
+/** Several policies in one memory store as one limiter, without what `combine` needs for stores elsewhere. */
+import { checkCost, checkKey, MAX_CHARGES } from "../core/charge.ts";
+import type { Decision } from "../core/decision.ts";
+import { SluiceError } from "../core/errors.ts";
+import type { Policy, ResolvedPolicy } from "../core/policy.ts";
+import { resolvePolicy } from "../core/terms.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import { merge } from "./merge.ts";
+
+/** What a middleware needs of a limiter. */
+export interface MemoryCombination {
+  consumeSync(key: string, cost?: number): Decision;
+  consume(key: string, cost?: number): Promise<Decision>;
+  refund(key: string, cost: number): Promise<void>;
+  getPolicies(): readonly ResolvedPolicy[];
+}
+
+/** All policies or none, with the same key and cost. */
+export function memoryCombination(policies: readonly Policy[]): MemoryCombination {
+  const all = policies.map(resolvePolicy);
+  if (all.length > MAX_CHARGES) {
+    throw new SluiceError("too-many-charges", "policies", `at most ${MAX_CHARGES} policies`, all.length);
+  }
+  const twice = all.find(({ label }, i) => all.findIndex((other) => other.label === label) !== i);
+  if (twice) throw new SluiceError("policy-conflict", "policies", "each policy once, by a name of its own", twice.name);
+  const store = memoryStore();
+  const buckets = all.map((terms) => store.open(terms));
+  const resolved = Object.freeze(all.map(({ policy }) => policy));
+  const consumeSync = (key: string, cost = 1): Decision => {
+    checkKey(key);
+    checkCost(cost);
+    return merge(store.takeAll(buckets, key, cost));
+  };
+  return {
+    consumeSync,
+    consume: async (key, cost) => consumeSync(key, cost),
+    async refund(key, cost) {
+      checkKey(key);
+      checkCost(cost);
+      store.takeSync(all.map((terms) => ({ terms, key, cost, mode: "refund" as const })));
+    },
+    getPolicies: () => resolved,
+  };
+}

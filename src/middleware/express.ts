@@ -1,0 +1,30 @@
+/** `rateLimit` for Express 4 and 5. */
+import type { NextFunction, Request, Response } from "express";
+import { openGate } from "./gate.ts";
+import { answerOnNode, enterOnNode, headerOf } from "./node-server.ts";
+import type { RateLimitOptions } from "./options.ts";
+
+/** What a middleware of Express is called with. */
+export type ExpressCall = readonly [request: Request, response: Response];
+
+/** The options of `rateLimit`. `onLimited` sends the body: the status and the headers are set by then. */
+export type ExpressRateLimitOptions = RateLimitOptions<ExpressCall, void>;
+
+/** Limits what comes after it: `app.use(rateLimit({ policy: "100/m" }))`. */
+export function rateLimit(
+  options: ExpressRateLimitOptions,
+): (request: Request, response: Response, next: NextFunction) => void {
+  const gate = openGate<ExpressCall, void>(options, {
+    method: ([request]) => request.method,
+    header: ([request], name) => headerOf(request, name),
+    peer: ([request]) => request.socket.remoteAddress,
+  });
+  return (request, response, next) => {
+    enterOnNode(gate, [request, response], response, {
+      // Called without arguments: whatever `next` is given is an error to Express.
+      go: () => next(),
+      answer: (answer, limited) => answerOnNode(response, answer, limited, options.onLimited),
+      fail: next,
+    });
+  };
+}

@@ -1,0 +1,50 @@
+/** `rateLimit` for Fastify 5: a hook for an instance, a scope or a route. */
+import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
+import { type ResponseHead, tellRejection } from "../http/response.ts";
+import { withoutType } from "../http/too-many-requests.ts";
+import { openGate } from "./gate.ts";
+import { enterOnNode, headerOf } from "./node-server.ts";
+import type { RateLimitOptions } from "./options.ts";
+
+/** What a hook of Fastify is called with. */
+export type FastifyCall = readonly [request: FastifyRequest, reply: FastifyReply];
+
+/** The options of `rateLimit`. `onLimited` gives the body, or sends it: the status and the headers are set by then. */
+export type FastifyRateLimitOptions = RateLimitOptions<FastifyCall, unknown>;
+
+const ofReply: ResponseHead<FastifyReply> = {
+  get(reply, name) {
+    const value = reply.getHeader(name);
+    return value === undefined ? undefined : String(value);
+  },
+  set: (reply, name, value) => void reply.header(name, value),
+  remove: (reply, name) => void reply.removeHeader(name),
+};
+
+/** Limits what the hook is added to: `app.addHook("onRequest", rateLimit({ policy: "100/m" }))`. */
+export function rateLimit(
+  options: FastifyRateLimitOptions,
+): (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void {
+  const gate = openGate<FastifyCall, unknown>(options, {
+    method: ([request]) => request.method,
+    header: ([request], name) => headerOf(request.raw, name),
+    peer: ([request]) => request.socket.remoteAddress,
+  });
+  return (request, reply, done) => {
+    enterOnNode(gate, [request, reply], reply.raw, {
+      go: () => done(),
+      fail: (error) => done(error as Error),
+      answer({ status, headers, body }, limited) {
+        reply.code(status);
+        if (!limited || !options.onLimited) {
+          tellRejection(ofReply, reply, headers);
+          reply.send(body);
+          return;
+        }
+        tellRejection(ofReply, reply, withoutType(headers));
+        const answer = options.onLimited(limited);
+        if (answer !== undefined && answer !== reply) reply.send(answer);
+      },
+    });
+  };
+}

@@ -1,0 +1,33 @@
+/** `rateLimit` for whatever turns a `Request` into a `Response`: Workers, Bun, Deno, route handlers. */
+import { internalError } from "../http/too-many-requests.ts";
+import { enterOnFetch, isPeerless, type OwnAnswer, peerOf, responseOf } from "./fetch-server.ts";
+import { openGate } from "./gate.ts";
+import type { RateLimitOptions } from "./options.ts";
+
+/** What a handler is called with: the request, and what else its runtime hands over, such as `env` in a Worker. */
+// biome-ignore lint/suspicious/noExplicitAny: every runtime has other arguments
+export type FetchCall = readonly [request: Request, ...rest: any[]];
+
+/** The options of `rateLimit`. `onLimited` gives the body: its status and RateLimit headers are set afterwards. */
+export type FetchRateLimitOptions = RateLimitOptions<FetchCall, OwnAnswer>;
+
+/** Limits the requests that reach a handler: `export default { fetch: rateLimit(options)(handler) }`. */
+export function rateLimit(
+  options: FetchRateLimitOptions,
+): <R extends Request, Rest extends unknown[]>(
+  handler: (request: R, ...rest: Rest) => Response | Promise<Response>,
+) => (request: R, ...rest: Rest) => Promise<Response> {
+  const gate = openGate<FetchCall, OwnAnswer>(options, {
+    method: ([request]) => request.method,
+    header: ([request], name) => request.headers.get(name) ?? undefined,
+    peer: ([request, environment]) => peerOf(request, environment),
+    peerless: isPeerless(),
+  });
+  return (handler) =>
+    (request, ...rest) =>
+      enterOnFetch(gate, [request, ...rest], request, {
+        go: () => handler(request, ...rest),
+        fail: () => responseOf(internalError(request.headers.get("accept") ?? undefined)),
+        onLimited: options.onLimited,
+      });
+}

@@ -1,0 +1,268 @@
+/**
+ * The one step that every server takes for a request: who is it, what does it cost, may it pass, what is it told. A
+ * server's own file only translates. What can be decided at once is not awaited.
+ */
+import type { Allowed, Decision, Denied } from "../core/decision.ts";
+import { SluiceError } from "../core/errors.ts";
+import type { ReadHeader } from "../http/client-ip.ts";
+import { type Identify, identifier } from "../http/client-key.ts";
+import { type HeaderFields, type HeaderOptions, headerWriter, type WriteHeaders } from "../http/headers.ts";
+import { presets } from "../http/presets.ts";
+import type { Told } from "../http/response.ts";
+import { type Rejection, rejection } from "../http/too-many-requests.ts";
+import { type OnEvent, tell } from "../limiter/events.ts";
+import { keyWatch } from "./key-watch.ts";
+import { checkDecision, checkLimiter, limiterFrom, policiesOf } from "./limiters.ts";
+import { checkRateLimit, type Decided, type LimiterLike, type Outcome, type RateLimitOptions } from "./options.ts";
+
+/** The facts of a request, as its server has them. */
+export interface Facts<Call extends readonly unknown[]> {
+  method(call: Call): string;
+  header(call: Call, name: string): string | undefined;
+  /** The address at the other end of the socket. */
+  peer(call: Call): string | undefined;
+  /** Whether this runtime has no sockets to tell of, so that an identity has to be named. */
+  readonly peerless?: boolean;
+}
+
+/** The request goes on. */
+export interface Pass {
+  readonly rejection?: undefined;
+  /** What its response tells; nothing in shadow mode, or when the figures are not known. */
+  readonly told: Told | undefined;
+  /** How long to hold it before. */
+  readonly delayMs: number;
+  /** Gives the cost back, if it should be; call it once the request is done. */
+  readonly settle: ((outcome: Outcome) => Promise<void>) | undefined;
+}
+
+/** The request is answered with this. */
+export interface Stop<Call extends readonly unknown[]> {
+  readonly rejection: Rejection;
+  readonly limited: Decided<Call> & { readonly decision: Denied };
+}
+
+/** `undefined`: the request goes on and is not counted. */
+export type Passage<Call extends readonly unknown[]> = Pass | Stop<Call> | undefined;
+
+/** What becomes of an error: the request goes on, it is answered, or the server deals with it. */
+export type Mishap = "allow" | Rejection | undefined;
+
+/** A gate for one middleware. */
+export interface Gate<Call extends readonly unknown[]> {
+  /** Decides about a request, at once where that is possible. */
+  enter(call: Call): Passage<Call> | Promise<Passage<Call>>;
+  /** What becomes of a request that could not be decided about. */
+  mishap(error: unknown, call: Call): Mishap;
+}
+
+type MaybePromise<T> = T | PromiseLike<T>;
+
+/** Goes on with a value, now if it is there and later if it is promised. */
+function andThen<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {
+  return isPromise(value) ? value.then(next) : next(value);
+}
+
+/** Whether a value is promised. */
+export function isPromise<T>(value: MaybePromise<T>): value is PromiseLike<T> {
+  return typeof (value as PromiseLike<T> | undefined)?.then === "function";
+}
+
+const LONGEST_DELAY = 10_000;
+
+/** Checks the options, and makes the gate. */
+export function openGate<Call extends readonly unknown[], L>(
+  options: RateLimitOptions<Call, L>,
+  facts: Facts<Call>,
+): Gate<Call> {
+  checkRateLimit(options);
+  return new OpenGate(options, facts);
+}
+
+class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
+  private readonly options: RateLimitOptions<Call, unknown>;
+  private readonly facts: Facts<Call>;
+  private readonly limiter: LimiterLike | ((...call: Call) => MaybePromise<LimiterLike>);
+  private readonly keyOf: (call: Call) => MaybePromise<string>;
+  private readonly write: WriteHeaders | undefined;
+  private readonly shadow: boolean;
+  private readonly maxDelayMs: number;
+
+  constructor(options: RateLimitOptions<Call, unknown>, facts: Facts<Call>) {
+    this.options = options;
+    this.facts = facts;
+    this.shadow = options.mode === "shadow";
+    this.maxDelayMs = options.maxDelayMs ?? LONGEST_DELAY;
+    this.write = writerFrom(options.headers);
+    this.keyOf = options.key ? watched(options.key, options.onEvent) : clientsOf(options, facts);
+    this.limiter = limiterFrom(options);
+    if (typeof this.limiter === "object") this.checkRefund(this.limiter);
+  }
+
+  enter(call: Call): Passage<Call> | Promise<Passage<Call>> {
+    const { facts, options } = this;
+    // A preflight is the browser's doing: denied, it would look like an error of the network.
+    if (facts.method(call) === "OPTIONS" && facts.header(call, "access-control-request-method") !== undefined) return;
+    const skipped = options.skip?.(...call) ?? false;
+    return andThen(skipped, (skip) => (skip ? undefined : this.decide(call))) as Passage<Call> | Promise<Passage<Call>>;
+  }
+
+  mishap(error: unknown, call: Call): Mishap {
+    const { onError, onEvent } = this.options;
+    const wish = onError?.(error, ...call);
+    if (this.shadow) {
+      // A trial run leaves every request alone. The error is told, so that it is not lost.
+      if (!onError) tell(onEvent, { type: "warning", policy: "", message: `a trial run failed: ${String(error)}` });
+      return "allow";
+    }
+    if (wish === "allow") return "allow";
+    return wish === "deny" ? rejection(COULD_NOT_DECIDE, undefined, this.facts.header(call, "accept"), {}) : undefined;
+  }
+
+  private decide(call: Call): MaybePromise<Passage<Call>> {
+    const { limiter, options } = this;
+    const chosen = typeof limiter === "function" ? limiter(...call) : limiter;
+    return andThen(chosen, (limiter) =>
+      andThen(this.keyOf(call), (key) => {
+        const cost = typeof options.cost === "function" ? options.cost(...call) : (options.cost ?? 1);
+        return andThen(cost, (cost) => this.ask(call, limiter, key, cost));
+      }),
+    );
+  }
+
+  private ask(call: Call, limiter: LimiterLike, key: string, cost: number): MaybePromise<Passage<Call>> {
+    if (typeof this.limiter === "function") this.checkRefund(checkLimiter(limiter));
+    const decision = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
+    return andThen(decision, (decision) => this.passageOf(call, limiter, key, cost, checkDecision(decision)));
+  }
+
+  private passageOf(call: Call, limiter: LimiterLike, key: string, cost: number, taken: Decision): Passage<Call> {
+    const { shadow } = this;
+    const tooLong = taken.allowed && !shadow && (taken.delayMs ?? 0) > this.maxDelayMs;
+    // A queue took the request in, but it would be held for longer than anyone waits: it leaves the queue again.
+    if (tooLong) void this.refund(limiter, key, cost, taken);
+    const decision = tooLong ? deniedForDelay(taken, this.maxDelayMs) : taken;
+    this.tellDecision({ call, key, decision });
+    if (shadow) return { told: undefined, delayMs: 0, settle: this.settler(call, limiter, key, cost, decision) };
+    const fields = this.write?.(decision, policiesOf(limiter), { key }) ?? {};
+    if (decision.allowed) {
+      return {
+        told: isEmpty(fields) ? undefined : { fields, exhausted: decision.remaining === 0 },
+        delayMs: decision.delayMs ?? 0,
+        settle: this.settler(call, limiter, key, cost, decision),
+      };
+    }
+    const accept = this.facts.header(call, "accept");
+    return { rejection: rejection(decision, policiesOf(limiter), accept, fields), limited: { call, key, decision } };
+  }
+
+  /** What is not counted by the store can't be given back to it. */
+  private settler(call: Call, limiter: LimiterLike, key: string, cost: number, decision: Decision): Pass["settle"] {
+    const { refundIf } = this.options;
+    if (refundIf === undefined || !decision.allowed || cost === 0) return undefined;
+    let settled = false;
+    return async (outcome) => {
+      if (settled) return;
+      settled = true;
+      try {
+        const wanted = typeof refundIf === "function" ? refundIf(outcome, ...call) : ended(outcome) === refundIf;
+        if (wanted) await this.refund(limiter, key, cost, decision);
+      } catch (error) {
+        this.mishap(error, call);
+      }
+    };
+  }
+
+  private async refund(limiter: LimiterLike, key: string, cost: number, decision: Decision): Promise<void> {
+    if (decision.degraded) return;
+    try {
+      await limiter.refund?.(key, cost);
+    } catch (cause) {
+      const error =
+        cause instanceof SluiceError ? cause : new SluiceError("store-unavailable", "refund", "it to be taken back");
+      tell(this.options.onEvent, { type: "refund-lost", policy: decision.policy, cost, error });
+    }
+  }
+
+  private tellDecision(decided: Decided<Call>): void {
+    try {
+      this.options.onDecision?.(decided);
+    } catch {
+      // Whoever listens must not turn a decision into an error.
+    }
+  }
+
+  private checkRefund(limiter: LimiterLike): void {
+    if (this.options.refundIf === undefined || typeof limiter.refund === "function") return;
+    throw new SluiceError("invalid-limiter", "refundIf", "a limiter that has refund(key, cost)", limiter);
+  }
+}
+
+/** Nobody knows what to say of the limit, so that nothing is said of it. */
+const COULD_NOT_DECIDE: Denied = {
+  allowed: false,
+  policy: "",
+  limit: 0,
+  remaining: 0,
+  resetAfterMs: 0,
+  nextAfterMs: 0,
+  retryAfterMs: 1000,
+  unavailable: true,
+};
+
+function deniedForDelay({ delayMs = 0, ...figures }: Allowed, maxDelayMs: number): Denied {
+  return { ...figures, allowed: false, retryAfterMs: delayMs - maxDelayMs };
+}
+
+function ended({ status, error, aborted }: Outcome): "failed" | "succeeded" | "aborted" {
+  if (error !== undefined) return "failed";
+  if (aborted || status === undefined) return "aborted";
+  return status >= 400 ? "failed" : "succeeded";
+}
+
+function isEmpty(fields: HeaderFields): boolean {
+  for (const _ in fields) return false;
+  return true;
+}
+
+function writerFrom(headers: RateLimitOptions<readonly unknown[], unknown>["headers"]): WriteHeaders | undefined {
+  if (headers === false) return undefined;
+  const isMode = headers === undefined || typeof headers === "string" || Array.isArray(headers);
+  return headerWriter(isMode ? (headers === undefined ? {} : { mode: headers }) : (headers as HeaderOptions));
+}
+
+function watched<Call extends readonly unknown[]>(
+  key: (...call: Call) => MaybePromise<string>,
+  onEvent: OnEvent | undefined,
+): (call: Call) => MaybePromise<string> {
+  if (!onEvent) return (call) => key(...call);
+  const watch = keyWatch((message) => tell(onEvent, { type: "warning", policy: "", message }));
+  const seen = (key: string): string => {
+    watch(key);
+    return key;
+  };
+  return (call) => andThen(key(...call), seen);
+}
+
+/** Clients as the identity tells them apart. */
+function clientsOf<Call extends readonly unknown[], L>(
+  { identity, onEvent }: RateLimitOptions<Call, L>,
+  facts: Facts<Call>,
+): (call: Call) => MaybePromise<string> {
+  if (identity === undefined && facts.peerless) {
+    const names = Object.keys(presets).join(", ");
+    const expected = `the platform in front (one of ${names}), proxies as { trustedProxies }, or a key: there are no sockets here`;
+    throw new SluiceError("invalid-option", "identity", expected, identity);
+  }
+  const identify: Identify = identifier(identity ?? "peer");
+  let mayWarn = identity === undefined && onEvent !== undefined;
+  return (call) => {
+    const header: ReadHeader = (name) => facts.header(call, name);
+    if (mayWarn && (header("x-forwarded-for") ?? header("forwarded")) !== undefined) {
+      mayWarn = false;
+      const message = "requests come through a proxy, whose clients share one bucket: name the proxy in identity";
+      tell(onEvent, { type: "warning", policy: "", message });
+    }
+    return identify(facts.peer(call), header);
+  };
+}

@@ -1,0 +1,132 @@
+/** What every `rateLimit` takes, whatever the server. */
+import { checkCost } from "../core/charge.ts";
+import type { Decision } from "../core/decision.ts";
+import { SluiceError } from "../core/errors.ts";
+import { checkOptions, checkWhole } from "../core/options.ts";
+import type { Policy, ResolvedPolicy } from "../core/policy.ts";
+import type { RateText } from "../core/rate.ts";
+import type { Identity } from "../http/client-key.ts";
+import type { HeaderMode, HeaderOptions } from "../http/headers.ts";
+import type { LimiterEvent } from "../limiter/events.ts";
+
+/** What a middleware asks of a limiter: ours, or any object that decides. */
+export interface LimiterLike {
+  /** May this key spend this cost now? */
+  consume(key: string, cost?: number): Decision | PromiseLike<Decision>;
+  /** The same at once; it is preferred where it is there. */
+  consumeSync?(key: string, cost?: number): Decision;
+  /** Needed for `refundIf`. */
+  refund?(key: string, cost: number): unknown;
+  getPolicy?(): ResolvedPolicy;
+  getPolicies?(): readonly ResolvedPolicy[];
+}
+
+/** How a request ended. */
+export interface Outcome {
+  /** The status that was sent; `undefined` when none was. */
+  readonly status: number | undefined;
+  /** What the handler threw, where the server lets a middleware know. */
+  readonly error?: unknown;
+  /** Whether the client left before the whole answer was sent. */
+  readonly aborted: boolean;
+}
+
+/** A decision and whom it was about. */
+export interface Decided<Call extends readonly unknown[]> {
+  /** The request, and what else the server hands to a middleware. */
+  readonly call: Call;
+  /** The key that was asked about. */
+  readonly key: string;
+  readonly decision: Decision;
+}
+
+/** What every `rateLimit` takes. One of `policy`, `policies` and `limiter` is required. */
+export interface RateLimitOptions<Call extends readonly unknown[], Limited> {
+  /** One limit, in memory: a rate such as `"100/m"`, which is a token bucket, or a policy. */
+  policy?: Policy | RateText;
+  /** Several limits at once, all or none, in memory: `["10/s", "1000/h"]`. */
+  policies?: readonly (Policy | RateText)[];
+  /** A limiter of your own, on any store, or a function that chooses one for the request: plans. */
+  limiter?: LimiterLike | ((...call: Call) => LimiterLike | PromiseLike<LimiterLike>);
+  /** Whose budget is spent. Default: that of the client, as `identity` tells it. */
+  key?: (...call: Call) => string | PromiseLike<string>;
+  /** What the request costs. Default: 1. */
+  cost?: number | ((...call: Call) => number | PromiseLike<number>);
+  /** How a client is told from others: the platform or proxies in front, tokens, API keys. Default: the socket's peer. */
+  identity?: Identity;
+  /** The syntax of the RateLimit fields; `false` for none. Default: `"draft-8"`. */
+  headers?: HeaderMode | readonly HeaderMode[] | HeaderOptions | false;
+  /** Requests that are neither counted nor limited. Default: none but the preflights of CORS. */
+  skip?: (...call: Call) => boolean | PromiseLike<boolean>;
+  /** `"shadow"` counts and tells `onDecision`, but denies nothing and adds no headers. Default: `"enforce"`. */
+  mode?: "enforce" | "shadow";
+  /** The longest that a request is held by a leaky bucket, in milliseconds; what would wait longer is denied. Default: 10 000. */
+  maxDelayMs?: number;
+  /** Answers a denied request in place of the problem document. The status and the headers are taken care of. */
+  onLimited?: (limited: Decided<Call>) => Limited;
+  /** Hears every decision. It is not awaited, and what it throws is dropped. */
+  onDecision?: (decided: Decided<Call>) => void;
+  /**
+   * Which requests give their cost back when they are done: those that `"failed"` (an error, or a status from 400),
+   * those that `"succeeded"`, or those that a function chooses. Default: none.
+   */
+  refundIf?: "failed" | "succeeded" | ((outcome: Outcome, ...call: Call) => boolean);
+  /**
+   * Hears what went wrong while deciding: a `key` or `cost` that threw, a limiter that rejected. `"allow"` lets the
+   * request through uncounted, `"deny"` answers 503. Default: neither; the error goes where the server's errors go.
+   */
+  // biome-ignore lint/suspicious/noConfusingVoidType: a function that only logs is right too
+  onError?: (error: unknown, ...call: Call) => "allow" | "deny" | undefined | void;
+  /** Hears of what works, but not as it should: a `key` that is new with almost every request. */
+  onEvent?: (event: LimiterEvent) => void;
+}
+
+const KNOWN = [
+  "policy",
+  "policies",
+  "limiter",
+  "key",
+  "cost",
+  "identity",
+  "headers",
+  "skip",
+  "mode",
+  "maxDelayMs",
+  "onLimited",
+  "onDecision",
+  "refundIf",
+  "onError",
+  "onEvent",
+];
+const FUNCTIONS = ["key", "skip", "onLimited", "onDecision", "onError", "onEvent"] as const;
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+/** Refuses what can't work, before the first request comes. */
+export function checkRateLimit<Call extends readonly unknown[], L>(options: RateLimitOptions<Call, L>): void {
+  if (typeof options === "object" && options !== null && "store" in options) {
+    const expected = "a limiter in place of it: limiter: createLimiter({ policy, store })";
+    throw new SluiceError("unknown-option", "store", expected);
+  }
+  checkOptions("rateLimit", options, KNOWN);
+  for (const name of FUNCTIONS) {
+    const given = options[name];
+    if (given !== undefined && typeof given !== "function") {
+      throw new SluiceError("invalid-option", name, "a function", given);
+    }
+  }
+  const { cost, mode, maxDelayMs, refundIf, key, identity } = options;
+  if (typeof cost !== "function" && cost !== undefined) checkCost(cost);
+  if (maxDelayMs !== undefined) checkWhole("maxDelayMs", maxDelayMs, 0, LONGEST_TIMER);
+  if (mode !== undefined && mode !== "enforce" && mode !== "shadow") {
+    throw new SluiceError("invalid-option", "mode", '"enforce" or "shadow"', mode);
+  }
+  const ways = ["failed", "succeeded", undefined] as unknown[];
+  if (typeof refundIf !== "function" && !ways.includes(refundIf)) {
+    throw new SluiceError("invalid-option", "refundIf", '"failed", "succeeded" or a function', refundIf);
+  }
+  if (key !== undefined && identity !== undefined) {
+    const expected =
+      "key alone: it takes the place of identity. clientKey() of sluice/http tells the client inside of it";
+    throw new SluiceError("invalid-option", "identity", expected, identity);
+  }
+}
