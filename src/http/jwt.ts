@@ -22,7 +22,7 @@ export interface JwtOptions {
   claim?: string;
   /** Where the token is. Default: in `Authorization: Bearer`. */
   token?: (header: ReadHeader) => string | undefined;
-  /** The module `jose`, for bundles that can't load it by themselves: `import * as jose from "jose"`. Default: loaded on first use. */
+  /** The module `jose` as a namespace, for bundles that can not load it by themselves. Default: loaded on first use. */
   jose?: JoseLike;
 }
 

@@ -1,0 +1,117 @@
+/** The app that a middleware is tried in: routes that any server can mount, and what was seen while they were asked. */
+import type { Policy } from "../../core/policy.ts";
+import type { RateLimiter } from "../../core/rate-limiter.ts";
+import type { Identity } from "../../http/client-key.ts";
+import { createLimiter } from "../../limiter/create-limiter.ts";
+import type { FailureOptions } from "../../limiter/on-store-error.ts";
+import type { RateLimitOptions } from "../../middleware/options.ts";
+
+/** Options of any server's `rateLimit`. */
+// biome-ignore lint/suspicious/noExplicitAny: what it is called with is the server's own
+export type GuardOptions = RateLimitOptions<any, any>;
+
+/** What a route answers when its guards let a request through. */
+export interface PlainAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** A place of the app. The server guards it with `rateLimit` for each of `guards`, in order, for every method. */
+export interface GuardedRoute {
+  /** Such as `/burst`. What is below it, such as `/burst/x`, belongs to it too. */
+  readonly path: string;
+  readonly guards: readonly GuardOptions[];
+  /** Headers that the app sets on the response before the guards see the request, as CORS does. */
+  readonly before: Readonly<Record<string, string>>;
+  /** What the guarded handler answers. `path` is the path of the request. What it throws is to be thrown. */
+  handle(path: string): PlainAnswer;
+}
+
+/** What the suite has to know of a server to make its routes. */
+export interface RouteKit {
+  /** A header of a request: `call` is what the server's middleware is called with. */
+  // biome-ignore lint/suspicious/noExplicitAny: it is the server's own
+  header(call: readonly any[], name: string): string | undefined;
+  /** How clients are told apart. Default: by `X-Forwarded-For` from this machine. */
+  identity?: Identity;
+  /** Makes the limiters, on any store. Default: in memory. */
+  limiter?(policy: Policy): RateLimiter;
+  /** What `onLimited` has to return or do to answer with a text. */
+  // biome-ignore lint/suspicious/noExplicitAny: it is the server's own
+  answerWith(call: readonly any[], text: string): unknown;
+}
+
+/** What happened on the server, told at `/seen` as JSON. */
+export interface Seen {
+  /** How often the handler was reached. */
+  handled: number;
+  decisions: { allowed: boolean; key: string }[];
+  errors: string[];
+  events: string[];
+}
+
+/** What a case mounts. */
+export interface RoutePlan {
+  guards: readonly GuardOptions[];
+  before?: Record<string, string>;
+  handle?(path: string): Partial<PlainAnswer>;
+}
+
+/** What plans are made with. */
+export interface Planner {
+  readonly kit: RouteKit;
+  limiter(policy: Policy): RateLimiter;
+  /** A limiter whose store always fails. */
+  broken(failure: FailureOptions): RateLimiter;
+}
+
+export const LOOPBACK: Identity = { trustedProxies: ["127.0.0.0/8", "::1"] };
+
+/** The routes of all plans, and one that tells what was seen. */
+export function mount(plans: Readonly<Record<string, (planner: Planner) => RoutePlan>>, kit: RouteKit): GuardedRoute[] {
+  const seen: Record<string, Seen> = {};
+  const planner: Planner = {
+    kit,
+    limiter: kit.limiter ?? ((policy) => createLimiter({ policy })),
+    broken: (failure) => createLimiter({ policy: BROKEN, store: brokenStore(), ...failure }),
+  };
+  const routes = Object.entries(plans).map(([name, plan]): GuardedRoute => {
+    const told: Seen = { handled: 0, decisions: [], errors: [], events: [] };
+    seen[name] = told;
+    const { guards, before = {}, handle } = plan(planner);
+    return {
+      path: `/${name}`,
+      before,
+      guards: guards.map((guard) => listening(guard, told, kit.identity ?? LOOPBACK)),
+      handle(path) {
+        told.handled++;
+        const { status = 200, headers = {}, body = "ok" } = handle?.(path) ?? {};
+        return { status, headers: { "Content-Type": "text/plain", ...headers }, body };
+      },
+    };
+  });
+  const tell = () => ({ status: 200, headers: { "Content-Type": "application/json" }, body: JSON.stringify(seen) });
+  return [...routes, { path: "/seen", guards: [], before: {}, handle: tell }];
+}
+
+/** The same options, and somebody who listens. */
+function listening(guard: GuardOptions, told: Seen, identity: Identity): GuardOptions {
+  return {
+    ...(guard.key === undefined ? { identity } : {}),
+    ...guard,
+    onDecision: ({ key, decision }) => void told.decisions.push({ key, allowed: decision.allowed }),
+    onEvent: (event) => void told.events.push(event.type),
+    onError(error, ...call) {
+      told.errors.push(String((error as Error)?.message ?? error));
+      return guard.onError?.(error, ...call);
+    },
+  };
+}
+
+const BROKEN: Policy = { capacity: 2, tokensPerSecond: "1/d", name: "broken" };
+
+function brokenStore() {
+  const fail = () => Promise.reject(new Error("the store is down"));
+  return { consistency: "exact" as const, take: fail, reset: fail, inspect: fail, dispose: async () => {} };
+}

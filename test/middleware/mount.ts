@@ -1,0 +1,102 @@
+/** Mounts the routes of the suite on servers that need no package: `node:http`, and whatever serves `Request`. */
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type FetchRateLimitOptions, rateLimit as limitFetch } from "sluice/fetch";
+import { rateLimit as limitNode, type NodeRateLimitOptions } from "sluice/node";
+import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
+
+/** The route of a path. */
+function routeOf(routes: readonly GuardedRoute[], path: string): GuardedRoute {
+  const route = routes.find((one) => path === one.path || path.startsWith(`${one.path}/`));
+  if (!route) throw new Error(`no route for ${path}`);
+  return route;
+}
+
+export const nodeKit: RouteKit = {
+  header: ([request]: readonly [IncomingMessage], name) => request.headers[name] as string | undefined,
+  answerWith: ([, response]: readonly [IncomingMessage, ServerResponse], text) => response.end(text),
+};
+
+/** A handler for `createServer`. */
+export function nodeListener(routes: readonly GuardedRoute[]): RequestListener {
+  const listeners = new Map(
+    routes.map((route) => {
+      const handler: RequestListener = (request, response) => {
+        try {
+          const { status, headers, body } = route.handle(pathOf(request));
+          response.writeHead(status, headers).end(body);
+        } catch {
+          response.writeHead(500).end();
+        }
+      };
+      const guarded = route.guards.reduceRight(
+        (inner, options) => limitNode(options as NodeRateLimitOptions)(inner),
+        handler as (request: IncomingMessage, response: ServerResponse) => void,
+      );
+      return [route, guarded] as const;
+    }),
+  );
+  return (request, response) => {
+    const route = routeOf(routes, pathOf(request));
+    for (const [name, value] of Object.entries(route.before)) response.setHeader(name, value);
+    listeners.get(route)?.(request, response);
+  };
+}
+
+function pathOf(request: IncomingMessage): string {
+  return new URL(request.url ?? "/", "http://localhost").pathname;
+}
+
+/** Starts a listener on a free port. */
+export async function listen(listener: RequestListener): Promise<RunningServer> {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}/`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+export const fetchKit: RouteKit = {
+  header: ([request]: readonly [Request], name) => request.headers.get(name) ?? undefined,
+  answerWith: (_call, text) => new Response(text),
+};
+
+type Handler = (request: Request, ...rest: unknown[]) => Promise<Response>;
+
+/** A handler from `Request` to `Response`. */
+export function fetchHandler(routes: readonly GuardedRoute[]): Handler {
+  const handlers = new Map(
+    routes.map((route) => {
+      const handler = async (request: Request): Promise<Response> => {
+        const { status, headers, body } = route.handle(new URL(request.url).pathname);
+        const empty = status === 204 || status === 304;
+        return new Response(empty ? null : body, { status, headers: { ...route.before, ...headers } });
+      };
+      const guarded = route.guards.reduceRight(
+        (inner, options) => limitFetch(options as FetchRateLimitOptions)(inner) as Handler,
+        handler as Handler,
+      );
+      return [route, guarded] as const;
+    }),
+  );
+  return async (request, ...rest) => {
+    const route = routeOf(routes, new URL(request.url).pathname);
+    try {
+      return await (handlers.get(route) as Handler)(request, ...rest);
+    } catch {
+      return new Response(null, { status: 500 });
+    }
+  };
+}
+
+/** Handlers make the response, so that nothing can be set on it before they are reached. */
+export const FETCH_WITHOUT = {
+  "shows its fields to scripts of other origins, beside those of the application":
+    "a response has no headers before it is made",
+};
