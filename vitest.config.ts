@@ -19,8 +19,7 @@ export default defineConfig({
     alias: [
       { find: /^sluice$/, replacement: at("src/index.ts") },
       { find: /^sluice\/(algorithms|http|testing)$/, replacement: at("src/$1/index.ts") },
-      { find: /^sluice\/(fetch|node|express|fastify|hono)$/, replacement: at("src/middleware/$1.ts") },
-      { find: /^sluice\/(redis|upstash)$/, replacement: at("src/$1.ts") },
+      { find: /^sluice\/(fetch|node|express|fastify|hono|redis|upstash)$/, replacement: at("src/$1.ts") },
     ],
   },
   test: {

@@ -22,7 +22,16 @@ const ENTRIES = [
     file: "src/algorithms/index.ts",
     about: "The five algorithms without a clock or a store, for people who write stores.",
   },
-  { name: "sluice/http", file: "src/http/index.ts", about: "Headers and rejections as data." },
+  { name: "sluice/http", file: "src/http/index.ts", about: "Who is calling, and what to answer, as data." },
+  {
+    name: "sluice/fetch",
+    file: "src/fetch.ts",
+    about: "Whatever turns a `Request` into a `Response`: Workers, Bun, Deno, route handlers.",
+  },
+  { name: "sluice/node", file: "src/node.ts", about: "Servers of `node:http`." },
+  { name: "sluice/express", file: "src/express.ts", about: "Express 4 and 5." },
+  { name: "sluice/fastify", file: "src/fastify.ts", about: "Fastify 5." },
+  { name: "sluice/hono", file: "src/hono.ts", about: "Hono 4." },
   {
     name: "sluice/redis",
     file: "src/redis.ts",

@@ -235,6 +235,11 @@ describe("generated files are fresh", () => {
     expect(drawn.size).toBe(6);
     for (const [file, picture] of drawn) expect(read(`docs/algorithms/${file}`), file).toBe(picture);
   });
+
+  it("docs/middleware/proxy-walk.svg: node scripts/draw-proxy-walk.js", async () => {
+    const { drawProxyWalk } = (await import(join(ROOT, "scripts/draw-proxy-walk.js"))) as { drawProxyWalk(): string };
+    expect(read("docs/middleware/proxy-walk.svg")).toBe(drawProxyWalk());
+  });
 });
 
 describe("docs/errors.md", () => {

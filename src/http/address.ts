@@ -33,12 +33,25 @@ const CARRIES_IPV4: readonly Range[] = [
 
 /** The address that a text from outside names, with or without a port; `undefined` if it names none. */
 export function parseAddress(text: string | undefined): Address | undefined {
-  if (text === undefined || text.length > LONGEST) return undefined;
-  const trimmed = text.replace(/^[ \t]+|[ \t]+$/g, "");
+  if (typeof text !== "string") return undefined;
+  const trimmed = trimBlanks(text);
+  if (trimmed.length > LONGEST) return undefined;
   const [, host = trimmed, port = "0"] = WITH_BRACKETS.exec(trimmed) ?? WITH_PORT.exec(trimmed) ?? [];
   if (Number(port) > 65_535) return undefined;
   // Only IPv6 has brackets.
   return trimmed.startsWith("[") ? parseIPv6(host) : (parseIPv4(host) ?? parseIPv6(host));
+}
+
+/** Without the blanks of HTTP at its ends. Not a pattern: those take time that grows with the square of the blanks. */
+export function trimBlanks(text: string): string {
+  let [start, end] = [0, text.length];
+  while (start < end && isBlank(text[start])) start++;
+  while (end > start && isBlank(text[end - 1])) end--;
+  return text.slice(start, end);
+}
+
+function isBlank(character: string | undefined): boolean {
+  return character === " " || character === "\t";
 }
 
 /** Whether a range of the list holds the address. */
@@ -56,16 +69,17 @@ export function parseRange(option: string, text: unknown): Range {
     throw new SluiceError("invalid-option", option, "an address or a range such as 10.0.0.0/8 or 2001:db8::/32", text);
   }
   const inside = narrow(base);
-  if (inside === base) return [base, length];
-  if (length >= 96) return [inside, length - 96];
-  const expected = "a range of one kind: a prefix of 96 bits or more, since its last 32 are an address of IPv4";
-  throw new SluiceError("invalid-option", option, expected, text);
+  const bitsOfKind = inside === base ? length : length - 96;
+  if (bitsOfKind > 0) return [inside, bitsOfKind];
+  throw new SluiceError("invalid-option", option, "a range that does not hold everybody's address", text);
 }
 
 /** How a client is called by its address: IPv6 by the network that one subscriber has, IPv4 as it is. */
 export function networkOf(address: Address, ipv6Prefix: number): string {
   if (address instanceof ipaddr.IPv4) return address.toString();
-  const bytes = (address as ipaddr.IPv6).toByteArray().map((byte, i) => byte & (0xff00 >> clamp(ipv6Prefix - 8 * i, 0, 8)) & 0xff);
+  const bytes = (address as ipaddr.IPv6)
+    .toByteArray()
+    .map((byte, i) => byte & (0xff00 >> clamp(ipv6Prefix - 8 * i, 0, 8)) & 0xff);
   // The length is part of the name, so that a network is never taken for a host.
   return `${new ipaddr.IPv6(bytes).toRFC5952String()}/${ipv6Prefix}`;
 }
@@ -76,7 +90,8 @@ function parseIPv4(text: string): ipaddr.IPv4 | undefined {
 
 /** `whole` keeps an address of IPv4 inside of IPv6 as it stands. */
 function parseIPv6(text: string, whole?: "whole"): Parsed | undefined {
-  const [, plain = text] = /^([^%]*)%.+$/.exec(text) ?? [];
+  // What follows a per cent sign names a network card of the machine that wrote it.
+  const [, plain = text] = /^([^%]*)%[A-Za-z0-9._~-]+$/.exec(text) ?? [];
   const start = plain.lastIndexOf(":") + 1;
   // Dots are turned into groups here: the parser would take `::1.2.3.4` for an address of IPv4, by its spelling.
   const dotted = parseIPv4(plain.slice(start));

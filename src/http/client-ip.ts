@@ -5,10 +5,10 @@
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import { type Address, isIn, parseAddress, parseRange, type Range } from "./address.ts";
-import { entriesOfForwarded, entriesOfXForwardedFor } from "./forwarded.ts";
+import { entriesOfForwarded, entriesOfXForwardedFor, MOST_ENTRIES } from "./forwarded.ts";
 import { type Preset, presets } from "./presets.ts";
 
-/** Headers as `fetch` has them, or as Node has them: names in lower case. */
+/** Headers as `fetch` has them, or as Node has them. */
 export type RequestHeaders =
   | { get(name: string): string | null }
   | Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -57,8 +57,9 @@ export type Locate = (peer: string | undefined, header: ReadHeader) => Address |
 export function headerReader(headers: RequestHeaders): ReadHeader {
   if (isFetchHeaders(headers)) return (name) => headers.get(name) ?? undefined;
   return (name) => {
-    const value = headers[name];
-    return typeof value === "object" ? value.join(",") : value;
+    const own = Object.hasOwn(headers, name) ? name : Object.keys(headers).find((one) => one.toLowerCase() === name);
+    const value = own === undefined ? undefined : headers[own];
+    return Array.isArray(value) ? value.join(",") : typeof value === "string" ? value : undefined;
   };
 }
 
@@ -116,11 +117,11 @@ interface Belief {
 }
 
 function beliefOf(trusted: number | readonly string[]): Belief {
-  if (typeof trusted === "number" && Number.isInteger(trusted) && trusted >= 1) {
+  if (typeof trusted === "number" && Number.isInteger(trusted) && trusted >= 1 && trusted <= MOST_ENTRIES) {
     return { proves: () => true, hops: trusted };
   }
   if (!Array.isArray(trusted) || trusted.length === 0) {
-    const expected = 'a list of addresses and ranges such as ["10.0.0.0/8"], or the number of proxies, at least 1';
+    const expected = 'a list of addresses and ranges such as ["10.0.0.0/8"], or the number of proxies, from 1 to 64';
     throw new SluiceError("invalid-option", "trustedProxies", expected, trusted);
   }
   const ranges: Range[] = trusted.map((text: unknown) => parseRange("trustedProxies", text));

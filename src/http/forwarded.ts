@@ -5,7 +5,7 @@
 
 /** No honest chain is longer, in characters and in entries. */
 const LONGEST = 8192;
-const MOST = 64;
+export const MOST_ENTRIES = 64;
 
 /** The entries of `X-Forwarded-For`, nearest first: texts that may or may not be addresses. */
 export function entriesOfXForwardedFor(field: string): string[] {
@@ -21,7 +21,7 @@ export function entriesOfForwarded(field: string): string[] {
 function nearest(field: string, commaBefore: (text: string, end: number) => number): string[] {
   const text = field.slice(-LONGEST);
   const entries: string[] = [];
-  for (let end = text.length; end >= 0 && entries.length < MOST; ) {
+  for (let end = text.length; end >= 0 && entries.length < MOST_ENTRIES; ) {
     const comma = end === 0 ? -1 : commaBefore(text, end);
     entries.push(comma < 0 && text !== field ? "" : text.slice(comma + 1, end));
     end = comma;
@@ -46,27 +46,39 @@ function isEscaped(text: string, at: number): boolean {
 }
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
-const QUOTED = '"(?:[^"\\\\]|\\\\.)*"';
-/** One pair, or none: empty ones between semicolons are allowed. */
-const PAIR = new RegExp(`^[ \\t]*(?:(${TOKEN})=(${TOKEN}|${QUOTED}))?[ \\t]*(?:;|$)`);
+const QUOTED = '"(?:[\\t -!#-\\[\\]-~\\u0080-\\u00ff]|\\\\[\\t -~\\u0080-\\u00ff])*"';
+const PAIR = new RegExp(`(${TOKEN})=(${TOKEN}|${QUOTED})`, "y");
 
 /** The one `for` of an element, without quotes and escapes; empty if the element is not well formed. */
 function forOf(element: string): string {
   let found: string | undefined;
-  for (let rest = element; rest !== ""; ) {
-    const [whole, name, value = ""] = PAIR.exec(rest) ?? [];
-    if (whole === undefined) return "";
-    if (name?.toLowerCase() === "for") {
-      if (found !== undefined) return "";
-      found = nodeOf(value);
+  let at = 0;
+  for (;;) {
+    at = pastBlanks(element, at);
+    // Pairs between semicolons may be empty.
+    if (at < element.length && element[at] !== ";") {
+      PAIR.lastIndex = at;
+      const [whole, name, value = ""] = PAIR.exec(element) ?? [];
+      if (whole === undefined) return "";
+      if (name?.toLowerCase() === "for") {
+        if (found !== undefined) return "";
+        found = nodeOf(value);
+      }
+      at = pastBlanks(element, at + whole.length);
     }
-    rest = rest.slice(whole.length);
+    if (at === element.length) return found ?? "";
+    if (element[at] !== ";") return "";
+    at++;
   }
-  return found ?? "";
 }
 
-/** An address of IPv6 has brackets here, which keep it apart from a port. */
+function pastBlanks(text: string, at: number): number {
+  while (text[at] === " " || text[at] === "\t") at++;
+  return at;
+}
+
+/** An address of IPv6 has brackets here, which keep it apart from a port. Blanks between quotes are part of the name. */
 function nodeOf(value: string): string {
   const plain = value.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/g, "$1") : value;
-  return plain.split(":").length > 2 && !plain.startsWith("[") ? "" : plain;
+  return /[ \t]/.test(plain) || (plain.split(":").length > 2 && !plain.startsWith("[")) ? "" : plain;
 }

@@ -7,10 +7,12 @@ import {
   type Denied,
   memoryRateLimiter,
   memoryStore,
+  type Policy,
   tokenBucket,
 } from "sluice";
-import { rateLimitHeaders, tooManyRequests } from "sluice/http";
-import { parseItem, parseList } from "structured-headers";
+import { type HeaderMode, partitionKey, rateLimitHeaders, tooManyRequests } from "sluice/http";
+import { fakeClock } from "sluice/testing";
+import { parseDictionary, parseItem, parseList } from "structured-headers";
 import { describe, expect, it } from "vitest";
 
 const clock = { now: () => 1_800_000_000_000 };
@@ -88,6 +90,240 @@ describe("rateLimitHeaders", () => {
     const headers = rateLimitHeaders(limiter.consumeSync("k"), limiter.getPolicy());
     const [[, quota]] = parseList(headers.RateLimit ?? "") as [[string, Map<string, number>]];
     expect(quota.get("r")).toBe(999_999_999_999_999);
+  });
+});
+
+describe("header modes", () => {
+  // The examples of the standard: `burst` has 7 of 100 left and more in 12 s, `daily` has 900 of 5000 left.
+  const policies = [
+    memoryRateLimiter({ algorithm: "fixed-window", limit: 100, windowMs: "60s", name: "burst" }).getPolicy(),
+    memoryRateLimiter({ algorithm: "fixed-window", limit: 5000, windowMs: "1d", name: "daily" }).getPolicy(),
+  ];
+  const part = (policy: string, limit: number, remaining: number, ms: number): Decision => ({
+    allowed: true,
+    policy,
+    limit,
+    remaining,
+    resetAfterMs: ms,
+    nextAfterMs: ms,
+  });
+  const burst = part("burst", 100, 7, 12_000);
+  const daily = part("daily", 5000, 900, 36_000_000);
+  const both: Decision = { ...burst, parts: [burst, daily] };
+  const fields = (mode: HeaderMode | HeaderMode[], more = {}) => rateLimitHeaders(both, policies, { mode, ...more });
+
+  it.each<[HeaderMode, Record<string, string>]>([
+    [
+      "draft-8",
+      {
+        "RateLimit-Policy": '"burst";q=100;w=60, "daily";q=5000;w=86400',
+        RateLimit: '"burst";r=7;t=12, "daily";r=900;t=36000',
+      },
+    ],
+    ["draft-7", { "RateLimit-Policy": "100;w=60, 5000;w=86400", RateLimit: "limit=100, remaining=7, reset=12" }],
+    [
+      "draft-6",
+      {
+        "RateLimit-Policy": "100;w=60, 5000;w=86400",
+        "RateLimit-Limit": "100",
+        "RateLimit-Remaining": "7",
+        "RateLimit-Reset": "12",
+      },
+    ],
+    ["legacy", { "X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "7", "X-RateLimit-Reset": "1764000012" }],
+  ])("%s", (mode, expected) => {
+    expect(fields(mode, { now: 1_764_000_000_000 })).toEqual(expected);
+  });
+
+  it("have other names for what is the same", () => {
+    for (const mode of ["draft-9", "draft-10", "draft-11", "latest"] as const)
+      expect(fields(mode)).toEqual(fields("draft-8"));
+  });
+
+  it("combine where their names do not clash", () => {
+    const now = 1_764_000_000_000;
+    expect(fields(["draft-8", "legacy"], { now })).toEqual({ ...fields("draft-8"), ...fields("legacy", { now }) });
+    expect(fields(["draft-6", "draft-7", "legacy"], { now })).toEqual({
+      ...fields("draft-7"),
+      ...fields("draft-6"),
+      ...fields("legacy", { now }),
+    });
+    for (const clash of [["draft-8", "draft-7"], ["draft-6", "latest"], []] as HeaderMode[][]) {
+      expect(() => fields(clash)).toThrow(expect.objectContaining({ code: "invalid-option", option: "headers" }));
+    }
+    expect(() => fields("draft-5" as never)).toThrow(/one of draft-8/);
+  });
+
+  it("tell the second of a reset, or how many are left of it", () => {
+    expect(fields("legacy", { now: 1_764_000_000_001 })["X-RateLimit-Reset"]).toBe("1764000013");
+    expect(fields("legacy", { resetFormat: "delta" })["X-RateLimit-Reset"]).toBe("12");
+    const soon = Number(fields("legacy")["X-RateLimit-Reset"]) - Date.now() / 1000;
+    expect(soon).toBeGreaterThan(11);
+    expect(soon).toBeLessThan(14);
+  });
+
+  it("of older drafts choose the longest wait among equals, and drop a policy of the same quota", () => {
+    const [tie, longer] = [part("a", 5, 2, 1000), part("b", 5, 2, 9000)];
+    const twins = [
+      memoryRateLimiter({ algorithm: "fixed-window", limit: 5, windowMs: "1s", name: "a" }).getPolicy(),
+      memoryRateLimiter({ algorithm: "fixed-window", limit: 5, windowMs: "9s", name: "b" }).getPolicy(),
+    ];
+    for (const parts of [
+      [tie, longer],
+      [longer, tie],
+    ]) {
+      const told = rateLimitHeaders({ ...(parts[0] as Decision), parts }, twins, { mode: "draft-7" });
+      expect(told).toEqual({ "RateLimit-Policy": "5;w=9", RateLimit: "limit=5, remaining=2, reset=9" });
+    }
+  });
+
+  it("of older drafts tell a denied client one instant, whichever field it reads", () => {
+    const limiter = memoryRateLimiter({ capacity: 10, tokensPerSecond: 1, name: "p" }, { clock });
+    limiter.consumeSync("k", 10);
+    const denied = limiter.consumeSync("k", 4) as Denied;
+    for (const mode of ["draft-6", "draft-7", "legacy"] as const) {
+      const { headers } = tooManyRequests(denied, limiter.getPolicy(), { headers: { mode, resetFormat: "delta" } });
+      expect(headers["Retry-After"]).toBe("4");
+      expect(headers["RateLimit-Reset"] ?? headers["X-RateLimit-Reset"] ?? headers.RateLimit).toMatch(/(?:^|reset=)4$/);
+    }
+  });
+
+  it("can report only the policy that binds", () => {
+    expect(fields("draft-8", { report: "closest" })).toEqual({
+      "RateLimit-Policy": '"burst";q=100;w=60',
+      RateLimit: '"burst";r=7;t=12',
+    });
+  });
+
+  it("name units, escaped, and none for requests", () => {
+    expect(fields("draft-8", { unit: "content-bytes" })["RateLimit-Policy"]).toBe(
+      '"burst";q=100;qu="content-bytes";w=60, "daily";q=5000;qu="content-bytes";w=86400',
+    );
+    expect(fields("draft-8", { unit: "requests" })).toEqual(fields("draft-8"));
+    expect(fields("draft-8", { unit: 'a"b' })["RateLimit-Policy"]).toContain('qu="a\\"b"');
+    expect(() => fields("draft-8", { unit: "\r\nSet-Cookie: x" })).toThrow(/printable/);
+  });
+
+  it("have a partition key on both fields that tells nobody who it is", () => {
+    const told = fields("draft-8", { partitionKey: partitionKey("secret"), key: "user:42" });
+    for (const name of ["RateLimit-Policy", "RateLimit"]) {
+      const items = parseList(told[name] ?? "") as [string, Map<string, ArrayBuffer>][];
+      expect(items).toHaveLength(2);
+      for (const [, parameters] of items) expect(Buffer.from(parameters.get("pk") as ArrayBuffer).length).toBe(12);
+      expect(told[name]).toContain("pk=:SqdVGOxU47NBnmXa:");
+      expect(told[name]).not.toContain("42;");
+    }
+    expect(partitionKey("secret")("user:42")).toBe("SqdVGOxU47NBnmXa");
+    expect(partitionKey("other")("user:42")).not.toBe("SqdVGOxU47NBnmXa");
+    expect(() => partitionKey("")).toThrow(/secret/);
+  });
+
+  it("of a limiter that does not tell its policies leave windows out, and no name breaks a header", () => {
+    const strange = { ...part('a"\r\nx: y\u00e9', 5, 2, 1000) };
+    const told = rateLimitHeaders(strange, undefined as never);
+    expect(told["RateLimit-Policy"]).toBe('"a\\"??x: y?";q=5');
+    expect(parseList(told.RateLimit ?? "")).toHaveLength(1);
+  });
+});
+
+describe("fields of random limits", () => {
+  const name = fc.string({ unit: fc.constantFrom(..." !\"#$%&\\'();=,{}~azAZ09:*"), minLength: 1, maxLength: 20 });
+  const rate = fc.record({ count: fc.integer({ min: 1, max: 1000 }), unit: fc.constantFrom("s", "m", "h", "d") });
+  const bucket = fc.record({ rate, burst: fc.integer({ min: 1, max: 500 }) });
+  const window = fc.record({ limit: fc.integer({ min: 1, max: 500 }), windowMs: fc.integer({ min: 1, max: 10 ** 8 }) });
+  const policy = fc.oneof(
+    bucket.map(
+      ({ rate: { count, unit }, burst }): Policy => ({
+        capacity: Math.max(burst, count),
+        tokensPerSecond: `${count}/${unit}` as never,
+      }),
+    ),
+    bucket.map(
+      ({ rate: { count, unit }, burst }): Policy => ({
+        algorithm: "leaky-bucket",
+        capacity: Math.max(burst, count),
+        leaksPerSecond: `${count}/${unit}` as never,
+      }),
+    ),
+    fc
+      .tuple(fc.constantFrom("fixed-window", "sliding-window", "sliding-log"), window)
+      .map(([algorithm, numbers]) => ({ algorithm, ...numbers }) as Policy),
+  );
+  const limits = fc.uniqueArray(fc.tuple(policy, name), { minLength: 1, maxLength: 4, selector: ([, name]) => name });
+  const steps = fc.array(fc.tuple(fc.integer({ min: 0, max: 100_000 }), fc.integer({ min: 0, max: 600 })), {
+    minLength: 1,
+    maxLength: 6,
+  });
+
+  it("are read back by an independent parser, and are honest: who waits for them is admitted", () => {
+    let denials = 0;
+    fc.assert(
+      fc.property(
+        limits,
+        steps,
+        fc.constantFrom<HeaderMode>("draft-8", "draft-7", "draft-6"),
+        (limits, steps, mode) => {
+          const clock = fakeClock();
+          const store = memoryStore({ clock });
+          const limiters = limits.map(([policy, name]) => createLimiter({ policy: { ...policy, name }, store }));
+          const limiter = combine(limiters);
+          const policies = limiter.getPolicies?.() ?? [];
+          for (const [ms, cost] of steps) {
+            clock.advance(ms);
+            const decision = limiter.consumeSync("k", cost);
+            const fields = decision.allowed
+              ? rateLimitHeaders(decision, policies, { mode })
+              : tooManyRequests(decision, policies, { headers: { mode } }).headers;
+            if (mode === "draft-8") {
+              const told = parseList(fields.RateLimit ?? "") as [string, Map<string, number>][];
+              const stated = parseList(fields["RateLimit-Policy"] ?? "") as [string, Map<string, number>][];
+              expect(told.map(([name]) => name)).toEqual(limits.map(([, name]) => name));
+              expect(stated.map(([name]) => name)).toEqual(limits.map(([, name]) => name));
+              told.forEach(([, parameters], i) => {
+                const { remaining, nextAfterMs } = (decision.parts ?? [decision])[i] as Decision;
+                expect(parameters.get("r")).toBe(remaining);
+                const t = parameters.get("t");
+                expect(t).toBe(nextAfterMs === 0 ? undefined : Math.max(1, Math.ceil(nextAfterMs / 1000)));
+              });
+            } else if (mode === "draft-7") {
+              const told = parseDictionary(fields.RateLimit ?? "");
+              expect([...told.keys()]).toEqual(["limit", "remaining", "reset"]);
+              expect(parseList(fields["RateLimit-Policy"] ?? "").length).toBeLessThanOrEqual(limits.length);
+            } else {
+              for (const name of ["Limit", "Remaining", "Reset"]) expect(fields[`RateLimit-${name}`]).toMatch(/^\d+$/);
+            }
+            if (decision.allowed) continue;
+            denials++;
+            if (decision.retryAfterMs === null) {
+              expect(fields).not.toHaveProperty("Retry-After");
+              continue;
+            }
+            const wait = Number(fields["Retry-After"]);
+            expect(fields["Retry-After"]).toMatch(/^[1-9]\d*$/);
+            clock.advance(wait * 1000);
+            expect(limiter.consumeSync("k", cost).allowed).toBe(true);
+          }
+        },
+      ),
+      { numRuns: 10_000 },
+    );
+    expect(denials).toBeGreaterThan(1000);
+  }, 120_000);
+
+  it("say in t when more is there, and not before", () => {
+    fc.assert(
+      fc.property(policy, fc.integer({ min: 1, max: 500 }), (policy, cost) => {
+        const clock = fakeClock();
+        const limiter = memoryRateLimiter(policy, { clock });
+        const first = limiter.consumeSync("k", Math.min(cost, limiter.getPolicy().limit));
+        const [[, told]] = parseList(rateLimitHeaders(first, limiter.getPolicy()).RateLimit ?? "") as [
+          [string, Map<string, number>],
+        ];
+        clock.advance((told.get("t") ?? 0) * 1000);
+        expect(limiter.consumeSync("k", 0).remaining).toBeGreaterThan(first.remaining);
+      }),
+      { numRuns: 2000 },
+    );
   });
 });
 

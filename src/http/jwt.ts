@@ -12,8 +12,8 @@ export interface JwtOptions {
   algorithms: readonly string[];
   /** The secret of HS256, HS384 or HS512: at least 32 bytes. */
   secret?: string | Uint8Array;
-  /** The public keys: the address of a JWKS, or the set itself. */
-  jwks?: string | URL | { keys: readonly object[] };
+  /** The public keys: the address of a JWKS, as a text or a `URL`, or the set itself. */
+  jwks?: string | { readonly href: string } | { readonly keys: readonly object[] };
   /** Who must have issued the token. Default: anyone who has the key. */
   issuer?: string;
   /** For whom the token must be. Default: anyone. */
@@ -30,7 +30,8 @@ export interface JwtOptions {
 export interface JoseLike {
   // biome-ignore lint/suspicious/noExplicitAny: keys have many types there, all of which are made by jose itself
   jwtVerify(token: string, key: any, options: any): Promise<{ payload: Record<string, unknown> }>;
-  createRemoteJWKSet(url: URL): unknown;
+  // biome-ignore lint/suspicious/noExplicitAny: a URL, which is not in the types of every runtime
+  createRemoteJWKSet(url: any): unknown;
   // biome-ignore lint/suspicious/noExplicitAny: the members of a key set are checked by jose
   createLocalJWKSet(jwks: any): unknown;
 }

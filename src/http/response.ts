@@ -36,7 +36,7 @@ export function tellRejection<R>(head: ResponseHead<R>, response: R, headers: He
 function isWithheld(status: number, cacheControl: string | undefined, exhausted: boolean): boolean {
   if (status === 101 || status === 304 || status === 401 || status === 403) return true;
   if (exhausted && status >= 300 && status < 400) return true;
-  return cacheControl !== undefined && /\b(?:public|s-maxage)\b/i.test(cacheControl);
+  return cacheControl !== undefined && /(?:^|[\s,])(?:public|s-maxage)(?:$|[\s,=])/i.test(cacheControl);
 }
 
 /** Lists grow, so that several limiters are all told of; of fields that have room for one policy, the tighter stays. */

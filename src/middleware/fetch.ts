@@ -5,8 +5,11 @@ import { openGate } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 /** What a handler is called with: the request, and what else its runtime hands over, such as `env` in a Worker. */
-// biome-ignore lint/suspicious/noExplicitAny: every runtime has other arguments
-export type FetchCall = readonly [request: Request, ...rest: any[]];
+export type FetchCall = readonly [
+  request: Request,
+  // biome-ignore lint/suspicious/noExplicitAny: every runtime has other arguments
+  ...rest: any[],
+];
 
 /** The options of `rateLimit`. `onLimited` gives the body: its status and RateLimit headers are set afterwards. */
 export type FetchRateLimitOptions = RateLimitOptions<FetchCall, OwnAnswer>;

@@ -1,6 +1,6 @@
 /** The contract of a middleware as a suite that every server runs, driven over real HTTP. */
 import { middlewareCases } from "./middleware/cases.ts";
-import { type Client, clientOf } from "./middleware/client.ts";
+import { clientOf } from "./middleware/client.ts";
 import { type GuardedRoute, mount, type RouteKit } from "./middleware/guarded-route.ts";
 import { type Runner, runnerOf } from "./runner.ts";
 
@@ -16,7 +16,7 @@ export interface MiddlewareSubject {
   /** Starts the server. One in another process makes its routes by itself, with `guardedRoutes`. */
   start(): Promise<RunningServer>;
   /** The headers that make a request come from an address. Default: `X-Forwarded-For`. */
-  as?: Client["as"];
+  as?(address: string): Record<string, string>;
   /** Titles of cases that can't be tried on this server, and why. */
   without?: Readonly<Record<string, string>>;
 }
@@ -29,7 +29,7 @@ export function guardedRoutes(kit: RouteKit): GuardedRoute[] {
 /** Certifies a middleware: starts its server once and tries every case on it. */
 export function middlewareSuite(name: string, subject: MiddlewareSubject, runner: Partial<Runner> = {}): void {
   const { describe, it } = runnerOf(runner);
-  const { without = {}, as = (address) => ({ "X-Forwarded-For": address }) } = subject;
+  const { without = {}, as = (address: string) => ({ "X-Forwarded-For": address }) } = subject;
   const unknown = Object.keys(without).find((title) => middlewareCases.every((one) => one.title !== title));
   if (unknown !== undefined) throw new TypeError(`There is no case "${unknown}".`);
   let server: RunningServer | undefined;

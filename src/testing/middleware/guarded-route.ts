@@ -7,8 +7,12 @@ import type { FailureOptions } from "../../limiter/on-store-error.ts";
 import type { RateLimitOptions } from "../../middleware/options.ts";
 
 /** Options of any server's `rateLimit`. */
-// biome-ignore lint/suspicious/noExplicitAny: what it is called with is the server's own
-export type GuardOptions = RateLimitOptions<any, any>;
+export type GuardOptions = RateLimitOptions<
+  // biome-ignore lint/suspicious/noExplicitAny: what it is called with is the server's own
+  any,
+  // biome-ignore lint/suspicious/noExplicitAny: what it answers with is the server's own
+  any
+>;
 
 /** What a route answers when its guards let a request through. */
 export interface PlainAnswer {

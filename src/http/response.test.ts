@@ -1,0 +1,115 @@
+/** What several limiters and the application write on one response. */
+import { describe, expect, it } from "vitest";
+import { type ResponseHead, tellFigures, tellRejection } from "./response.ts";
+
+const head: ResponseHead<Headers> = {
+  get: (headers, name) => headers.get(name) ?? undefined,
+  set: (headers, name, value) => headers.set(name, value),
+  remove: (headers, name) => headers.delete(name),
+};
+
+const draft8 = (name: string, left: number) => ({
+  "RateLimit-Policy": `"${name}";q=10;w=60`,
+  RateLimit: `"${name}";r=${left};t=6`,
+});
+const old = (limit: number, left: number) => ({
+  "RateLimit-Policy": `${limit};w=60`,
+  RateLimit: `limit=${limit}, remaining=${left}, reset=6`,
+  "RateLimit-Limit": String(limit),
+  "RateLimit-Remaining": String(left),
+  "RateLimit-Reset": "6",
+  "X-RateLimit-Limit": String(limit),
+  "X-RateLimit-Remaining": String(left),
+  "X-RateLimit-Reset": "6",
+});
+
+function tell(headers: Headers, fields: Record<string, string>, status = 200, exhausted = false): Headers {
+  tellFigures(head, headers, status, { fields, exhausted });
+  return headers;
+}
+
+describe("fields of several limiters", () => {
+  it("are all listed in draft-8", () => {
+    const headers = tell(tell(new Headers(), draft8("a", 3)), draft8("b", 1));
+    expect(headers.get("RateLimit-Policy")).toBe('"a";q=10;w=60, "b";q=10;w=60');
+    expect(headers.get("RateLimit")).toBe('"a";r=3;t=6, "b";r=1;t=6');
+  });
+
+  it.each([
+    [10, 5, 3, 1],
+    [3, 1, 10, 5],
+  ])("of older drafts are those of the tighter one (%i/%i and %i/%i)", (limitA, leftA, limitB, leftB) => {
+    const headers = tell(tell(new Headers(), old(limitA, leftA)), old(limitB, leftB));
+    expect(headers.get("RateLimit-Policy")).toBe(`${limitA};w=60, ${limitB};w=60`);
+    expect(headers.get("RateLimit")).toBe("limit=3, remaining=1, reset=6");
+    for (const prefix of ["RateLimit-", "X-RateLimit-"]) {
+      expect([headers.get(`${prefix}Limit`), headers.get(`${prefix}Remaining`)]).toEqual(["3", "1"]);
+    }
+  });
+
+  it("stay as they are when the same is told twice", () => {
+    const headers = tell(tell(new Headers(), { "RateLimit-Policy": "3;w=60" }), { "RateLimit-Policy": "3;w=60" });
+    expect(headers.get("RateLimit-Policy")).toBe("3;w=60");
+  });
+});
+
+describe("fields that others would read", () => {
+  it.each([
+    [200, "public, max-age=60", false],
+    [200, "max-age=0, s-maxage=60", false],
+    [200, "PUBLIC", false],
+    [304, undefined, false],
+    [401, undefined, false],
+    [403, undefined, false],
+    [101, undefined, false],
+    [302, undefined, true],
+  ])("are withheld: status %i, Cache-Control %s, exhausted %s", (status, cacheControl, exhausted) => {
+    const headers = new Headers(cacheControl === undefined ? {} : { "Cache-Control": cacheControl });
+    expect(tell(headers, draft8("a", 0), status, exhausted).get("RateLimit")).toBeNull();
+  });
+
+  it.each([
+    [200, "private, max-age=60", true],
+    [200, "no-store", true],
+    [200, undefined, true],
+    [302, undefined, false],
+    [404, undefined, true],
+    [500, "x-public=1", true],
+  ])("are told: status %i, Cache-Control %s, exhausted %s", (status, cacheControl, exhausted) => {
+    const headers = new Headers(cacheControl === undefined ? {} : { "Cache-Control": cacheControl });
+    expect(tell(headers, draft8("a", 0), status, exhausted).get("RateLimit")).toBe('"a";r=0;t=6');
+  });
+});
+
+describe("CORS", () => {
+  it("exposes the fields when another origin may read the response, each once", () => {
+    const headers = new Headers({
+      "Access-Control-Allow-Origin": "*",
+      "Access-Control-Expose-Headers": "X-A, ratelimit",
+    });
+    tell(tell(headers, draft8("a", 3)), draft8("b", 1));
+    expect(headers.get("Access-Control-Expose-Headers")).toBe("X-A, ratelimit, Retry-After, RateLimit-Policy");
+    expect(tell(new Headers(), draft8("a", 3)).get("Access-Control-Expose-Headers")).toBeNull();
+  });
+});
+
+describe("a rejection", () => {
+  it("takes the place of what would have been answered, and keeps what other limiters told", () => {
+    const headers = new Headers({
+      ETag: "x",
+      "Last-Modified": "y",
+      Expires: "z",
+      "Cache-Control": "public",
+      "X-Own": "1",
+    });
+    tell(new Headers(), draft8("a", 3)).forEach((value, name) => void headers.set(name, value));
+    tellRejection(head, headers, { "Retry-After": "6", ...draft8("b", 0), "Cache-Control": "no-store" });
+    expect(Object.fromEntries(headers)).toEqual({
+      "cache-control": "no-store",
+      ratelimit: '"a";r=3;t=6, "b";r=0;t=6',
+      "ratelimit-policy": '"a";q=10;w=60, "b";q=10;w=60',
+      "retry-after": "6",
+      "x-own": "1",
+    });
+  });
+});

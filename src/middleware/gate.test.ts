@@ -1,0 +1,324 @@
+/** The step that all servers share, without a server: what is refused when it is built, and what no request shows. */
+import { fixedWindow, leakyBucket, memoryRateLimiter, SluiceError, tokenBucket } from "sluice";
+import { fakeClock } from "sluice/testing";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { type Facts, type Gate, openGate, type Pass, type Stop } from "./gate.ts";
+import type { RateLimitOptions } from "./options.ts";
+
+interface Fake {
+  method?: string;
+  headers?: Record<string, string>;
+  peer?: string | undefined;
+}
+type Call = readonly [Fake];
+type Options = RateLimitOptions<Call, void>;
+
+const facts: Facts<Call> = {
+  method: ([request]) => request.method ?? "GET",
+  header: ([request], name) => request.headers?.[name],
+  peer: ([request]) => ("peer" in request ? request.peer : "192.0.2.1"),
+};
+
+function gateOf(options: Options): Gate<Call> {
+  return openGate(options, facts);
+}
+
+const enter = (gate: Gate<Call>, request: Fake = {}) => gate.enter([request]);
+const stopped = (passage: unknown): passage is Stop<Call> => (passage as Stop<Call>).rejection !== undefined;
+
+describe("what can be decided at once", () => {
+  it("is not awaited: memory, an address, a key and a cost", () => {
+    const gate = gateOf({ policy: "2/m", key: () => "k", cost: () => 2, skip: () => false });
+    expect(enter(gate)).toMatchObject({ told: { fields: { RateLimit: '"2/m burst 2";r=0;t=30' }, exhausted: true } });
+    expect(stopped(enter(gate))).toBe(true);
+    expect(enter(gateOf({ policies: ["2/m", "9/h"] }))).not.toHaveProperty("then");
+  });
+
+  it("is awaited where one part of it is promised", async () => {
+    for (const promised of [
+      { key: async () => "k" },
+      { cost: async () => 1 },
+      { skip: async () => false },
+      { limiter: async () => memoryRateLimiter(tokenBucket("2/m")), policy: undefined },
+    ]) {
+      const passage = enter(gateOf({ policy: "2/m", ...promised } as Options));
+      expect(passage).toHaveProperty("then");
+      expect(await passage).toMatchObject({ told: { exhausted: false } });
+    }
+  });
+});
+
+describe("what is refused when it is built", () => {
+  it.each<[string, Options | unknown, string]>([
+    ["nothing", {}, "rateLimit"],
+    ["no options", undefined, "rateLimit"],
+    ["two limits", { policy: "1/s", policies: ["1/s"] }, "rateLimit"],
+    ["a rate that is none", { policy: "fast" }, "rate"],
+    ["no policies", { policies: [] }, "policies"],
+    ["policies that are none", { policies: "10/s" }, "policies"],
+    ["one policy twice", { policies: ["10/s", "10/s"] }, "policies"],
+    ["a limiter that is none", { limiter: {} }, "limiter"],
+    ["a limiter that can't give back", { limiter: { consume: () => true }, refundIf: "failed" }, "refundIf"],
+    ["a store", { policy: "1/s", store: {} }, "store"],
+    ["an unknown option", { policy: "1/s", max: 5 }, "max"],
+    ["a key that is a text", { policy: "1/s", key: "ip" }, "key"],
+    ["a cost that is none", { policy: "1/s", cost: -1 }, "cost"],
+    ["a cost that is a text", { policy: "1/s", cost: "1" }, "cost"],
+    ["headers that are none", { policy: "1/s", headers: "draft-5" }, "headers"],
+    ["headers that are true", { policy: "1/s", headers: true }, "headers"],
+    ["headers that clash", { policy: "1/s", headers: ["draft-7", "draft-8"] }, "headers"],
+    ["a mode that is none", { policy: "1/s", mode: "dry-run" }, "mode"],
+    ["an endless delay", { policy: "1/s", maxDelayMs: Infinity }, "maxDelayMs"],
+    ["a refund that is none", { policy: "1/s", refundIf: true }, "refundIf"],
+    ["key and identity", { policy: "1/s", key: () => "k", identity: "fly" }, "identity"],
+    ["trust in everybody", { policy: "1/s", identity: true }, "identity"],
+  ])("%s", (_what, options, option) => {
+    let error: unknown;
+    try {
+      gateOf(options as Options);
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(error).toBeInstanceOf(SluiceError);
+    expect((error as SluiceError).option).toBe(option);
+  });
+
+  it("names the presets where there are no sockets", () => {
+    const peerless = { ...facts, peerless: true };
+    expect(() => openGate<Call, void>({ policy: "1/s" }, peerless)).toThrow(
+      /cloudflare, vercel, netlify, fly, fastly, aws, nginx/,
+    );
+    expect(() => openGate<Call, void>({ policy: "1/s", identity: "cloudflare" }, peerless)).not.toThrow();
+    expect(() => openGate<Call, void>({ policy: "1/s", key: () => "k" }, peerless)).not.toThrow();
+  });
+});
+
+describe("a limiter of others", () => {
+  it("that answers no decision is an error, not a pass", async () => {
+    for (const answer of [true, undefined, null, {}, { success: true }, Promise.resolve(true)]) {
+      const gate = gateOf({ limiter: { consume: () => answer as never } });
+      const error = await Promise.resolve()
+        .then(() => enter(gate))
+        .catch((error: unknown) => error);
+      expect(error).toMatchObject({ code: "invalid-limiter" });
+    }
+  });
+
+  it("that is chosen for the request has to be one", () => {
+    expect(() => enter(gateOf({ limiter: () => undefined as never }))).toThrow(/invalid-limiter/);
+  });
+
+  it("with a verdict and nothing else tells no figures", () => {
+    const gate = gateOf({ limiter: { consume: () => ({ allowed: true }) as never } });
+    expect(enter(gate)).toMatchObject({ told: undefined });
+  });
+});
+
+describe("refunds", () => {
+  async function left(options: Partial<Options>, outcome: Parameters<NonNullable<Pass["settle"]>>[0], times = 1) {
+    const limiter = memoryRateLimiter(tokenBucket("10/d"), { clock: fakeClock() });
+    const passage = enter(gateOf({ limiter, cost: 4, key: () => "k", ...options })) as Pass;
+    for (let i = 0; i < times; i++) await passage.settle?.(outcome);
+    return (await limiter.peek("k")).remaining;
+  }
+
+  it.each([
+    ["failed", { status: 500, aborted: false }, 10],
+    ["failed", { status: 400, aborted: false }, 10],
+    ["failed", { status: 399, aborted: false }, 6],
+    ["failed", { status: undefined, error: new Error(), aborted: false }, 10],
+    ["failed", { status: 200, error: new Error(), aborted: false }, 10],
+    ["failed", { status: 500, aborted: true }, 6],
+    ["succeeded", { status: 200, aborted: false }, 10],
+    ["succeeded", { status: 404, aborted: false }, 6],
+    ["succeeded", { status: 200, aborted: true }, 6],
+    ["succeeded", { status: undefined, aborted: true }, 6],
+  ] as const)("%s after %o leaves %i", async (refundIf, outcome, expected) => {
+    expect(await left({ refundIf }, outcome)).toBe(expected);
+  });
+
+  it("happen once, however often a request ends", async () => {
+    expect(await left({ refundIf: () => true }, { status: 200, aborted: false }, 5)).toBe(10);
+    const limiter = memoryRateLimiter(tokenBucket("10/d"), { clock: fakeClock() });
+    const gate = gateOf({ limiter, key: () => "k", refundIf: () => true });
+    const first = enter(gate) as Pass;
+    enter(gate);
+    for (let i = 0; i < 5; i++) await first.settle?.({ status: 200, aborted: false });
+    expect((await limiter.peek("k")).remaining).toBe(9);
+  });
+
+  it("never happen for what the store did not count", async () => {
+    const refund = vi.fn();
+    const decision = {
+      allowed: true,
+      policy: "p",
+      limit: 1,
+      remaining: 0,
+      resetAfterMs: 0,
+      nextAfterMs: 0,
+      degraded: true,
+    };
+    const gate = gateOf({ limiter: { consume: () => decision as never, refund }, refundIf: () => true });
+    await (enter(gate) as Pass).settle?.({ status: 200, aborted: false });
+    expect(refund).not.toHaveBeenCalled();
+  });
+
+  it("that fail are told, and break nothing", async () => {
+    const events: unknown[] = [];
+    const limiter = memoryRateLimiter(tokenBucket("10/d"));
+    const failing = {
+      consume: (key: string) => limiter.consume(key),
+      refund: () => Promise.reject(new Error("connection lost")),
+    };
+    const gate = gateOf({ limiter: failing, refundIf: "failed", onEvent: (event) => void events.push(event) });
+    await ((await enter(gate)) as Pass).settle?.({ status: 500, aborted: false });
+    expect(events).toMatchObject([{ type: "refund-lost", cost: 1 }]);
+  });
+
+  it("whose choice throws go to onError", async () => {
+    const errors: unknown[] = [];
+    const fail = () => {
+      throw new Error("choice");
+    };
+    const gate = gateOf({ policy: "9/m", refundIf: fail, onError: (error) => void errors.push(error) });
+    await (enter(gate) as Pass).settle?.({ status: 200, aborted: false });
+    expect(errors).toMatchObject([{ message: "choice" }]);
+  });
+});
+
+describe("a leaky bucket", () => {
+  it("holds a request as long as it says, and denies what would take too long without keeping its place", async () => {
+    const limiter = memoryRateLimiter(leakyBucket("1/s", { burst: 30 }), { clock: fakeClock() });
+    const gate = gateOf({ limiter, key: () => "k" });
+    for (let i = 0; i <= 10; i++) expect(enter(gate)).toMatchObject({ delayMs: i * 1000 });
+    for (let i = 0; i < 3; i++) {
+      const denied = enter(gate) as Stop<Call>;
+      expect(denied.rejection.status).toBe(429);
+      expect(denied.rejection.headers["Retry-After"]).toBe("1");
+      await Promise.resolve();
+    }
+  });
+
+  it("holds nobody in shadow mode", () => {
+    const gate = gateOf({ policy: leakyBucket("1/s", { burst: 9 }), mode: "shadow" });
+    for (let i = 0; i < 5; i++) expect(enter(gate)).toMatchObject({ delayMs: 0, told: undefined });
+  });
+});
+
+describe("listeners", () => {
+  it("that throw change nothing", () => {
+    const fail = () => {
+      throw new Error("listener");
+    };
+    expect(enter(gateOf({ policy: "2/m", onDecision: fail, onEvent: fail }))).toMatchObject({ told: {} });
+  });
+
+  it("hear once of a key that is new with almost every request", () => {
+    const events: unknown[] = [];
+    let next = 0;
+    const gate = gateOf({ policy: "9/m", key: () => `k${next++}`, onEvent: (event) => void events.push(event) });
+    for (let i = 0; i < 5000; i++) enter(gate);
+    expect(events).toMatchObject([{ type: "warning", message: expect.stringContaining("1000 of 1000 requests") }]);
+  });
+
+  it("hear nothing of keys that come again, or of addresses", () => {
+    const events: unknown[] = [];
+    let next = 0;
+    const onEvent = (event: unknown) => void events.push(event);
+    const gates = [
+      // 900 of 1000 are new, which is not over 90 %.
+      gateOf({ policy: "9/m", key: () => `k${next++ % 1000 < 899 ? next : 0}`, onEvent }),
+      gateOf({ policy: "9/m", onEvent }),
+    ];
+    for (let i = 0; i < 3000; i++) {
+      for (const gate of gates) enter(gate, { peer: `10.0.${i >> 8}.${i & 255}` });
+    }
+    expect(events).toEqual([]);
+  });
+
+  it("hear once of a proxy that nobody named", () => {
+    const events: unknown[] = [];
+    const onEvent = (event: unknown) => void events.push(event);
+    const request = { headers: { "x-forwarded-for": "203.0.113.7" } };
+    const gate = gateOf({ policy: "9/m", onEvent });
+    for (let i = 0; i < 3; i++) enter(gate, request);
+    enter(gateOf({ policy: "9/m", identity: { trustedProxies: 1 }, onEvent }), request);
+    enter(gateOf({ policy: "9/m", identity: "peer", onEvent }), request);
+    expect(events).toMatchObject([{ type: "warning", message: expect.stringContaining("identity") }]);
+  });
+});
+
+describe("errors", () => {
+  it("in a trial run leave the request alone, and are told", () => {
+    const [errors, events]: unknown[][] = [[], []];
+    const key = () => {
+      throw new Error("key");
+    };
+    const gate = gateOf({ policy: "9/m", key, mode: "shadow", onEvent: (event) => void events?.push(event) });
+    expect(gate.mishap(new Error("key"), [{}])).toBe("allow");
+    expect(events).toMatchObject([{ type: "warning", message: expect.stringContaining("key") }]);
+    const told = gateOf({ policy: "9/m", key, mode: "shadow", onError: (error) => void errors?.push(error) });
+    expect(told.mishap(new Error("key"), [{}])).toBe("allow");
+    expect(errors).toHaveLength(1);
+  });
+
+  it("say what a request without an address needs", () => {
+    expect(() => enter(gateOf({ policy: "9/m" }), { peer: undefined })).toThrow(/unidentified/);
+    const shared = gateOf({ policy: "1/m", identity: { unidentified: "share" } });
+    expect(stopped(enter(shared, { peer: undefined }))).toBe(false);
+    expect(stopped(enter(shared, { peer: undefined }))).toBe(true);
+  });
+});
+
+describe("presets", () => {
+  const globals = globalThis as { Netlify?: unknown };
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    vi.unstubAllGlobals();
+    delete globals.Netlify;
+  });
+
+  const keyOf = (options: Partial<Options>, request: Fake): string => {
+    let seen = "";
+    const gate = gateOf({ policy: fixedWindow("9/m"), onDecision: ({ key }) => void (seen = key), ...options });
+    enter(gate, request);
+    return seen;
+  };
+
+  it.each([
+    ["vercel", "x-vercel-forwarded-for", (): void => void vi.stubEnv("VERCEL", "1")],
+    ["fly", "fly-client-ip", (): void => void vi.stubEnv("FLY_APP_NAME", "app")],
+    ["netlify", "x-nf-client-connection-ip", (): void => void (globals.Netlify = {})],
+    [
+      "cloudflare",
+      "cf-connecting-ip",
+      (): void => void vi.stubGlobal("navigator", { userAgent: "Cloudflare-Workers" }),
+    ],
+  ] as const)("%s is believed where it runs, and nowhere else", (identity, header, arrive) => {
+    const request = { headers: { [header]: "203.0.113.9" }, peer: "10.0.0.1" };
+    expect(keyOf({ identity }, request)).toBe("ip:10.0.0.1");
+    arrive();
+    expect(keyOf({ identity }, request)).toBe("ip:203.0.113.9");
+    for (const wrong of ["203.0.113.9, 1.2.3.4", "unknown", ""]) {
+      expect(keyOf({ identity }, { headers: { [header]: wrong }, peer: "10.0.0.1" })).toBe("ip:10.0.0.1");
+    }
+  });
+
+  it("cloudflare is believed when the peer is one of its own addresses", () => {
+    const headers = { "cf-connecting-ip": "203.0.113.9" };
+    expect(keyOf({ identity: "cloudflare" }, { headers, peer: "172.70.1.1" })).toBe("ip:203.0.113.9");
+    expect(keyOf({ identity: "cloudflare" }, { headers, peer: "2606:4700::1" })).toBe("ip:203.0.113.9");
+    expect(keyOf({ identity: "cloudflare" }, { headers, peer: "198.51.100.1" })).toBe("ip:198.51.100.1");
+  });
+
+  it.each([
+    ["nginx", "x-real-ip"],
+    ["fastly", "fastly-client-ip"],
+    ["aws", "x-forwarded-for"],
+  ] as const)("%s is believed from proxies that are named", (preset, header) => {
+    const identity = { preset, trustedProxies: ["10.0.0.0/8"] };
+    const headers = { [header]: "203.0.113.9" };
+    expect(keyOf({ identity }, { headers, peer: "10.1.2.3" })).toBe("ip:203.0.113.9");
+    expect(keyOf({ identity }, { headers, peer: "198.51.100.1" })).toBe("ip:198.51.100.1");
+  });
+});
