@@ -2,10 +2,11 @@
  * Proofs that are too long for `npm test`: each prints its claims with the figures it saw.
  * `node proofs/run.js hot-key` runs some of them. Needs `npm run build`.
  */
+import { addresses } from "./addresses.js";
 import { faults } from "./faults.js";
 import { hotKey } from "./hot-key.js";
 
-const proofs = { "hot-key": hotKey, faults };
+const proofs = { addresses, "hot-key": hotKey, faults };
 
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !(name in proofs));

@@ -12,6 +12,7 @@
  */
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { Server } from "node:net";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { format, promisify } from "node:util";
@@ -125,7 +126,10 @@ describe("snippets", () => {
         .join("\n");
       writeFileSync(
         join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`),
-        code.replace(/from "(?:node:test|vitest)"/g, 'from "./runner.js"'),
+        code
+          .replace(/from "(?:node:test|vitest)"/g, 'from "./runner.js"')
+          // The port of examples may be taken here.
+          .replaceAll(".listen(3000", ".listen(0"),
       );
     }
     writeFileSync(join(CACHE, "run/runner.js"), RUNNER);
@@ -181,6 +185,7 @@ describe("snippets", () => {
       Object.assign(globalThis, { stage });
       const before = await guests();
       const asked = await scripts();
+      const close = closingServers();
       await import(/* @vite-ignore */ join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`));
       for (const { title, body } of stage.cases) {
         try {
@@ -190,6 +195,7 @@ describe("snippets", () => {
         }
       }
       for (const [line, promise] of promises) expect(printed.get(line), `${snippet.page}:${line}`).toBe(promise);
+      close();
       const says = (text: string) => snippet.lines.some((line) => line.includes(text));
       if (says("REDIS_URL") || says("UPSTASH_REDIS_REST_URL") || says("fromEnv")) {
         // Without Redis the limiter decides by itself, and many a promise would be kept.
@@ -297,6 +303,20 @@ describe("commands", () => {
     }
   });
 });
+
+/** Remembers the servers that are started from now on, to close those that are still there: pages need not do it. */
+function closingServers(): () => void {
+  const { listen } = Server.prototype;
+  const started: Server[] = [];
+  Server.prototype.listen = function (this: Server, ...args: unknown[]) {
+    started.push(this);
+    return listen.apply(this, args as [handle: unknown]);
+  } as typeof listen;
+  return () => {
+    Server.prototype.listen = listen;
+    for (const server of started) server.close();
+  };
+}
 
 /** A page without its code. */
 function proseOf(page: string): string {

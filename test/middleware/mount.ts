@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type FetchRateLimitOptions, rateLimit as limitFetch } from "sluice/fetch";
-import { rateLimit as limitNode, type NodeRateLimitOptions } from "sluice/node";
+import { rateLimit as limitNode, type NodeHandler, type NodeRateLimitOptions } from "sluice/node";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
 
 /** The route of a path. */
@@ -18,7 +18,10 @@ export const nodeKit: RouteKit = {
 };
 
 /** A handler for `createServer`. */
-export function nodeListener(routes: readonly GuardedRoute[]): RequestListener {
+export function nodeListener(
+  routes: readonly GuardedRoute[],
+  rateLimit: (options: NodeRateLimitOptions) => (handler: NodeHandler) => NodeHandler = limitNode,
+): RequestListener {
   const listeners = new Map(
     routes.map((route) => {
       const handler: RequestListener = (request, response) => {
@@ -30,8 +33,8 @@ export function nodeListener(routes: readonly GuardedRoute[]): RequestListener {
         }
       };
       const guarded = route.guards.reduceRight(
-        (inner, options) => limitNode(options as NodeRateLimitOptions)(inner),
-        handler as (request: IncomingMessage, response: ServerResponse) => void,
+        (inner, options) => rateLimit(options as NodeRateLimitOptions)(inner),
+        handler as NodeHandler,
       );
       return [route, guarded] as const;
     }),

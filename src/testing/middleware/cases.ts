@@ -146,6 +146,25 @@ export const middlewareCases: readonly MiddlewareCase[] = [
     },
   },
   {
+    title: "lets no client choose its bucket by what it writes into headers",
+    routes: { choosers: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(3, "choosers")) }] }) },
+    async drive({ statuses, as }) {
+      const seen: number[] = [];
+      for (let i = 0; i < 6; i++) {
+        const own = as("203.0.113.40");
+        // Proxies add what they saw to the right of what a client sent.
+        const typed = [`198.51.100.${i}`, own["X-Forwarded-For"]].filter(Boolean).join(", ");
+        const more = {
+          "X-Real-IP": `198.51.100.${i}`,
+          "Client-IP": `198.51.100.${i}`,
+          Forwarded: `for=198.51.100.${i}`,
+        };
+        seen.push(...(await statuses(1, "/choosers", { headers: { ...more, ...own, "X-Forwarded-For": typed } })));
+      }
+      same(seen, [200, 200, 200, 429, 429, 429], "one client, whatever it types");
+    },
+  },
+  {
     title: "knows holders of verified API keys by their key, and others by their address",
     routes: {
       holders: ({ limiter, kit: { identity = {} } }) => ({

@@ -1,0 +1,27 @@
+/** A million requests with hostile addresses, held against the slow second reading of `test/identity`. */
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+const count = Number(process.env.SLUICE_FUZZ ?? 1_000_000);
+
+export async function* addresses() {
+  const root = fileURLToPath(new URL("..", import.meta.url));
+  const start = performance.now();
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ["node_modules/vitest/vitest.mjs", "run", "test/identity"],
+    {
+      cwd: root,
+      env: { ...process.env, SLUICE_FUZZ: String(count), NO_COLOR: "1" },
+      encoding: "utf8",
+      maxBuffer: 2 ** 26,
+    },
+  );
+  const tests = /^ *Tests +(.*)$/m.exec(stdout)?.[1] ?? "no tests";
+  const seconds = ((performance.now() - start) / 1000).toFixed(0);
+  yield {
+    claim: "hostile addresses",
+    figures: `${count} requests answered as the slow walk answers them, ${count / 4} spoofs tried; ${tests}; ${seconds} s`,
+    failures: status === 0 ? [] : [stdout.slice(-2000), stderr.slice(-1000)],
+  };
+}

@@ -1,0 +1,136 @@
+/** The suite of middleware is worth something only if it finds faults: each of these is one that limiters had. */
+import type { Decision, RateLimiter } from "sluice";
+import { clientIp } from "sluice/http";
+import { type NodeHandler, type NodeRateLimitOptions, rateLimit } from "sluice/node";
+import { guardedRoutes, middlewareSuite } from "sluice/testing";
+import { describe, expect, it } from "vitest";
+import { listen, nodeKit, nodeListener } from "./mount.ts";
+
+type Limit = (options: NodeRateLimitOptions) => (handler: NodeHandler) => NodeHandler;
+
+/** The right middleware with other options. */
+const changed =
+  (change: (options: NodeRateLimitOptions) => Partial<NodeRateLimitOptions>): Limit =>
+  (options) =>
+    rateLimit({ ...options, ...change(options) });
+
+/** The right middleware with another key, where it would ask for the address. */
+const keyed = (key: NonNullable<NodeRateLimitOptions["key"]>): Limit =>
+  changed((options) => (options.key || !options.identity ? {} : { key, identity: undefined as never }));
+
+/** The right middleware with a limiter that goes wrong. */
+function deciding(decide: (limiter: RateLimiter, key: string, cost: number) => Promise<Decision>): Limit {
+  return changed(({ limiter }) => {
+    if (typeof limiter !== "object" || !("peek" in limiter)) return {};
+    const own = limiter as RateLimiter;
+    return {
+      limiter: {
+        consume: (key, cost = 1) => decide(own, key, cost),
+        refund: (key, cost) => own.refund(key, cost),
+        ...(own.getPolicies ? { getPolicies: own.getPolicies.bind(own) } : { getPolicy: own.getPolicy.bind(own) }),
+      },
+    };
+  });
+}
+
+/** The right middleware on a response that is tampered with. */
+const sending =
+  (tamper: (name: string, value: string) => string | undefined): Limit =>
+  (options) =>
+  (handler) => {
+    const limited = rateLimit(options)(handler);
+    return (request, response) => {
+      const { setHeader } = response;
+      response.setHeader = (name, value) => {
+        const sent = tamper(name, String(value));
+        return sent === undefined ? response : setHeader.call(response, name, sent);
+      };
+      limited(request, response);
+    };
+  };
+
+const bugs: [string, Limit][] = [
+  ["limits nothing", () => (handler) => handler],
+  ["limits nobody because it is a trial run", changed(() => ({ mode: "shadow" }))],
+  ["tells nothing", changed(() => ({ headers: false }))],
+  ["tells of a trial run", changed(() => ({ mode: "enforce" }))],
+  ["lets errors through", changed(() => ({ onError: () => "allow" }))],
+  ["skips nothing", changed(() => ({ skip: () => false }))],
+  ["gives everything back", changed(({ refundIf }) => (refundIf ? { refundIf: () => true } : {}))],
+  ["gives nothing back", changed(({ refundIf }) => (refundIf ? { refundIf: () => false } : {}))],
+  ["denies what it should hold", changed(() => ({ maxDelayMs: 0 }))],
+  [
+    "answers denials in its own words only",
+    changed(({ onLimited: _, ...rest }) => ({ ...rest, onLimited: undefined as never })),
+  ],
+  ["costs one, whatever it costs", changed(() => ({ cost: 1 }))],
+  [
+    "believes the left end of X-Forwarded-For",
+    keyed(
+      (request) => `ip:${String(request.headers["x-forwarded-for"] ?? request.socket.remoteAddress).split(",")[0]}`,
+    ),
+  ],
+  ["has one bucket for all", keyed(() => "ip:0.0.0.0")],
+  [
+    "counts every address of IPv6 by itself",
+    keyed((request) => {
+      const peer = request.socket.remoteAddress;
+      return `ip:${clientIp({ peer, headers: request.headers }, { trustedProxies: ["127.0.0.1"] })}`;
+    }),
+  ],
+  [
+    "looks, and takes later",
+    deciding(async (limiter, key, cost) => {
+      const look = await limiter.peek(key, cost);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      if (look.allowed) await limiter.consume(key, cost);
+      return look;
+    }),
+  ],
+  [
+    "does not hold what a queue delays",
+    deciding(async (limiter, key, cost) => {
+      const { delayMs: _, ...decision } = await limiter.consume(key, cost);
+      return decision as Decision;
+    }),
+  ],
+  ["says Retry-After: 0", sending((name, value) => (name === "Retry-After" ? "0" : value))],
+  ["lets caches keep a denial", sending((_, value) => (value === "no-store" ? "public, max-age=60" : value))],
+  ["has no body type", sending((_, value) => (value === "application/problem+json" ? "application/json" : value))],
+  ["hides its fields from scripts", sending((_, value) => (value.includes("X-Own, ") ? "X-Own" : value))],
+];
+
+/** The titles of the cases that a middleware fails, up to the first. */
+async function failuresOf(limit: Limit): Promise<string[]> {
+  const cases: [string, () => Promise<void>][] = [];
+  middlewareSuite(
+    "planted",
+    { start: () => listen(nodeListener(guardedRoutes(nodeKit), limit)) },
+    { describe: (_, body) => body(), it: (title, body) => void cases.push([title, body]) },
+  );
+  const [start, ...rest] = cases;
+  const stop = rest.pop();
+  await start?.[1]();
+  try {
+    for (const [title, body] of rest) {
+      const failed = await body().then(
+        () => false,
+        () => true,
+      );
+      if (failed) return [title];
+    }
+    return [];
+  } finally {
+    await stop?.[1]();
+  }
+}
+
+describe("middlewareSuite", () => {
+  it("finds nothing wrong with a middleware that is right", async () => {
+    expect(await failuresOf(rateLimit)).toEqual([]);
+  });
+
+  it.each(bugs)("finds one that %s", async (_bug, limit) => {
+    expect(await failuresOf(limit)).toHaveLength(1);
+  });
+});
