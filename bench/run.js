@@ -9,6 +9,7 @@ const PARTS = [
   "memory-bypass",
   "chosen-keys",
   "redis-throughput",
+  "http-throughput",
   "import-size",
 ];
 const MARK = "<!-- results -->";

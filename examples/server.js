@@ -1,7 +1,7 @@
 /** A guarded HTTP API to try with curl: a burst of 10, then 5 requests a second for each address. */
 import { createServer } from "node:http";
-import { createLimiter, memoryStore, tokenBucket } from "sluice";
-import { rateLimitHeaders, tooManyRequests } from "sluice/http";
+import { tokenBucket } from "sluice";
+import { rateLimit } from "sluice/node";
 
 const port = Number(process.env.PORT ?? 8787);
 if (!Number.isInteger(port) || port < 0 || port > 65535) {
@@ -9,21 +9,16 @@ if (!Number.isInteger(port) || port < 0 || port > 65535) {
   process.exit(1);
 }
 
-const limiter = createLimiter({ policy: tokenBucket("5/s", { burst: 10, name: "api" }), store: memoryStore() });
-
-const server = createServer((request, response) => {
-  // The socket's peer is the only address that a client can't write itself.
-  const decision = limiter.consumeSync(request.socket.remoteAddress ?? "unidentified");
-  if (!decision.allowed) {
-    const { status, headers, body } = tooManyRequests(decision, limiter.getPolicy(), {
-      accept: request.headers.accept,
-    });
-    response.writeHead(status, headers).end(body);
-    return;
-  }
-  response.writeHead(200, { ...rateLimitHeaders(decision, limiter.getPolicy()), "Content-Type": "application/json" });
-  response.end(`${JSON.stringify({ hello: "world", remaining: decision.remaining })}\n`);
+const limit = rateLimit({
+  policy: tokenBucket("5/s", { burst: 10, name: "api" }),
+  onError: (error) => console.error(error),
 });
+
+const server = createServer(
+  limit((_request, response) => {
+    response.writeHead(200, { "Content-Type": "application/json" }).end('{"hello":"world"}\n');
+  }),
+);
 
 server.on("error", (/** @type {NodeJS.ErrnoException} */ error) => {
   const hint =

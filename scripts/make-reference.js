@@ -158,8 +158,13 @@ function describe(/** @type {string} */ file, /** @type {Declaration[]} */ decla
     const more = parents.length > 0 ? ` With all of ${parents.map((name) => `\`${name}\``).join(", ")}.` : "";
     return `${doc}${more}\n\n${members.join("\n")}`;
   }
-  const code = declarations.map(({ head }) => head.replace(/\/\*[\s\S]*?\*\/\s*/g, "")).join("\n");
+  const code = declarations.map(({ head }) => withoutRemarks(head)).join("\n");
   return `${doc}\n\n\`\`\`typescript\n${code}\n\`\`\``;
+}
+
+/** Code without what is said in it to those who work on it. */
+function withoutRemarks(/** @type {string} */ code) {
+  return code.replace(/\/\*[\s\S]*?\*\/\s*/g, "").replace(/^\s*\/\/.*\n/gm, "");
 }
 
 /** The members of an interface or class, with those of parents that nobody can import. */
@@ -171,7 +176,7 @@ function membersOf(/** @type {string} */ file, /** @type {Declaration} */ { body
     const [space = "", doc = ""] = /^\s*(?:\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\s*)?/.exec(body.slice(at)) ?? [];
     const start = at + space.length;
     const end = memberEnd(body, start, kind);
-    const text = body.slice(start, end.at).trim().replace(/\s+/g, " ");
+    const text = withoutRemarks(body.slice(start, end.at)).trim().replace(/\s+/g, " ");
     // `?: never` only keeps the members of another algorithm out.
     if (text && !/\?: never$|^(?:private|protected) /.test(text)) members.push({ text, doc: plain(doc) });
     at = end.next;

@@ -1,4 +1,4 @@
-/** The examples that need a server of their own, run as users run them. Needs `npm run build`. */
+/** The examples, run as users run them. Needs `npm run build`. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -32,6 +32,12 @@ async function start(file: string, redisUrl: string) {
   return {
     lines,
     ask: (path: string, headers: Record<string, string> = {}) => fetch(new URL(path, url()), { headers }),
+    send: (path: string, body: unknown) =>
+      fetch(new URL(path, url()), {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify(body),
+      }),
     async statuses(paths: string[], headers: Record<string, string> = {}) {
       const statuses: number[] = [];
       for (const path of paths) statuses.push((await this.ask(path, headers)).status);
@@ -49,6 +55,47 @@ async function start(file: string, redisUrl: string) {
 
 const times = <T>(count: number, one: T): T[] => new Array<T>(count).fill(one);
 const as = (user: string) => ({ authorization: `Basic ${btoa(user)}` });
+
+describe("examples/server.js", () => {
+  it("lets a burst through, denies the next, and stops on Ctrl+C", async () => {
+    const server = await start("server.js", redis.url);
+    expect(server.lines[0]).toMatch(/^sluice guards \S+ with a burst of 10, then 5 requests a second\.$/);
+    const answers = await Promise.all(times(20, "/").map((path) => server.ask(path)));
+    const denied = answers.find(({ status }) => status === 429);
+    expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(10);
+    expect(denied?.headers.get("retry-after")).toBe("1");
+    expect(await server.end()).toBe(0);
+  });
+});
+
+describe.each(["express-server.js", "fastify-server.js", "hono-server.js", "fetch-server.js"])(
+  "examples/%s",
+  (file) => {
+    it("limits everything but its health, and wrong passwords apart", async () => {
+      const server = await start(file, redis.url);
+      const login = (password: string) => server.send("/login", { password });
+      expect((await login("secret")).headers.get("ratelimit-policy")?.split(", ").sort()).toEqual([
+        '"api";q=10;w=2',
+        '"login";q=3;w=900',
+      ]);
+      const statuses: number[] = [];
+      for (const password of ["wrong", "wrong", "secret", "wrong", "wrong", "secret"]) {
+        statuses.push((await login(password)).status);
+      }
+      expect(statuses).toEqual([401, 401, 200, 401, 429, 429]);
+
+      const answers = await Promise.all(times(40, "/").map((path) => server.ask(path)));
+      const allowed = answers.filter(({ status }) => status === 200);
+      const denied = answers.find(({ status }) => status === 429);
+      expect(await allowed[0]?.json()).toEqual({ hello: "world" });
+      expect(denied?.headers.get("retry-after")).toBe("1");
+      expect(denied?.headers.get("cache-control")).toBe("no-store");
+      expect(await server.statuses(times(20, "/health"))).toEqual(times(20, 200));
+      expect(await server.end()).toBe(0);
+      expect(server.lines.length).toBe(1);
+    });
+  },
+);
 
 describe("examples/redis-server.js", () => {
   it("answers 200 and 429, 503 while Redis is away, and tells when it goes and comes", async () => {

@@ -43,7 +43,7 @@ export function parseAddress(text: string | undefined): Address | undefined {
 }
 
 /** Without the blanks of HTTP at its ends. Not a pattern: those take time that grows with the square of the blanks. */
-export function trimBlanks(text: string): string {
+function trimBlanks(text: string): string {
   let [start, end] = [0, text.length];
   while (start < end && isBlank(text[start])) start++;
   while (end > start && isBlank(text[end - 1])) end--;

@@ -54,12 +54,12 @@ function identifierOf(identity: Identity): Identify {
 }
 
 /** Checks how clients are told apart, and makes the function that does. */
-export function identifier(identity: Identity): Identify {
+export function identifier(identity: Identity, warn: (message: string) => void = () => {}): Identify {
   const options: IdentityOptions = typeof identity === "object" && identity !== null ? identity : {};
   checkOptions("identity", options, [...TRUST_OPTIONS, "ipv6Prefix", "jwt", "apiKey", "unidentified"]);
   const byAddress = addressKey(identity, options);
   const { jwt, apiKey } = options;
-  const user = jwt === undefined ? undefined : jwtSubject(jwt);
+  const user = jwt === undefined ? undefined : jwtSubject(jwt, warn);
   const holder = apiKey === undefined ? undefined : apiKeyHolder(apiKey);
   if (!user && !holder) return byAddress;
   return async (peer, header) => (await user?.(header)) ?? (await holder?.(header)) ?? byAddress(peer, header);

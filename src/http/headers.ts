@@ -72,14 +72,16 @@ export function headerWriter(options: HeaderOptions = {}): WriteHeaders {
     throw new SluiceError("invalid-option", "partitionKey", "a function, such as partitionKey(secret)", partitionKey);
   }
   const style: Style = { closest: report === "closest", delta: resetFormat === "delta", unit, partitionKey };
-  const writers = modes.map((mode) => WRITERS[mode]);
-  return (decision, policies, facts = {}) => {
+  const [first, ...more] = modes.map((mode) => WRITERS[mode]) as [Write, ...Write[]];
+  return (decision, policies, facts = NO_FACTS) => {
     if (!isKnown(decision)) return {};
-    const fields: HeaderFields = {};
-    for (const write of writers) write(fields, decision, policies, style, facts);
+    const fields = first(decision, policies, style, facts);
+    for (const write of more) Object.assign(fields, write(decision, policies, style, facts));
     return fields;
   };
 }
+
+const NO_FACTS: HeaderFacts = {};
 
 /** Whether the figures are true. Limiters of others may give a verdict and little more. */
 function isKnown(decision: Decision): boolean {
@@ -106,39 +108,37 @@ interface Style {
   partitionKey: ((key: string) => string) | undefined;
 }
 
-type Write = (
-  fields: HeaderFields,
-  decision: Decision,
-  policies: Policies | undefined,
-  style: Style,
-  facts: HeaderFacts,
-) => void;
+type Write = (decision: Decision, policies: Policies | undefined, style: Style, facts: HeaderFacts) => HeaderFields;
 
 const WRITERS: Record<Syntax, Write> = {
-  "draft-8"(fields, decision, policies, style, { key }) {
+  "draft-8"(decision, policies, style, { key }) {
     const own = style.partitionKey && key !== undefined ? `;pk=:${style.partitionKey(key)}:` : "";
-    const parts = style.closest ? [decision] : (decision.parts ?? [decision]);
-    fields["RateLimit-Policy"] = policyList(decision, parts, policies, style, own);
-    fields.RateLimit =
-      parts.length === 1 ? quotaItem(parts[0] as Decision, own) : parts.map((part) => quotaItem(part, own)).join(", ");
+    const parts = style.closest ? undefined : decision.parts;
+    return {
+      "RateLimit-Policy": policyList(decision, parts ?? [decision], policies, style, own),
+      RateLimit: parts ? parts.map((part) => quotaItem(part, own)).join(", ") : quotaItem(decision, own),
+    };
   },
-  "draft-7"(fields, decision, policies) {
+  "draft-7"(decision, policies) {
     const { limit, remaining, reset } = tightest(decision);
-    oldPolicies(fields, policies);
-    fields.RateLimit = `limit=${limit}, remaining=${remaining}, reset=${reset}`;
+    return { ...oldPolicies(policies), RateLimit: `limit=${limit}, remaining=${remaining}, reset=${reset}` };
   },
-  "draft-6"(fields, decision, policies) {
+  "draft-6"(decision, policies) {
     const { limit, remaining, reset } = tightest(decision);
-    oldPolicies(fields, policies);
-    fields["RateLimit-Limit"] = String(limit);
-    fields["RateLimit-Remaining"] = String(remaining);
-    fields["RateLimit-Reset"] = String(reset);
+    return {
+      ...oldPolicies(policies),
+      "RateLimit-Limit": String(limit),
+      "RateLimit-Remaining": String(remaining),
+      "RateLimit-Reset": String(reset),
+    };
   },
-  legacy(fields, decision, _policies, { delta }, { now = hour() }) {
+  legacy(decision, _policies, { delta }, { now = hour() }) {
     const { limit, remaining, reset, resetMs } = tightest(decision);
-    fields["X-RateLimit-Limit"] = String(limit);
-    fields["X-RateLimit-Remaining"] = String(remaining);
-    fields["X-RateLimit-Reset"] = String(delta ? reset : clamp(Math.ceil((now + resetMs) / 1000)));
+    return {
+      "X-RateLimit-Limit": String(limit),
+      "X-RateLimit-Remaining": String(remaining),
+      "X-RateLimit-Reset": String(delta ? reset : clamp(Math.ceil((now + resetMs) / 1000))),
+    };
   },
 };
 
@@ -180,11 +180,12 @@ function quotaItem({ policy, remaining, nextAfterMs }: Decision, own: string): s
 }
 
 /** Drafts before 8 have no names, and no two policies of one quota: of those the longer window stays. */
-function oldPolicies(fields: HeaderFields, policies: Policies | undefined): void {
-  if (!policies) return;
+function oldPolicies(policies: Policies | undefined): HeaderFields {
+  if (!policies) return {};
   const windows = new Map<number, number>();
   for (const { limit, windowMs } of listOf(policies)) windows.set(limit, Math.max(windowMs, windows.get(limit) ?? 0));
-  fields["RateLimit-Policy"] = Array.from(windows, ([limit, ms]) => `${clamp(limit)};w=${seconds(ms)}`).join(", ");
+  const items = Array.from(windows, ([limit, ms]) => `${clamp(limit)};w=${seconds(ms)}`);
+  return { "RateLimit-Policy": items.join(", ") };
 }
 
 /** The one policy that older fields tell of: the least is left of it, and of equals it takes the longest. */

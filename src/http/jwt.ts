@@ -26,14 +26,11 @@ export interface JwtOptions {
   jose?: JoseLike;
 }
 
-/** What is used of the package `jose`. */
+/** What is used of the package `jose`. Its keys have types of their own, and are made by jose itself. */
 export interface JoseLike {
-  // biome-ignore lint/suspicious/noExplicitAny: keys have many types there, all of which are made by jose itself
-  jwtVerify(token: string, key: any, options: any): Promise<{ payload: Record<string, unknown> }>;
-  // biome-ignore lint/suspicious/noExplicitAny: a URL, which is not in the types of every runtime
-  createRemoteJWKSet(url: any): unknown;
-  // biome-ignore lint/suspicious/noExplicitAny: the members of a key set are checked by jose
-  createLocalJWKSet(jwks: any): unknown;
+  jwtVerify(token: string, key: never, options: object): Promise<{ payload: Record<string, unknown> }>;
+  createRemoteJWKSet(url: never): unknown;
+  createLocalJWKSet(jwks: never): unknown;
 }
 
 /** A token longer than this is not worth the work. */
@@ -43,15 +40,24 @@ const WITH_SECRET = /^HS(?:256|384|512)$/;
 const WITH_PUBLIC_KEY = /^(?:(?:RS|PS|ES)(?:256|384|512)|ES256K|EdDSA|Ed25519|ML-DSA-\d+)$/;
 
 /** Makes the function that tells the client's key from a request's token, or `undefined`. */
-export function jwtSubject(options: JwtOptions): (header: ReadHeader) => Promise<string | undefined> | undefined {
+export function jwtSubject(
+  options: JwtOptions,
+  warn: (message: string) => void,
+): (header: ReadHeader) => Promise<string | undefined> | undefined {
   const { claim, expected, keyFrom } = checkJwt(options);
   const { token: tokenOf = bearerToken } = options;
+  let warned = false;
   let ready: Promise<{ jose: JoseLike; key: unknown }> | undefined;
   const verify = async (token: string): Promise<string | undefined> => {
     ready ??= loadJose(options.jose).then((jose) => ({ jose, key: keyFrom(jose) }));
     const { jose, key } = await ready;
-    // Whatever is wrong with a token is the client's doing, and its address is all that is known of it then.
-    const verified = await jose.jwtVerify(token, key, expected).catch(() => undefined);
+    const verified = await jose.jwtVerify(token, key as never, expected).catch((error: unknown) => {
+      // Whatever is wrong with a token is the client's doing, and its address is all that is known of it then.
+      if (!isOfToken(error) && !warned) warn(`tokens can't be verified, so that users count by address: ${error}`);
+      warned ||= !isOfToken(error);
+      return undefined;
+    });
+    if (verified) warned = false;
     const subject = verified?.payload[claim];
     const named = (typeof subject === "string" && subject !== "") || typeof subject === "number";
     return named ? `user${claim === "sub" ? "" : `/${claim}`}:${subject}` : undefined;
@@ -60,6 +66,12 @@ export function jwtSubject(options: JwtOptions): (header: ReadHeader) => Promise
     const token = tokenOf(header);
     return token !== undefined && token !== "" && token.length <= LONGEST ? verify(token) : undefined;
   };
+}
+
+/** Whether a token is at fault, and not the keys: those may be out of reach. */
+function isOfToken(error: unknown): boolean {
+  const { code } = error as { code?: unknown };
+  return typeof code === "string" && /^ERR_(?:JW[TS]_|JOSE_(?:ALG|NOT)|JWKS_(?:NO|MULTIPLE)_)/.test(code);
 }
 
 function bearerToken(header: ReadHeader): string | undefined {
@@ -121,9 +133,9 @@ function keySet(jwks: unknown): Checked["keyFrom"] {
     const url = URL.canParse(jwks) ? new URL(jwks) : undefined;
     const local = url?.hostname === "localhost" || url?.hostname === "127.0.0.1" || url?.hostname === "[::1]";
     if (url?.protocol === "https:" || (url?.protocol === "http:" && local))
-      return (jose) => jose.createRemoteJWKSet(url);
+      return (jose) => jose.createRemoteJWKSet(url as never);
     throw new SluiceError("invalid-option", "jwt.jwks", "an https address, or a set of keys", String(jwks));
   }
-  if (Array.isArray((jwks as { keys?: unknown } | null)?.keys)) return (jose) => jose.createLocalJWKSet(jwks);
+  if (Array.isArray((jwks as { keys?: unknown } | null)?.keys)) return (jose) => jose.createLocalJWKSet(jwks as never);
   throw new SluiceError("invalid-option", "jwt.jwks", "an https address, or a set of keys", jwks);
 }

@@ -63,16 +63,18 @@ function isOfOnePolicy(value: string): boolean {
 /** Of older drafts, the fields that an earlier limiter wrote with less left. */
 function tighterBefore<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): readonly string[] {
   const stay: string[] = [];
-  for (const prefix of ["RateLimit-", "X-RateLimit-"]) {
-    const remaining = fields[`${prefix}Remaining`];
-    const before = remaining === undefined ? undefined : head.get(response, `${prefix}Remaining`);
-    if (before !== undefined && Number(before) <= Number(remaining)) {
-      stay.push(`${prefix}Limit`, `${prefix}Remaining`, `${prefix}Reset`);
-    }
+  const { RateLimit: list = "", "RateLimit-Remaining": left, "X-RateLimit-Remaining": legacyLeft } = fields;
+  if (left !== undefined && Number(head.get(response, "RateLimit-Remaining") ?? Infinity) <= Number(left)) {
+    stay.push("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset");
   }
-  if (fields.RateLimit !== undefined && isOfOnePolicy(fields.RateLimit)) {
-    const before = head.get(response, "RateLimit");
-    if (before !== undefined && remainingOf(before) <= remainingOf(fields.RateLimit)) stay.push("RateLimit");
+  if (
+    legacyLeft !== undefined &&
+    Number(head.get(response, "X-RateLimit-Remaining") ?? Infinity) <= Number(legacyLeft)
+  ) {
+    stay.push("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset");
+  }
+  if (isOfOnePolicy(list) && remainingOf(head.get(response, "RateLimit") ?? "") <= remainingOf(list)) {
+    stay.push("RateLimit");
   }
   return stay;
 }

@@ -51,45 +51,55 @@ export function rejection(
   fields: HeaderFields,
 ): Rejection {
   const { retryAfterMs } = decision;
-  const status = decision.unavailable ? 503 : 429;
-  const detail = detailOf(decision, policies);
-  const wait = retryAfterMs === null ? {} : { "Retry-After": String(seconds(retryAfterMs)) };
-  const type = status === 503 ? "temporary-reduced-capacity" : "quota-exceeded";
-  const { headers, body } = problem(
-    {
-      type: TYPES + type,
-      title: status === 503 ? "Temporary Reduced Capacity" : "Quota Exceeded",
-      status,
-      detail,
-      "violated-policies": violated(decision),
-      ...(retryAfterMs === null ? { retryable: false } : {}),
-    },
-    accept,
-  );
-  return { status, headers: { ...wait, ...fields, ...headers }, body };
+  const asText = prefersText(accept);
+  const headers: HeaderFields = {};
+  if (retryAfterMs !== null) headers["Retry-After"] = String(seconds(retryAfterMs));
+  for (const name in fields) headers[name] = fields[name] as string;
+  headers["Cache-Control"] = "no-store";
+  headers["Content-Type"] = asText ? TEXT : JSON_PROBLEM;
+  return { status: decision.unavailable ? 503 : 429, headers, body: bodyOf(decision, policies, asText) };
+}
+
+const TEXT = "text/plain; charset=utf-8";
+const JSON_PROBLEM = "application/problem+json";
+
+/** Most denials of a limiter have the same body, and under a flood it is all that is answered. */
+const bodies = new WeakMap<Policies, Record<"text" | "json", string | undefined>>();
+
+function bodyOf(decision: Denied, policies: Policies | undefined, asText: boolean): string {
+  const usual = policies && !decision.parts && !decision.unavailable && decision.retryAfterMs !== null;
+  if (!usual) return problemOf(decision, policies, asText);
+  let known = bodies.get(policies);
+  if (!known) bodies.set(policies, (known = { text: undefined, json: undefined }));
+  return (known[asText ? "text" : "json"] ??= problemOf(decision, policies, asText));
+}
+
+function problemOf(decision: Denied, policies: Policies | undefined, asText: boolean): string {
+  const { unavailable, retryAfterMs } = decision;
+  const problem = {
+    type: `${TYPES}${unavailable ? "temporary-reduced-capacity" : "quota-exceeded"}`,
+    title: unavailable ? "Temporary Reduced Capacity" : "Quota Exceeded",
+    status: unavailable ? 503 : 429,
+    detail: detailOf(decision, policies),
+    "violated-policies": violated(decision),
+    ...(retryAfterMs === null ? { retryable: false } : {}),
+  };
+  return written(problem, asText);
 }
 
 /** The answer when the limiter itself is at fault. It tells a stranger nothing. */
 export function internalError(accept: string | undefined): Answer {
-  const { headers, body } = problem(
-    { type: "about:blank", title: "Internal Server Error", status: 500, detail: "The request could not be checked." },
-    accept,
-  );
-  return { status: 500, headers, body };
+  const asText = prefersText(accept);
+  const detail = "The request could not be checked.";
+  return {
+    status: 500,
+    headers: { "Cache-Control": "no-store", "Content-Type": asText ? TEXT : JSON_PROBLEM },
+    body: written({ type: "about:blank", title: "Internal Server Error", status: 500, detail }, asText),
+  };
 }
 
-function problem(
-  members: { title: string; detail: string; [member: string]: unknown },
-  accept: string | undefined,
-): { headers: HeaderFields; body: string } {
-  const asText = prefersText(accept);
-  return {
-    headers: {
-      "Cache-Control": "no-store",
-      "Content-Type": asText ? "text/plain; charset=utf-8" : "application/problem+json",
-    },
-    body: asText ? `${members.title}. ${members.detail}\n` : JSON.stringify(members),
-  };
+function written(problem: { type: string; title: string; status: number; detail: string }, asText: boolean): string {
+  return asText ? `${problem.title}. ${problem.detail}\n` : JSON.stringify(problem);
 }
 
 /** Headers for a body that somebody else writes. */

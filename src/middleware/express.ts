@@ -1,5 +1,6 @@
 /** `rateLimit` for Express 4 and 5. */
-import type { NextFunction, Request, Response } from "express";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Request, Response } from "express";
 import { openGate } from "./gate.ts";
 import { answerOnNode, enterOnNode, headerOf } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
@@ -8,19 +9,27 @@ import type { RateLimitOptions } from "./options.ts";
 export type ExpressCall = readonly [request: Request, response: Response];
 
 /** The options of `rateLimit`. `onLimited` sends the body: the status and the headers are set by then. */
-export type ExpressRateLimitOptions = RateLimitOptions<ExpressCall, void>;
+export type ExpressRateLimitOptions = RateLimitOptions<ExpressCall, unknown>;
+
+/**
+ * A middleware of Express. It is typed by what Express builds on: a `Request` would take part in finding out the types of
+ * a route's parameters.
+ */
+export type ExpressMiddleware = (
+  request: IncomingMessage,
+  response: ServerResponse,
+  next: (error?: unknown) => void,
+) => void;
 
 /** Limits what comes after it: `app.use(rateLimit({ policy: "100/m" }))`. */
-export function rateLimit(
-  options: ExpressRateLimitOptions,
-): (request: Request, response: Response, next: NextFunction) => void {
-  const gate = openGate<ExpressCall, void>(options, {
+export function rateLimit(options: ExpressRateLimitOptions): ExpressMiddleware {
+  const gate = openGate<ExpressCall, unknown>(options, {
     method: ([request]) => request.method,
     header: ([request], name) => headerOf(request, name),
     peer: ([request]) => request.socket.remoteAddress,
   });
   return (request, response, next) => {
-    enterOnNode(gate, [request, response], response, {
+    enterOnNode(gate, [request as Request, response as Response], response, {
       // Called without arguments: whatever `next` is given is an error to Express.
       go: () => next(),
       answer: (answer, limited) => answerOnNode(response, answer, limited, options.onLimited),

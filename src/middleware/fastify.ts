@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
 import { type ResponseHead, tellRejection } from "../http/response.ts";
 import { withoutType } from "../http/too-many-requests.ts";
-import { openGate } from "./gate.ts";
+import { isPromise, openGate } from "./gate.ts";
 import { enterOnNode, headerOf } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
 
@@ -38,12 +38,14 @@ export function rateLimit(
         reply.code(status);
         if (!limited || !options.onLimited) {
           tellRejection(ofReply, reply, headers);
-          reply.send(body);
-          return;
+          return void reply.send(body);
         }
         tellRejection(ofReply, reply, withoutType(headers));
-        const answer = options.onLimited(limited);
-        if (answer !== undefined && answer !== reply) reply.send(answer);
+        const send = (own: unknown): void => {
+          if (own !== undefined && own !== reply) reply.send(own);
+        };
+        const own = options.onLimited(limited);
+        return isPromise(own) ? own.then(send) : send(own);
       },
     });
   };

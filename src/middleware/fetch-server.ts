@@ -1,9 +1,8 @@
 /** What all servers of `Request` and `Response` have in common. */
-import type { HeaderFields } from "../http/headers.ts";
 import { runsOnWorkers } from "../http/presets.ts";
 import { type ResponseHead, type Told, tellFigures, tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
-import { type Gate, isPromise, type Pass, type Passage } from "./gate.ts";
+import { type Gate, isPromise, type Pass, type Passage, type Stop } from "./gate.ts";
 import type { Decided } from "./options.ts";
 
 /** What a denied request may be answered with in place of the problem document. */
@@ -15,53 +14,81 @@ export interface FetchWays<Call extends readonly unknown[]> {
   go(): Promise<Response> | Response;
   /** It could not be decided about. */
   fail(error: unknown): Response;
-  /** Takes an answer in place of the handler's, with the headers that were set for it before. */
-  adopt?(response: Response): Response;
+  /** Has the figures told when the response is sent, where that is cheaper than changing it; says whether it will. */
+  tell?(told: Told): boolean;
+  /** Makes an answer in place of the handler's, with the headers that were set for that before. */
+  respond?(body: BodyInit | null, status: number): Response;
   /** What the handler threw, where the answer is made from that before it comes here. */
   thrown?(): unknown;
   readonly onLimited: ((limited: Decided<Call>) => OwnAnswer) | undefined;
 }
 
-/** Takes a request through the gate. */
-export async function enterOnFetch<Call extends readonly unknown[]>(
+/** Takes a request through the gate. It awaits only what is promised: every turn in between is felt by a fast server. */
+export function enterOnFetch<Call extends readonly unknown[]>(
   gate: Gate<Call>,
   call: Call,
   request: Request,
   ways: FetchWays<Call>,
-): Promise<Response> {
-  let passage: Passage<Call>;
-  try {
-    const entered = gate.enter(call);
-    passage = isPromise(entered) ? await entered : entered;
-  } catch (error) {
+): Promise<Response> | Response {
+  const mishap = (error: unknown): Promise<Response> | Response => {
     const answer = gate.mishap(error, call);
     if (answer === undefined) return ways.fail(error);
     return answer === "allow" ? ways.go() : responseOf(answer, ways);
+  };
+  const arrive = (passage: Passage<Call>): Promise<Response> | Response => {
+    if (passage === undefined) return ways.go();
+    if (passage.rejection) return reject(passage, ways, mishap);
+    const { delayMs, settle } = passage;
+    const told = passage.told && !ways.tell?.(passage.told) ? passage.told : undefined;
+    if (delayMs > 0 || settle) return letPass({ told, delayMs, settle }, request, ways);
+    const response = ways.go();
+    if (!told) return response;
+    return isPromise(response) ? response.then((response) => withFigures(response, told)) : withFigures(response, told);
+  };
+  let passage: Passage<Call> | Promise<Passage<Call>>;
+  try {
+    passage = gate.enter(call);
+  } catch (error) {
+    return mishap(error);
   }
-  if (passage === undefined) return ways.go();
-  if (!passage.rejection) return letPass(passage, request, ways);
-  const { rejection, limited } = passage;
-  const own = await ways.onLimited?.(limited);
-  if (!own) return responseOf(rejection, ways);
-  const { status, headers } = rejection;
-  return withHead(new Response(own.body, { status, headers: own.headers }), withoutType(headers), ways);
+  return isPromise(passage) ? passage.then(arrive, mishap) : arrive(passage);
+}
+
+function reject<Call extends readonly unknown[]>(
+  { rejection, limited }: Stop<Call>,
+  ways: FetchWays<Call>,
+  mishap: (error: unknown) => Promise<Response> | Response,
+): Promise<Response> | Response {
+  const { onLimited, respond } = ways;
+  if (!onLimited) return responseOf(rejection, ways);
+  const answerWith = (own: Response | undefined): Response => {
+    if (!own) return responseOf(rejection, ways);
+    const { status, headers } = rejection;
+    const answer = respond?.(own.body, status) ?? new Response(own.body, { status });
+    own.headers.forEach((value, name) => void answer.headers.set(name, value));
+    tellRejection(ofHeaders, answer.headers, withoutType(headers));
+    return answer;
+  };
+  try {
+    const own = onLimited(limited);
+    return isPromise(own) ? own.then(answerWith).catch(mishap) : answerWith(own);
+  } catch (error) {
+    return mishap(error);
+  }
 }
 
 /** An answer as a response. */
-export function responseOf({ status, headers, body }: Answer, ways?: Pick<FetchWays<never>, "adopt">): Response {
-  return withHead(new Response(body, { status }), headers, ways);
-}
-
-function withHead(
-  response: Response,
-  headers: HeaderFields,
-  ways: Pick<FetchWays<never>, "adopt"> | undefined,
+export function responseOf(
+  { status, headers, body }: Answer,
+  { respond }: Pick<FetchWays<never>, "respond"> = {},
 ): Response {
-  const answer = ways?.adopt?.(response) ?? response;
-  tellRejection(ofHeaders, answer.headers, headers);
-  return answer;
+  if (!respond) return new Response(body, { status, headers });
+  const response = respond(body, status);
+  tellRejection(ofHeaders, response.headers, headers);
+  return response;
 }
 
+/** The long way, for a request that is held or may get its cost back. */
 async function letPass<Call extends readonly unknown[]>(
   { told, delayMs, settle }: Pass,
   request: Request,

@@ -248,6 +248,34 @@ describe("listeners", () => {
   });
 });
 
+describe("tokens that can't be verified because keys are out of reach", () => {
+  it("are told of once, and the users count by address", async () => {
+    const events: unknown[] = [];
+    const keys: string[] = [];
+    const gate = gateOf({
+      policy: "9/m",
+      identity: { jwt: { algorithms: ["RS256"], jwks: "http://127.0.0.1:1/jwks" } },
+      onEvent: (event) => void events.push(event),
+      onDecision: ({ key }) => void keys.push(key),
+    });
+    const token = `${btoa('{"alg":"RS256"}')}.${btoa('{"sub":"alice"}')}.AAAA`.replaceAll("=", "");
+    for (let i = 0; i < 3; i++) await enter(gate, { headers: { authorization: `Bearer ${token}` } });
+    expect(keys).toEqual(["ip:192.0.2.1", "ip:192.0.2.1", "ip:192.0.2.1"]);
+    expect(events).toMatchObject([{ type: "warning", message: expect.stringContaining("can't be verified") }]);
+  });
+
+  it("are not mixed up with tokens that are wrong", async () => {
+    const events: unknown[] = [];
+    const secret = "0123456789abcdef0123456789abcdef";
+    const identity = { jwt: { algorithms: ["HS256"], secret } };
+    const gate = gateOf({ policy: "9/m", identity, onEvent: (event) => void events.push(event) });
+    for (const token of ["x", "a.b.c", `${btoa('{"alg":"none"}')}.${btoa("{}")}.`]) {
+      await enter(gate, { headers: { authorization: `Bearer ${token}` } });
+    }
+    expect(events).toEqual([]);
+  });
+});
+
 describe("errors", () => {
   it("in a trial run leave the request alone, and are told", () => {
     const [errors, events]: unknown[][] = [[], []];

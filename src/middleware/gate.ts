@@ -46,7 +46,7 @@ export interface Stop<Call extends readonly unknown[]> {
 export type Passage<Call extends readonly unknown[]> = Pass | Stop<Call> | undefined;
 
 /** What becomes of an error: the request goes on, it is answered, or the server deals with it. */
-export type Mishap = "allow" | Rejection | undefined;
+type Mishap = "allow" | Rejection | undefined;
 
 /** A gate for one middleware. */
 export interface Gate<Call extends readonly unknown[]> {
@@ -254,14 +254,14 @@ function clientsOf<Call extends readonly unknown[], L>(
     const expected = `the platform in front (one of ${names}), proxies as { trustedProxies }, or a key: there are no sockets here`;
     throw new SluiceError("invalid-option", "identity", expected, identity);
   }
-  const identify: Identify = identifier(identity ?? "peer");
+  const warn = (message: string): void => tell(onEvent, { type: "warning", policy: "", message });
+  const identify: Identify = identifier(identity ?? "peer", warn);
   let mayWarn = identity === undefined && onEvent !== undefined;
   return (call) => {
     const header: ReadHeader = (name) => facts.header(call, name);
     if (mayWarn && (header("x-forwarded-for") ?? header("forwarded")) !== undefined) {
       mayWarn = false;
-      const message = "requests come through a proxy, whose clients share one bucket: name the proxy in identity";
-      tell(onEvent, { type: "warning", policy: "", message });
+      warn("requests come through a proxy, whose clients share one bucket: name the proxy in identity");
     }
     return identify(facts.peer(call), header);
   };

@@ -1,7 +1,9 @@
 /** `rateLimit` for Hono 4, on every runtime that Hono runs on. */
 import type { Context, MiddlewareHandler } from "hono";
+import type { StatusCode } from "hono/utils/http-status";
 import { enterOnFetch, isPeerless, type OwnAnswer, peerOf } from "./fetch-server.ts";
 import { openGate } from "./gate.ts";
+import { beforeHead } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 /** What a middleware of Hono is called with. */
@@ -9,6 +11,11 @@ export type HonoCall = readonly [context: Context];
 
 /** The options of `rateLimit`. `onLimited` gives the body: its status and RateLimit headers are set afterwards. */
 export type HonoRateLimitOptions = RateLimitOptions<HonoCall, OwnAnswer>;
+
+/** What @hono/node-server hands on. */
+interface HttpBindings {
+  readonly outgoing: Parameters<typeof beforeHead>[0];
+}
 
 /** Limits what comes after it: `app.use(rateLimit({ policy: "100/m" }))`. */
 export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
@@ -19,22 +26,27 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
     peerless: isPeerless(),
   });
   return async (context, next) => {
+    let handled: Response | undefined;
     const response = await enterOnFetch(gate, [context], context.req.raw, {
       async go() {
         await next();
-        return context.res;
+        return (handled = context.res);
       },
       fail(error) {
         throw error;
       },
-      adopt(response) {
-        context.res = response;
-        return context.res;
+      tell(told) {
+        // On Node the headers of a response are made from scratch once they are touched.
+        const { outgoing } = (context.env ?? {}) as Partial<HttpBindings>;
+        if (typeof outgoing?.writeHead !== "function") return false;
+        beforeHead(outgoing, told);
+        return true;
       },
+      respond: (body, status) => context.newResponse(body as string, status as StatusCode),
       thrown: () => context.error,
       onLimited: options.onLimited,
     });
-    if (response === context.res) return;
+    if (response === handled) return;
     // Set alone, it would be given the headers of the one before.
     context.res = undefined;
     context.res = response;

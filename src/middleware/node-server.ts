@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type ResponseHead, type Told, tellFigures, tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
-import { type Gate, isPromise, type Pass, type Passage } from "./gate.ts";
+import { type Gate, isPromise, type Pass, type Passage, type Stop } from "./gate.ts";
 import type { Decided } from "./options.ts";
 
 /** A header of a request; lines of one name are joined. */
@@ -16,7 +16,7 @@ export interface Ways<Call extends readonly unknown[]> {
   /** It goes on. */
   go(): void;
   /** It is answered in place of the handler. It was limited, or it could not be decided about. */
-  answer(answer: Answer, limited?: Decided<Call>): void;
+  answer(answer: Answer, limited?: Decided<Call>): unknown;
   /** It could not be decided about, and the server is to deal with that. */
   fail(error: unknown): void;
 }
@@ -33,14 +33,14 @@ export function enterOnNode<Call extends readonly unknown[]>(
       const answer = gate.mishap(error, call);
       if (answer === undefined) ways.fail(error);
       else if (answer === "allow") ways.go();
-      else ways.answer(answer);
+      else void ways.answer(answer);
     } catch (another) {
       ways.fail(another);
     }
   };
   const arrive = (passage: Passage<Call>): void => {
     if (passage === undefined) ways.go();
-    else if (passage.rejection) ways.answer(passage.rejection, passage.limited);
+    else if (passage.rejection) reject(passage, ways, mishap);
     else letPass(passage, response, ways.go);
   };
   let passage: Passage<Call> | Promise<Passage<Call>>;
@@ -52,6 +52,20 @@ export function enterOnNode<Call extends readonly unknown[]>(
   }
   if (isPromise(passage)) passage.then(arrive, mishap);
   else arrive(passage);
+}
+
+/** What `onLimited` throws or rejects with is dealt with like other errors: the request must not hang. */
+function reject<Call extends readonly unknown[]>(
+  { rejection, limited }: Stop<Call>,
+  { answer }: Ways<Call>,
+  mishap: (error: unknown) => void,
+): void {
+  try {
+    const answered = answer(rejection, limited);
+    if (isPromise(answered)) answered.then(undefined, mishap);
+  } catch (error) {
+    mishap(error);
+  }
 }
 
 function letPass({ told, delayMs, settle }: Pass, response: ServerResponse, go: () => void): void {
@@ -94,20 +108,19 @@ const ofResponse: ResponseHead<ServerResponse> = {
 export function answerOnNode<Call extends readonly unknown[]>(
   response: ServerResponse,
   { status, headers, body }: Answer,
-  limited: Decided<Call> | undefined,
-  onLimited: ((limited: Decided<Call>) => void) | undefined,
-): void {
+  limited?: Decided<Call>,
+  onLimited?: (limited: Decided<Call>) => unknown,
+): unknown {
   response.statusCode = status;
   if (limited && onLimited) {
     tellRejection(ofResponse, response, withoutType(headers));
-    onLimited(limited);
-  } else {
-    tellRejection(ofResponse, response, headers);
-    response.end(body);
+    return onLimited(limited);
   }
+  tellRejection(ofResponse, response, headers);
+  return void response.end(body);
 }
 
-/** Headers as they are given to `writeHead`, over those that the response has. */
+/** Headers as they are given to `writeHead`, by their names in lower case, over those that the response has. */
 interface Given {
   readonly response: ServerResponse;
   readonly headers: Record<string, unknown>;
@@ -115,38 +128,45 @@ interface Given {
 
 const ofGiven: ResponseHead<Given> = {
   get({ response, headers }, name) {
-    const found = nameIn(headers, name);
-    return found === undefined ? ofResponse.get(response, name) : String(headers[found]);
+    const value = headers[name.toLowerCase()];
+    return value === undefined ? ofResponse.get(response, name) : String(value);
   },
   set({ headers }, name, value) {
-    headers[nameIn(headers, name) ?? name] = value;
+    headers[name.toLowerCase()] = value;
   },
   remove({ response, headers }, name) {
-    delete headers[nameIn(headers, name) ?? name];
+    delete headers[name.toLowerCase()];
     response.removeHeader(name);
   },
 };
 
-function nameIn(headers: Record<string, unknown>, name: string): string | undefined {
-  const lower = name.toLowerCase();
-  if (lower in headers) return lower;
-  for (const own in headers) if (own.toLowerCase() === lower) return own;
-  return undefined;
+/** A copy: what is given may be a constant of the application. Names and values may also stand in turn in a list. */
+function inLowerCase(given: object): Record<string, unknown> {
+  const headers: Record<string, unknown> = {};
+  if (!Array.isArray(given)) {
+    for (const name in given) headers[name.toLowerCase()] = given[name as keyof typeof given];
+    return headers;
+  }
+  const list = given.flat();
+  for (let i = 0; i < list.length; i += 2) {
+    const name = String(list[i]).toLowerCase();
+    headers[name] = name in headers ? [headers[name], list[i + 1]].flat() : list[i + 1];
+  }
+  return headers;
 }
 
 /**
  * Adds the fields at the last moment: whether they may be told depends on the status and on the headers that the
  * handler sets. Every way to send a response goes through `writeHead`.
  */
-function beforeHead(response: ServerResponse, told: Told): void {
+export function beforeHead(response: ServerResponse, told: Told): void {
   const { writeHead } = response;
   response.writeHead = ((status: number, ...rest: unknown[]) => {
     response.writeHead = writeHead;
     const last = rest.length - 1;
     const given = rest[last];
-    if (typeof given === "object" && given !== null && !Array.isArray(given)) {
-      // A copy: what was given may be a constant of the application.
-      const headers = { ...given };
+    if (typeof given === "object" && given !== null) {
+      const headers = inLowerCase(given);
       tellFigures(ofGiven, { response, headers }, status, told);
       rest[last] = headers;
     } else {

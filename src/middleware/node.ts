@@ -9,14 +9,14 @@ import type { RateLimitOptions } from "./options.ts";
 export type NodeCall = readonly [request: IncomingMessage, response: ServerResponse];
 
 /** The options of `rateLimit`. `onLimited` writes the body: the status and the headers are set by then. */
-export type NodeRateLimitOptions = RateLimitOptions<NodeCall, void>;
+export type NodeRateLimitOptions = RateLimitOptions<NodeCall, unknown>;
 
 /** A handler of requests. */
 export type NodeHandler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Limits the requests that reach a handler: `createServer(rateLimit({ policy: "100/m" })(handler))`. */
 export function rateLimit(options: NodeRateLimitOptions): (handler: NodeHandler) => NodeHandler {
-  const gate = openGate<NodeCall, void>(options, {
+  const gate = openGate<NodeCall, unknown>(options, {
     method: ([request]) => request.method ?? "",
     header: ([request], name) => headerOf(request, name),
     peer: ([request]) => request.socket.remoteAddress,
@@ -25,7 +25,10 @@ export function rateLimit(options: NodeRateLimitOptions): (handler: NodeHandler)
     enterOnNode(gate, [request, response], response, {
       go: () => handler(request, response),
       answer: (answer, limited) => answerOnNode(response, answer, limited, options.onLimited),
-      fail: () => answerOnNode(response, internalError(headerOf(request, "accept")), undefined, undefined),
+      fail() {
+        if (response.headersSent) response.destroy();
+        else answerOnNode(response, internalError(headerOf(request, "accept")));
+      },
     });
   };
 }

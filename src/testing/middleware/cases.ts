@@ -486,6 +486,28 @@ export const middlewareCases: readonly MiddlewareCase[] = [
     },
   },
   {
+    title: "answers even if what writes the body of a denial fails",
+    routes: {
+      customThrows: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(1, "custom-throws")), onLimited: fails }] }),
+      customRejects: ({ limiter }) => ({
+        guards: [{ limiter: limiter(slow(1, "custom-rejects")), onLimited: async () => fails() }],
+      }),
+      customPromised: ({ limiter }) => {
+        const promised = limiter(slow(1, "custom-promised"));
+        return { guards: [{ limiter: async () => promised, onLimited: fails }] };
+      },
+    },
+    async drive({ ask, seen }) {
+      for (const name of ["customThrows", "customRejects"]) {
+        same((await ask(`/${name}`)).status, 200, name);
+        same((await ask(`/${name}`)).status, 500, `${name}, denied`);
+        same((await seen(name)).errors.length, 1, `${name}: errors told`);
+      }
+      await ask("/customPromised");
+      same((await ask("/customPromised")).status, 500, "a denial that was promised");
+    },
+  },
+  {
     title: "shows its fields to scripts of other origins, beside those of the application",
     routes: {
       cors: ({ limiter }) => ({

@@ -70,7 +70,7 @@ export interface Planner {
   broken(failure: FailureOptions): RateLimiter;
 }
 
-export const LOOPBACK: Identity = { trustedProxies: ["127.0.0.0/8", "::1"] };
+const LOOPBACK: Identity = { trustedProxies: ["127.0.0.0/8", "::1"] };
 
 /** The routes of all plans, and one that tells what was seen. */
 export function mount(plans: Readonly<Record<string, (planner: Planner) => RoutePlan>>, kit: RouteKit): GuardedRoute[] {

@@ -1,0 +1,95 @@
+/** What a limiter costs a web server: requests a second with and without one, and with the framework's own. */
+import { execFile, fork } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { figure, goal, goalTable, median, ratios, spread, table } from "./report.js";
+import { repeats } from "./settings.js";
+
+export const title = "Web servers";
+
+const FRAMEWORKS = { express: "express-rate-limit", fastify: "@fastify/rate-limit", hono: "hono-rate-limiter" };
+const CONNECTIONS = 64;
+/** A burst of one second is the shortest that wrk knows. */
+const SECONDS = 1;
+
+export async function run(progress) {
+  const tables = [];
+  const goals = [];
+  for (const framework of Object.keys(FRAMEWORKS)) {
+    const results = await measure(framework, progress);
+    tables.push(report(framework, results));
+    goals.push(...goalsOf(framework, results));
+  }
+  return [...tables, goalTable(goals)];
+}
+
+/** Bursts that alternate over the variants, all of them in one process, so that the machine's mood is in all. */
+async function measure(framework, progress) {
+  const server = fork(fileURLToPath(new URL("http-servers.js", import.meta.url)), [framework]);
+  try {
+    const [{ ports }] = await once(server, "message");
+    const results = Object.fromEntries(Object.keys(ports).map((name) => [name, []]));
+    for (let repeat = 0; repeat <= repeats; repeat++) {
+      progress(`${framework}, ${repeat === 0 ? "warm-up" : `repeat ${repeat} of ${repeats}`}`);
+      for (const [name, port] of Object.entries(ports)) {
+        const before = await cpuOf(server);
+        const burst = await ask(port);
+        const cpuUs = ((await cpuOf(server)) - before) / burst.requests;
+        check(framework, name, burst);
+        if (repeat > 0) results[name].push({ perSecond: burst.perSecond, cpuUs });
+      }
+    }
+    return results;
+  } finally {
+    server.kill();
+  }
+}
+
+async function cpuOf(server) {
+  server.send("cpu");
+  const [{ cpuUs }] = await once(server, "message");
+  return cpuUs;
+}
+
+async function ask(port) {
+  const args = ["-t1", `-c${CONNECTIONS}`, `-d${SECONDS}s`, `http://127.0.0.1:${port}/`];
+  const { stdout } = await promisify(execFile)("wrk", args).catch((error) => {
+    throw error.code === "ENOENT" ? new Error("wrk is missing: apt-get install wrk") : error;
+  });
+  const requests = Number(/(\d+) requests in/.exec(stdout)[1]);
+  const perSecond = Number(/Requests\/sec: +([\d.]+)/.exec(stdout)[1]);
+  return { requests, perSecond, refused: Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0) };
+}
+
+/** A limiter that lets everything through, or nothing, would be fast. */
+function check(framework, name, { requests, refused }) {
+  const right = name.endsWith(", denied") ? requests - refused <= 1 : refused === 0;
+  if (!right) throw new Error(`${framework}, ${name}: ${refused} of ${requests} were refused`);
+}
+
+const rates = (results, name) => results[name].map(({ perSecond }) => perSecond);
+
+function report(framework, results) {
+  const base = rates(results, "no limiter");
+  const baseCpu = results["no limiter"].map(({ cpuUs }) => cpuUs);
+  const rows = Object.keys(results).map((name) => {
+    const cpu = results[name].map(({ cpuUs }, i) => cpuUs - baseCpu[i]);
+    const added = name === "no limiter" ? `(${figure(median(baseCpu))})` : spread(cpu);
+    return [name, spread(rates(results, name)), spread(ratios(rates(results, name), base)), added];
+  });
+  return table([framework, "requests/s", "to no limiter", "added CPU us"], rows);
+}
+
+function goalsOf(framework, results) {
+  const peer = FRAMEWORKS[framework];
+  const toBase = (name) => ratios(rates(results, name), rates(results, "no limiter"));
+  const toPeer = (name, other) => ratios(rates(results, name), rates(results, other));
+  const bare = [`${framework}, no headers`, toBase("sluice, no headers"), ">=", 0.95];
+  const denied = [`${framework}, denied, to ${peer}`, toPeer("sluice, denied", `${peer}, denied`), ">=", 1.3];
+  if (framework === "express") return [goal("express, draft-8", toBase("sluice, draft-8"), ">=", 0.93), goal(...denied)];
+  if (framework === "fastify") {
+    return [goal("fastify, draft-8", toBase("sluice, draft-8"), ">=", 0.75), goal(...bare), goal(...denied)];
+  }
+  return [goal(`hono, draft-8, to ${peer}`, toPeer("sluice, draft-8", peer), ">=", 1), goal(...bare)];
+}
