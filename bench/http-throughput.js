@@ -87,7 +87,8 @@ function goalsOf(framework, results) {
   const toPeer = (name, other) => ratios(rates(results, name), rates(results, other));
   const bare = [`${framework}, no headers`, toBase("sluice, no headers"), ">=", 0.95];
   const denied = [`${framework}, denied, to ${peer}`, toPeer("sluice, denied", `${peer}, denied`), ">=", 1.3];
-  if (framework === "express") return [goal("express, draft-8", toBase("sluice, draft-8"), ">=", 0.93), goal(...denied)];
+  if (framework === "express")
+    return [goal("express, draft-8", toBase("sluice, draft-8"), ">=", 0.93), goal(...denied)];
   if (framework === "fastify") {
     return [goal("fastify, draft-8", toBase("sluice, draft-8"), ">=", 0.75), goal(...bare), goal(...denied)];
   }

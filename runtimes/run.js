@@ -3,17 +3,17 @@
  * Deno; the contract kit in workerd and in the Vercel edge runtime, which have no Node API at all.
  * `node runtimes/run.js bun deno` runs some of them. Installs its own binaries (Linux x64).
  */
-import { execFileSync, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { startRedis } from "../test/servers/redis-server.js";
 import { startUpstashBridge } from "../test/servers/upstash-bridge.js";
+import { bundled } from "./bundle.js";
+import { install, runtimesFolder } from "./install.js";
 
-const here = dirname(fileURLToPath(import.meta.url));
-const root = dirname(here);
-const installed = (path) => join(here, "node_modules", path);
+const root = dirname(runtimesFolder);
+const installed = (path) => join(runtimesFolder, "node_modules", path);
 const vitest = "node_modules/vitest/vitest.mjs";
 // What needs npm, tsc or a bundler is a matter of the package and not of a runtime.
 const suite = [
@@ -24,6 +24,8 @@ const suite = [
   "test/seeds.test.ts",
   "test/planted-bugs.test.ts",
   "test/redis",
+  "test/identity",
+  "test/middleware",
   "test/runtime.test.ts",
 ];
 
@@ -55,29 +57,9 @@ function underVitest(runtime, command, args) {
   return { passed: report.numPassedTests, failures };
 }
 
-async function bundled(entry, format) {
-  const { build } = await import("esbuild");
-  const { outputFiles } = await build({
-    entryPoints: [join(here, entry)],
-    bundle: true,
-    format,
-    globalName: "kit",
-    platform: "neutral",
-    mainFields: [],
-    write: false,
-    alias: {
-      sluice: join(root, "dist/index.js"),
-      "sluice/testing": join(root, "dist/testing/index.js"),
-      "sluice/upstash": join(root, "dist/upstash.js"),
-      "@upstash/redis/cloudflare": join(root, "node_modules/@upstash/redis/cloudflare.mjs"),
-    },
-  });
-  return outputFiles[0].text;
-}
-
 async function inWorkerd() {
   const { Miniflare } = await import("miniflare");
-  const script = await bundled("worker.js", "esm");
+  const script = await bundled(join(runtimesFolder, "worker.js"), "esm");
   const miniflare = new Miniflare({
     modules: true,
     script,
@@ -102,7 +84,7 @@ async function inWorkerdOverRest() {
   const bridge = await startUpstashBridge(server.port);
   const miniflare = new Miniflare({
     modules: true,
-    script: await bundled("upstash-worker.js", "esm"),
+    script: await bundled(join(runtimesFolder, "upstash-worker.js"), "esm"),
     compatibilityDate: "2026-07-01",
     host: "127.0.0.1",
     port: 0,
@@ -146,13 +128,11 @@ async function inEdgeRuntime() {
   for (const name of ["process", "require", "Buffer"]) {
     if (runtime.evaluate(`typeof ${name}`) !== "undefined") throw new Error(`${name} exists here: this proves nothing`);
   }
-  runtime.evaluate(await bundled("kit.js", "iife"));
+  runtime.evaluate(await bundled(join(runtimesFolder, "kit.js"), "iife"));
   return runtime.evaluate("kit.runKit()");
 }
 
-if (!existsSync(installed("miniflare"))) {
-  execFileSync("npm", ["ci", "--ignore-scripts"], { cwd: here, stdio: ["ignore", "ignore", "inherit"] });
-}
+install(runtimesFolder);
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !(name in runtimes));
 if (unknown.length > 0) throw new Error(`no runtime ${unknown}; there are ${Object.keys(runtimes).join(", ")}`);

@@ -33,7 +33,11 @@ export function rateLimit(options: ExpressRateLimitOptions): ExpressMiddleware {
       // Called without arguments: whatever `next` is given is an error to Express.
       go: () => next(),
       answer: (answer, limited) => answerOnNode(response, answer, limited, options.onLimited),
-      fail: next,
+      fail(error) {
+        // The status of a denial, if it was about to be sent, would be taken for that of the error.
+        response.statusCode = 200;
+        next(error);
+      },
     });
   };
 }

@@ -33,12 +33,17 @@ export function rateLimit(
   return (request, reply, done) => {
     enterOnNode(gate, [request, reply], reply.raw, {
       go: () => done(),
-      fail: (error) => done(error as Error),
+      fail(error) {
+        // The status of a denial, if it was about to be sent, would be taken for that of the error.
+        reply.code(200);
+        done(error as Error);
+      },
       answer({ status, headers, body }, limited) {
         reply.code(status);
         if (!limited || !options.onLimited) {
           tellRejection(ofReply, reply, headers);
-          return void reply.send(body);
+          // A text that is sent as JSON would be given a charset, which problem documents do not have.
+          return void reply.serializer(String).send(body);
         }
         tellRejection(ofReply, reply, withoutType(headers));
         const send = (own: unknown): void => {

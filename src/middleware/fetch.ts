@@ -19,21 +19,18 @@ export function rateLimit(
   options: FetchRateLimitOptions,
 ): <R extends Request, Rest extends unknown[]>(
   handler: (request: R, ...rest: Rest) => Response | Promise<Response>,
-) => (request: R, ...rest: [...Rest, ...unknown[]]) => Promise<Response> {
+) => (request: R, ...rest: Rest) => Promise<Response> {
   const gate = openGate<FetchCall, OwnAnswer>(options, {
     method: ([request]) => request.method,
     header: ([request], name) => request.headers.get(name) ?? undefined,
     peer: ([request, environment]) => peerOf(request, environment),
     peerless: isPeerless(),
   });
-  return (handler) => {
-    // What a runtime hands over is more than a handler has to name.
-    const handle = handler as (request: Request, ...rest: unknown[]) => Response | Promise<Response>;
-    return async (request, ...rest) =>
+  return (handler) =>
+    async (request, ...rest) =>
       enterOnFetch(gate, [request, ...rest], request, {
-        go: () => handle(request, ...rest),
+        go: () => handler(request, ...rest),
         fail: () => responseOf(internalError(request.headers.get("accept") ?? undefined)),
         onLimited: options.onLimited,
       });
-  };
 }

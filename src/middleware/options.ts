@@ -100,13 +100,32 @@ const KNOWN = [
 ];
 const FUNCTIONS = ["key", "skip", "onLimited", "onDecision", "onError", "onEvent"] as const;
 const LONGEST_TIMER = 2 ** 31 - 1;
+const POLICY_INSTEAD = 'policy in place of it, such as policy: "100/m"';
+const HEADERS_INSTEAD = 'headers in place of it, such as headers: "draft-8"';
+
+/** Names that other limiters have, and what stands for them here. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  store: "a limiter on it in place of it: limiter: createLimiter({ policy, store })",
+  max: POLICY_INSTEAD,
+  limit: POLICY_INSTEAD,
+  windowMs: POLICY_INSTEAD,
+  timeWindow: POLICY_INSTEAD,
+  keyGenerator: "key in place of it",
+  handler: "onLimited in place of it",
+  standardHeaders: HEADERS_INSTEAD,
+  legacyHeaders: HEADERS_INSTEAD,
+  skipSuccessfulRequests: 'refundIf: "succeeded" in place of it',
+  skipFailedRequests: 'refundIf: "failed" in place of it',
+  trustProxy: "identity: { trustedProxies } in place of it",
+};
 
 /** Refuses what can't work, before the first request comes. */
 export function checkRateLimit<Call extends readonly unknown[], L>(options: RateLimitOptions<Call, L>): void {
-  if (typeof options === "object" && options !== null && "store" in options) {
-    const expected = "a limiter in place of it: limiter: createLimiter({ policy, store })";
-    throw new SluiceError("unknown-option", "store", expected);
+  if (typeof options !== "object" || options === null) {
+    throw new SluiceError("invalid-option", "rateLimit", 'options, such as { policy: "100/m" }', options);
   }
+  const foreign = Object.keys(options).find((name) => Object.hasOwn(ELSEWHERE, name));
+  if (foreign !== undefined) throw new SluiceError("unknown-option", foreign, ELSEWHERE[foreign] as string);
   checkOptions("rateLimit", options, KNOWN);
   for (const name of FUNCTIONS) {
     const given = options[name];

@@ -1,0 +1,35 @@
+/** The routes of the suite, as a script at the edge makes them by itself. */
+import { Redis } from "@upstash/redis/cloudflare";
+import { createLimiter } from "sluice";
+import { type GuardedRoute, guardedRoutes, type RouteKit } from "sluice/testing";
+import { upstashStore } from "sluice/upstash";
+
+/** Where Redis answers over REST. Without it limiters are in memory. */
+export interface Env {
+  readonly url?: string;
+  readonly token?: string;
+}
+
+type Handler = (request: Request, env: Env) => Response | Promise<Response>;
+
+/** Serves routes that are made with the first request, because a Worker is given its `env` with requests only. */
+export function routesAtEdge(kit: RouteKit, serve: (routes: readonly GuardedRoute[]) => Handler): { fetch: Handler } {
+  let handler: Handler | undefined;
+  return {
+    fetch(request, env) {
+      handler ??= serve(guardedRoutes({ ...kit, identity: identity(), ...onUpstash(env) }));
+      return handler(request, env);
+    },
+  };
+}
+
+/** The platform that this runtime belongs to. */
+function identity(): "vercel" | "cloudflare" {
+  return "EdgeRuntime" in globalThis ? "vercel" : "cloudflare";
+}
+
+function onUpstash({ url, token }: Env): Pick<RouteKit, "limiter"> {
+  if (!url || !token) return {};
+  const store = upstashStore(new Redis({ url, token, retry: { retries: 0 } }));
+  return { limiter: (policy) => createLimiter({ policy, store, onStoreError: "throw", deadlineMs: "20s" }) };
+}

@@ -1,0 +1,52 @@
+/** `rateLimit` of `sluice/fetch` in the positions of Workers, Bun, Deno and route handlers. Nothing here runs; tsc reads it. */
+import { createLimiter, tokenBucket } from "sluice";
+import { rateLimit } from "sluice/fetch";
+
+interface Env {
+  readonly SECRET: string;
+}
+
+/** As Workers have it. */
+interface Worker {
+  fetch(request: Request, env: Env, context: { waitUntil(promise: Promise<unknown>): void }): Promise<Response>;
+}
+
+/** As a framework calls its handlers: with a request of its own, and what it knows of the route. */
+interface OwnRequest extends Request {
+  readonly nextUrl: URL;
+}
+type RouteHandler = (request: OwnRequest, route: { params: Promise<{ id: string }> }) => Promise<Response>;
+
+const limit = rateLimit({ policy: "100/m", identity: "cloudflare" });
+const plans = {
+  free: createLimiter({ policy: tokenBucket("1/m") }),
+  paid: createLimiter({ policy: tokenBucket("9/m") }),
+};
+
+export const worker: Worker = { fetch: limit(async (_request, env, _context) => new Response(env.SECRET)) };
+export const route: RouteHandler = limit(
+  async ({ nextUrl }, { params }) => new Response(nextUrl.href + (await params).id),
+);
+export const plain: (request: Request) => Promise<Response> = limit(() => new Response("ok"));
+
+rateLimit({
+  limiter: (request) => plans[request.headers.get("X-Plan") === "paid" ? "paid" : "free"],
+  key: (request, env: Env) => `${new URL(request.url).pathname}:${env.SECRET}`,
+  cost: async (request) => (await request.clone().text()).length,
+  skip: (request) => request.method === "OPTIONS",
+  onLimited: ({ call: [request], decision }) => Response.json({ url: request.url, policy: decision.policy }),
+  onError: () => "deny",
+});
+
+// @ts-expect-error a header may not be there
+rateLimit({ policy: "5/m", key: (request) => request.headers.get("X-User") });
+// @ts-expect-error a rate is a number and a time
+rateLimit({ policy: "fast" });
+// @ts-expect-error no such option
+rateLimit({ policy: "5/m", limit: 5 });
+// @ts-expect-error no such platform
+rateLimit({ policy: "5/m", identity: "cloudfare" });
+// @ts-expect-error an answer is a response
+rateLimit({ policy: "5/m", onLimited: () => "slow down" });
+// @ts-expect-error a handler answers
+limit(() => undefined);

@@ -1,0 +1,41 @@
+/** Apps of both versions of Express, treated alike; that the types of each fit is shown beside. */
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import express4 from "express4";
+import express5 from "express5";
+import { type ExpressRateLimitOptions, rateLimit } from "sluice/express";
+import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
+import { listen } from "../../test/middleware/mount.ts";
+
+export type Express = typeof express5;
+
+/** Both versions, by their names. */
+export const versions: readonly (readonly [name: string, express: Express])[] = [
+  ["Express 5", express5],
+  ["Express 4", express4 as unknown as Express],
+];
+
+export const kit: RouteKit = {
+  header: ([request]: readonly [IncomingMessage], name) => request.headers[name] as string | undefined,
+  answerWith: ([, response]: readonly [IncomingMessage, ServerResponse & { send(text: string): void }], text) =>
+    response.send(text),
+};
+
+/** An app with all routes, each mounted with `app.use`. */
+export function startApp(express: Express, routes: readonly GuardedRoute[]): Promise<RunningServer> {
+  const app = express();
+  for (const { path, before, guards, handle } of routes) {
+    app.use(
+      path,
+      (_request, response, next) => {
+        response.set(before);
+        next();
+      },
+      ...guards.map((options) => rateLimit(options as ExpressRateLimitOptions)),
+      (request, response) => {
+        const { status, headers, body } = handle(request.baseUrl + request.path);
+        response.status(status).set(headers).send(body);
+      },
+    );
+  }
+  return listen(app as RequestListener);
+}

@@ -1,0 +1,132 @@
+/** `sluice/express` in real apps of Express 4 and 5. */
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import type { RequestListener } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { NextFunction, Request, Response } from "express5";
+import { type ExpressRateLimitOptions, rateLimit } from "sluice/express";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { listen } from "../../test/middleware/mount.ts";
+import { ask } from "../ask.ts";
+import { serverSuite } from "../server-suite.ts";
+import { expectNoWayAround } from "../spellings.ts";
+import { kit, startApp, versions } from "./app.ts";
+
+for (const [name, express] of versions) {
+  serverSuite(name, { kit, start: (routes) => startApp(express, routes) });
+
+  describe(`${name}, beyond the suite`, () => {
+    const served = async (app: ReturnType<typeof express>) => {
+      const server = await listen(app as RequestListener);
+      onTestFinished(server.close);
+      return server;
+    };
+    const ok = (_request: Request, response: Response) => void response.send("ok");
+    const limited = (capacity: number, more: ExpressRateLimitOptions = {}) =>
+      rateLimit({ policy: { capacity, tokensPerSecond: `${capacity}/d`, name: "api" }, ...more });
+
+    it.each([
+      ["as it comes", {}],
+      ["strict and case sensitive", { strict: true, caseSensitive: true }],
+    ])("no spelling of a path goes around the limiter of a mounted router that is %s", async (_, options) => {
+      const taken = await expectNoWayAround(async (capacity) => {
+        let reached = 0;
+        const app = express();
+        const router = express.Router(options);
+        router.get("/item", (_request, response) => {
+          reached++;
+          response.send("ok");
+        });
+        if ("strict" in options) app.enable("case sensitive routing").enable("strict routing");
+        app.use("/api", limited(capacity), router);
+        return { ...(await listen(app as RequestListener)), reached: () => reached };
+      });
+      expect(taken).toContain("/api/item");
+      expect(taken.includes("/API/item")).toBe(!("strict" in options));
+    });
+
+    it("limits a router of its own, one route, and what no route takes", async () => {
+      const app = express();
+      const router = express.Router();
+      router.use(limited(1));
+      router.get("/x", ok);
+      app.use("/router", router);
+      app.get("/route/:id", limited(1), ok);
+      app.get("/free", ok);
+      app.use("/nothing", limited(1));
+      const { url } = await served(app);
+      const statuses = async (...paths: string[]) => {
+        const found: number[] = [];
+        for (const path of paths) found.push((await ask(url, path)).status);
+        return found;
+      };
+      expect(await statuses("/router/x", "/router/y")).toEqual([200, 429]);
+      expect(await statuses("/route/1", "/route/2", "/free")).toEqual([200, 429, 200]);
+      expect(await statuses("/nothing/here", "/nothing/there")).toEqual([404, 429]);
+    });
+
+    it("hands the error of a key to the app's error middleware, as it was thrown", async () => {
+      const thrown = new Error("on purpose");
+      const seen: unknown[] = [];
+      const app = express();
+      const fails = () => {
+        throw thrown;
+      };
+      app.use("/now", limited(1, { key: fails }), ok);
+      app.use("/later", limited(1, { key: async () => fails() }), ok);
+      app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
+        seen.push(error);
+        response.status(418).send("the app's own");
+      });
+      const { url } = await served(app);
+      for (const path of ["/now", "/later"]) {
+        const { status, body, header } = await ask(url, path);
+        expect([status, body, header("RateLimit")]).toEqual([418, "the app's own", undefined]);
+      }
+      expect(seen).toEqual([thrown, thrown]);
+      expect(seen[0]).toBe(thrown);
+    });
+
+    it.each([true, 1, "loopback"])("is not told who the client is by `trust proxy: %s`", async (trust) => {
+      const app = express();
+      app.set("trust proxy", trust);
+      app.use("/peer", limited(2));
+      app.use("/named", limited(2, { identity: { trustedProxies: ["127.0.0.1"] } }));
+      app.use((request: Request, response: Response) => void response.send(request.ip));
+      const { url } = await served(app);
+      const from = (path: string, address: string) => ask(url, path, { headers: { "X-Forwarded-For": address } });
+      const first = await from("/peer", "203.0.113.1");
+      const second = await from("/peer", "203.0.113.2");
+      // Express believes the header, and a limiter that asked it would never deny.
+      expect([first.body, second.body]).toEqual(["203.0.113.1", "203.0.113.2"]);
+      expect((await from("/peer", "203.0.113.3")).status).toBe(429);
+      for (const address of ["203.0.113.1", "203.0.113.2", "203.0.113.3"]) {
+        expect((await from("/named", address)).status).toBe(200);
+      }
+    });
+
+    it("counts files, and tells of them unless anybody may cache them", async () => {
+      const dir = mkdtempSync(join(tmpdir(), "sluice-express-"));
+      onTestFinished(() => rmSync(dir, { recursive: true }));
+      writeFileSync(join(dir, "a.txt"), "a file");
+      const app = express();
+      app.use(limited(3));
+      app.use("/own", express.static(dir, { cacheControl: false }));
+      app.use("/public", express.static(dir));
+      const { url } = await served(app);
+      const own = await ask(url, "/own/a.txt");
+      expect([own.status, own.body, own.header("RateLimit")?.slice(0, 9)]).toEqual([200, "a file", '"api";r=2']);
+      const shared = await ask(url, "/public/a.txt");
+      expect([shared.status, shared.header("Cache-Control"), shared.header("RateLimit")]).toEqual([
+        200,
+        "public, max-age=0",
+        undefined,
+      ]);
+      const etag = own.header("ETag") as string;
+      const unchanged = await ask(url, "/own/a.txt", { headers: { "If-None-Match": etag } });
+      expect([unchanged.status, unchanged.header("RateLimit")]).toEqual([304, undefined]);
+      expect((await ask(url, "/own/a.txt", { headers: { "If-None-Match": etag } })).status).toBe(429);
+    });
+  });
+}

@@ -1,0 +1,43 @@
+/** The routes of the suite as an app of Fastify: each a scope with hooks of its own. */
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import { type FastifyRateLimitOptions, rateLimit } from "sluice/fastify";
+import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
+
+export const kit: RouteKit = {
+  header: ([request]: readonly [FastifyRequest], name) => request.headers[name] as string | undefined,
+  answerWith: (_call, text) => text,
+};
+
+/** Where hooks can be: for all that a scope has, or for one route. */
+export type Place = "scope" | "route";
+
+export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise<RunningServer> {
+  const app = fastify();
+  for (const { path, before, guards, handle } of routes) {
+    const hooks = [
+      async (_request: FastifyRequest, reply: FastifyReply) => void reply.headers(before),
+      ...guards.map((options) => rateLimit(options as FastifyRateLimitOptions)),
+    ];
+    const handler = async (request: FastifyRequest, reply: FastifyReply) => {
+      const { status, headers, body } = handle(new URL(request.url, "http://localhost").pathname);
+      return reply.code(status).headers(headers).send(body);
+    };
+    app.register(async (scope) => {
+      if (place === "scope") for (const hook of hooks) scope.addHook("onRequest", hook);
+      for (const url of [path, `${path}/*`]) scope.all(url, place === "route" ? { onRequest: hooks } : {}, handler);
+    });
+  }
+  return started(app);
+}
+
+/** Listens on a free port. */
+export async function started(app: FastifyInstance): Promise<RunningServer> {
+  const url = await app.listen({ port: 0, host: "127.0.0.1" });
+  return {
+    url,
+    async close() {
+      app.server.closeAllConnections();
+      await app.close();
+    },
+  };
+}

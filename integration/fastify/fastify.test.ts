@@ -1,0 +1,200 @@
+/** `sluice/fastify` in real apps of Fastify 5. */
+import { Readable } from "node:stream";
+import { type FastifyInstance, type FastifyServerOptions, fastify } from "fastify";
+import { type FastifyRateLimitOptions, rateLimit } from "sluice/fastify";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { ask } from "../ask.ts";
+import { serverSuite } from "../server-suite.ts";
+import { expectNoWayAround } from "../spellings.ts";
+import { kit, startApp, started } from "./app.ts";
+
+for (const place of ["scope", "route"] as const) {
+  serverSuite(`Fastify 5, hooks of a ${place}`, { kit, start: (routes) => startApp(place, routes) });
+}
+
+const limited = (capacity: number, more: FastifyRateLimitOptions = {}) =>
+  rateLimit({ policy: { capacity, tokensPerSecond: `${capacity}/d`, name: "api" }, ...more });
+
+async function served(app: FastifyInstance): Promise<string> {
+  const { url, close } = await started(app);
+  onTestFinished(close);
+  return url;
+}
+
+const statuses = async (url: string, ...paths: string[]) => {
+  const found: number[] = [];
+  for (const path of paths) found.push((await ask(url, path)).status);
+  return found;
+};
+
+describe("Fastify 5, beyond the suite", () => {
+  it.each<[string, FastifyServerOptions]>([
+    ["as it comes", {}],
+    [
+      "lenient",
+      {
+        routerOptions: {
+          caseSensitive: false,
+          ignoreTrailingSlash: true,
+          ignoreDuplicateSlashes: true,
+        },
+        useSemicolonDelimiter: true,
+      },
+    ],
+  ])("no spelling of a path goes around the limiter of a scope, with a router that is %s", async (name, options) => {
+    const taken = await expectNoWayAround(async (capacity) => {
+      let reached = 0;
+      const app = fastify(options);
+      app.register(
+        async (scope) => {
+          scope.addHook("onRequest", limited(capacity));
+          scope.get("/item", async () => `${++reached}`);
+        },
+        { prefix: "/api" },
+      );
+      return { ...(await started(app)), reached: () => reached };
+    });
+    expect(taken).toContain("/api/item");
+    expect(taken.includes("/API/item")).toBe(name === "lenient");
+  });
+
+  it("limits the routes of its scope and no others, one route, and what no route takes", async () => {
+    const app = fastify();
+    app.register(async (scope) => {
+      scope.addHook("onRequest", limited(1));
+      scope.get("/scope/a", async () => "ok");
+      scope.register(async (inner) => void inner.get("/scope/b", async () => "ok"));
+    });
+    app.get("/route", { onRequest: limited(1) }, async () => "ok");
+    app.get("/late", { preHandler: [limited(1)] }, async () => "ok");
+    app.get("/free", async () => "ok");
+    app.register(
+      async (scope) => {
+        scope.addHook("onRequest", limited(1));
+        scope.setNotFoundHandler((_request, reply) => void reply.code(404).send("none"));
+      },
+      { prefix: "/nothing" },
+    );
+    const url = await served(app);
+    expect(await statuses(url, "/scope/a", "/scope/b", "/scope/a")).toEqual([200, 429, 429]);
+    expect(await statuses(url, "/route", "/route", "/late", "/late")).toEqual([200, 429, 200, 429]);
+    expect(await statuses(url, "/nothing/here", "/nothing/there")).toEqual([404, 429]);
+    expect(await statuses(url, "/free", "/free", "/free")).toEqual([200, 200, 200]);
+  });
+
+  it("hands the error of a key to setErrorHandler, as it was thrown", async () => {
+    const thrown = new Error("on purpose");
+    const fails = () => {
+      throw thrown;
+    };
+    const seen: unknown[] = [];
+    const app = fastify();
+    app.setErrorHandler((error, _request, reply) => {
+      seen.push(error);
+      return reply.code(418).send("the app's own");
+    });
+    app.get("/now", { onRequest: limited(1, { key: fails }) }, async () => "ok");
+    app.get("/later", { onRequest: limited(1, { key: async () => fails() }) }, async () => "ok");
+    const url = await served(app);
+    for (const path of ["/now", "/later"]) {
+      const { status, body, header } = await ask(url, path);
+      expect([status, body, header("RateLimit")]).toEqual([418, "the app's own", undefined]);
+    }
+    expect(seen[0]).toBe(thrown);
+    expect(seen[1]).toBe(thrown);
+  });
+
+  it("runs the app's onSend and onResponse hooks on a denial, and does not reach its handler", async () => {
+    const hooks: string[] = [];
+    let reached = 0;
+    const app = fastify();
+    app.addHook("onSend", async (_request, reply, payload) => {
+      hooks.push(`onSend ${reply.statusCode} ${JSON.parse(payload as string).title}`);
+      reply.header("X-App", "yes");
+    });
+    app.addHook("onResponse", async (_request, reply) => void hooks.push(`onResponse ${reply.statusCode}`));
+    app.addHook("preHandler", async () => void hooks.push("preHandler"));
+    app.get("/", { onRequest: limited(1) }, async () => ({ title: `handled ${++reached}` }));
+    const url = await served(app);
+    await ask(url, "/");
+    const denied = await ask(url, "/");
+    expect([denied.status, denied.header("X-App"), reached]).toEqual([429, "yes", 1]);
+    await expect.poll(() => hooks).toHaveLength(5);
+    expect(hooks).toEqual([
+      "preHandler",
+      "onSend 200 handled 1",
+      "onResponse 200",
+      "onSend 429 Quota Exceeded",
+      "onResponse 429",
+    ]);
+  });
+
+  it("works with inject, without a socket", async () => {
+    const app = fastify();
+    app.addHook("onRequest", limited(1));
+    app.get("/", async () => "ok");
+    onTestFinished(() => app.close());
+    const [first, second] = [await app.inject("/"), await app.inject("/")];
+    expect([first.statusCode, first.headers["ratelimit-policy"]]).toEqual([200, '"api";q=1;w=86400']);
+    expect([second.statusCode, second.json().title]).toEqual([429, "Quota Exceeded"]);
+    const elsewhere = await app.inject({ url: "/", remoteAddress: "203.0.113.1" });
+    expect(elsewhere.statusCode).toBe(200);
+  });
+
+  it.each([true, "127.0.0.1"])("is not told who the client is by `trustProxy: %s`", async (trustProxy) => {
+    const app = fastify({ trustProxy });
+    app.get("/", { onRequest: limited(2) }, async ({ ip }) => ip);
+    const url = await served(app);
+    const from = (address: string) => ask(url, "/", { headers: { "X-Forwarded-For": address } });
+    // Fastify believes the header, and a limiter that asked it would never deny.
+    expect((await from("203.0.113.1")).body).toBe("203.0.113.1");
+    expect((await from("203.0.113.2")).body).toBe("203.0.113.2");
+    expect((await from("203.0.113.3")).status).toBe(429);
+  });
+
+  it("tells of its figures however a handler answers", async () => {
+    const app = fastify();
+    app.addHook("onRequest", limited(100));
+    app.get("/stream", async (_request, reply) => reply.send(Readable.from(["a", "b"])));
+    app.get("/empty", async (_request, reply) => reply.code(204).send());
+    app.get("/redirect", async (_request, reply) => reply.redirect("/stream"));
+    app.get("/raw", (_request, reply) => {
+      reply.hijack();
+      reply.raw.writeHead(200, { "X-Own": "1" }).end("raw");
+    });
+    app.get("/response", async () => new Response("web", { headers: { "X-Own": "1" } }));
+    app.get("/error", async () => {
+      throw new Error("on purpose");
+    });
+    const url = await served(app);
+    for (const path of ["/stream", "/empty", "/redirect", "/raw", "/response", "/error", "/none"]) {
+      expect((await ask(url, path)).header("RateLimit"), path).toMatch(/^"api";r=\d+;t=\d+$/);
+    }
+  });
+
+  it("limits servers of HTTP/2", async () => {
+    const app = fastify({ http2: true });
+    // The types of Fastify keep the two kinds of servers apart; what the hook uses is the same in both.
+    app.addHook("onRequest", limited(1) as never);
+    app.get("/", async () => "ok");
+    const url = await app.listen({ port: 0, host: "127.0.0.1" });
+    const { connect } = await import("node:http2");
+    const session = connect(url);
+    onTestFinished(async () => {
+      await new Promise<void>((resolve) => session.close(resolve));
+      await app.close();
+    });
+    const heads: Record<string, unknown>[] = [];
+    for (let i = 0; i < 2; i++) {
+      heads.push(
+        await new Promise((resolve, reject) => {
+          session.request({ ":path": "/" }).once("response", resolve).once("error", reject).resume();
+        }),
+      );
+    }
+    expect(heads).toMatchObject([
+      { ":status": 200, "ratelimit-policy": '"api";q=1;w=86400' },
+      { ":status": 429, "ratelimit-policy": '"api";q=1;w=86400' },
+    ]);
+  });
+});

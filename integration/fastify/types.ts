@@ -1,0 +1,67 @@
+/** `rateLimit` in every position of Fastify, by its own types. Nothing here runs; tsc reads it. */
+import { type FastifyPluginAsync, fastify, type onRequestHookHandler } from "fastify";
+import { createLimiter, tokenBucket } from "sluice";
+import { rateLimit } from "sluice/fastify";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** As an app tells of its users. */
+    user?: { readonly id: string; readonly plan: "free" | "paid" };
+  }
+}
+
+const app = fastify({ logger: false });
+const limit: onRequestHookHandler = rateLimit({ policy: "100/m" });
+const plans = {
+  free: createLimiter({ policy: tokenBucket("1/m") }),
+  paid: createLimiter({ policy: tokenBucket("9/m") }),
+};
+
+app.addHook("onRequest", limit);
+app.addHook("preHandler", rateLimit({ policies: ["10/s", "1000/h"] }));
+app.get("/one", { onRequest: rateLimit({ policy: "5/m" }) }, async () => "ok");
+app.get("/more", { onRequest: [rateLimit({ policy: "5/m" }), rateLimit({ policy: "50/h" })] }, async () => "ok");
+app.get<{ Params: { id: string }; Querystring: { q: number } }>(
+  "/users/:id",
+  { preHandler: rateLimit({ policy: "5/m" }) },
+  async ({ params: { id }, query: { q } }) => id.repeat(q),
+);
+app.route({ method: "POST", url: "/login", preValidation: rateLimit({ policy: "5/m" }), handler: async () => "ok" });
+export const plugin: FastifyPluginAsync = async (scope) => {
+  scope.addHook("onRequest", rateLimit({ policy: "5/m" }));
+};
+
+// Everything that the app's own request has, with what the app added to it.
+rateLimit({ policy: "5/m", key: (request) => request.ip });
+app.addHook(
+  "onRequest",
+  rateLimit({
+    limiter: (request) => plans[request.user?.plan ?? "free"],
+    key: (request, reply) => `${request.user?.id ?? request.ip}:${request.routeOptions.url}:${reply.elapsedTime}`,
+    cost: async (request) => (request.is404 ? 5 : 1),
+    skip: (request) => request.url === "/health",
+    onLimited: ({ call: [request, reply], decision }) => reply.send({ id: request.id, policy: decision.policy }),
+    onError: (error, request) => {
+      request.log.error(error);
+      return "deny";
+    },
+  }),
+);
+rateLimit({ policy: "5/m", onLimited: ({ key }) => ({ error: key }) });
+
+// @ts-expect-error a key is a text
+rateLimit({ policy: "5/m", key: (request) => request.user });
+// @ts-expect-error a rate is a number and a time
+rateLimit({ policy: "fast" });
+// @ts-expect-error no such option
+rateLimit({ policy: "5/m", timeWindow: "1m" });
+// @ts-expect-error a store belongs to a limiter
+rateLimit({ policy: "5/m", store: {} });
+// @ts-expect-error no such platform
+rateLimit({ policy: "5/m", identity: "cloudfare" });
+// @ts-expect-error no such draft
+rateLimit({ policy: "5/m", headers: "draft-5" });
+// @ts-expect-error a request of Fastify has no such property
+rateLimit({ policy: "5/m", key: (request) => request.remoteAddress });
+// @ts-expect-error options are needed
+rateLimit();

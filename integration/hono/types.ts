@@ -1,0 +1,61 @@
+/** `rateLimit` in every position of Hono, by its own types. Nothing here runs; tsc reads it. */
+import { type Context, Hono, type MiddlewareHandler } from "hono";
+import { createFactory } from "hono/factory";
+import { createLimiter, tokenBucket } from "sluice";
+import { rateLimit } from "sluice/hono";
+
+interface Own {
+  Bindings: { readonly SECRET: string };
+  Variables: { readonly user: string };
+}
+
+const plain = new Hono();
+const app = new Hono<Own>();
+const limit: MiddlewareHandler = rateLimit({ policy: "100/m" });
+const plans = {
+  free: createLimiter({ policy: tokenBucket("1/m") }),
+  paid: createLimiter({ policy: tokenBucket("9/m") }),
+};
+
+plain.use(limit);
+plain.use(rateLimit({ policies: ["10/s", "1000/h"] }), rateLimit({ policy: "5/m" }));
+app.use(limit);
+app.use("/api/*", rateLimit({ policy: "5/m" }));
+app.get("/users/:id", rateLimit({ policy: "5/m" }), (c) => c.text(`${c.req.param("id")} ${c.get("user")}`));
+app.on(["PUT", "DELETE"], "/things", rateLimit({ policy: "5/m" }), (c) => c.json({}));
+app.route("/inner", new Hono<Own>().use(rateLimit({ policy: "5/m" })));
+export const handlers = createFactory<Own>().createHandlers(rateLimit({ policy: "5/m" }), (c) => c.text(c.env.SECRET));
+
+// What a handler answers is known to a client of it, with a limiter before it.
+const typed = new Hono().get("/typed", rateLimit({ policy: "5/m" }), (c) => c.json({ id: 1 }));
+export type Typed = typeof typed;
+
+app.use(
+  rateLimit({
+    limiter: (c) => plans[c.req.header("X-Plan") === "paid" ? "paid" : "free"],
+    key: (c: Context<Own>) => `${c.get("user")}:${c.req.path}:${c.env.SECRET}`,
+    cost: async (c) => (await c.req.text()).length,
+    skip: (c) => c.req.routePath === "/health",
+    onLimited: ({ call: [c], decision }) => c.json({ policy: decision.policy }),
+    onError: (_error, c) => (c.req.method === "GET" ? "allow" : "deny"),
+  }),
+);
+
+// @ts-expect-error a header may not be there
+rateLimit({ policy: "5/m", key: (c) => c.req.header("X-User") });
+// @ts-expect-error a rate is a number and a time
+rateLimit({ policy: "fast" });
+// @ts-expect-error no such option
+rateLimit({ policy: "5/m", windowMs: 60_000 });
+// @ts-expect-error a store belongs to a limiter
+rateLimit({ policy: "5/m", store: {} });
+// @ts-expect-error no such platform
+rateLimit({ policy: "5/m", identity: "cloudfare" });
+// @ts-expect-error no such draft
+rateLimit({ policy: "5/m", headers: "draft-5" });
+// @ts-expect-error a context of Hono has no such property
+rateLimit({ policy: "5/m", key: (c) => c.ip });
+// @ts-expect-error an answer is a response
+rateLimit({ policy: "5/m", onLimited: () => "slow down" });
+// @ts-expect-error options are needed
+rateLimit();

@@ -1,0 +1,15 @@
+/** Small apps behind one limiter, which tell what that saw. */
+import type { RequestListener } from "node:http";
+import express from "express";
+import { type ExpressRateLimitOptions, rateLimit as limitExpress } from "sluice/express";
+import { rateLimit as limitNode, type NodeRateLimitOptions } from "sluice/node";
+import type { GuardOptions } from "sluice/testing";
+
+export const apps: Readonly<Record<string, (options: GuardOptions) => RequestListener>> = {
+  "Express 5": (options) =>
+    express()
+      .use(limitExpress(options as ExpressRateLimitOptions))
+      .use((_request, response) => void response.send("ok")) as RequestListener,
+  "node:http": (options) =>
+    limitNode(options as NodeRateLimitOptions)((_request, response) => void response.end("ok")) as RequestListener,
+};

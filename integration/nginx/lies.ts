@@ -1,0 +1,51 @@
+/** What a client may write into the headers by which proxies tell its address. */
+import { Agent } from "node:http";
+import { ask } from "../ask.ts";
+
+/** Shapes of one value: `n` differs from request to request. */
+const SHAPES: readonly ((n: number) => string)[] = [
+  (n) => `203.0.113.${n % 256}`,
+  (n) => `203.0.113.${n % 256}, 198.51.100.${n % 256}`,
+  (n) => `2001:db8:${n.toString(16)}::1`,
+  (n) => `127.0.0.1, 10.0.0.${n % 256}`,
+  (n) => `10.0.0.${n % 256}, 127.0.0.1`,
+  () => "127.0.0.1",
+  (n) => `for=203.0.113.${n % 256}`,
+  (n) => `for=203.0.113.${n % 256}, for=127.0.0.1`,
+  (n) => `for="[2001:db8:${n.toString(16)}::1]:443";proto=https`,
+  (n) => `for="203.0.113.${n % 256}`,
+  (n) => `for="203.0.113.${n % 256}, for=127.0.0.1`,
+  (n) => `for="a, for=203.0.113.${n % 256}", for="`,
+  (n) => `for=127.0.0.1;x="\\", for=203.0.113.${n % 256}`,
+  (n) => `for=127.0.0.1;x="${n}\\`,
+  (n) => `"203.0.113.${n % 256}", "`,
+  (n) => `",${n},"`,
+  (n) => `,,, ,203.0.113.${n % 256},`,
+  (n) => `unknown, _hidden${n}`,
+  (n) => `${"1.2.3.4, ".repeat(100)}203.0.113.${n % 256}`,
+  (n) => `203.0.113.${n % 256}:${n}`,
+  (n) => `::ffff:203.0.113.${n % 256}%eth0`,
+];
+
+const NAMES = ["X-Forwarded-For", "X-Real-IP", "Forwarded"];
+
+/** The headers of the nth liar; every third sends a line twice. */
+function lie(n: number): Record<string, string | string[]> {
+  const value = (SHAPES[n % SHAPES.length] as (n: number) => string)(n);
+  const again = (SHAPES[(n * 7 + 3) % SHAPES.length] as (n: number) => string)(n);
+  return Object.fromEntries(NAMES.map((name) => [name, n % 3 === 0 ? [value, again] : value]));
+}
+
+/** Sends so many requests from one address, each with another lie, and gives how often each status came. */
+export async function sendLies(url: string, from: string, count: number): Promise<Record<number, number>> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+  const statuses: Record<number, number> = {};
+  await Promise.all(
+    Array.from({ length: count }, async (_, n) => {
+      const { status } = await ask(url, "/", { from, agent, headers: lie(n) });
+      statuses[status] = (statuses[status] ?? 0) + 1;
+    }),
+  );
+  agent.destroy();
+  return statuses;
+}

@@ -1,0 +1,32 @@
+/** The whole suite through a real nginx: what it says of clients, and what it lets through of responses. */
+import type { GuardedRoute, RunningServer } from "sluice/testing";
+import { listen, nodeKit, nodeListener } from "../../test/middleware/mount.ts";
+import { startNginx } from "../../test/servers/nginx.js";
+import { serverSuite } from "../server-suite.ts";
+import { type Front, fronts } from "./fronts.ts";
+
+const start =
+  (front: Front) =>
+  async (routes: readonly GuardedRoute[]): Promise<RunningServer> => {
+    const app = await listen(nodeListener(routes));
+    const nginx = await startNginx({ ...front.nginx, to: Number(new URL(app.url).port) });
+    return {
+      url: nginx.url,
+      async close() {
+        await nginx.stop();
+        await app.close();
+      },
+    };
+  };
+
+/** The suite comes from 127.0.0.1, which is trusted as nginx is: what it says of itself is what a proxy before says. */
+function suite(title: string, as: (address: string) => Record<string, string>): void {
+  const front = fronts[title] as Front;
+  const [identity] = front.identities;
+  serverSuite(`nginx, ${title}`, { kit: { ...nodeKit, ...(identity && { identity }) }, start: start(front), as });
+}
+
+suite("X-Forwarded-For", (address) => ({ "X-Forwarded-For": address }));
+suite("Forwarded", (address) => ({
+  Forwarded: `for=${address.includes(":") ? `"[${address}]"` : address};proto=https`,
+}));

@@ -1,0 +1,105 @@
+/**
+ * What is tried with other people's servers, clients and runtimes, each folder with packages and types of its own.
+ * `node integration/run.js express redis/cluster` runs some of it. Installs the packages of a folder before its tests.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { install, runtimesFolder } from "../runtimes/install.js";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const ofRoot = (path) => join(here, "../node_modules", path);
+
+/** Where the packages of a folder are: the runtimes of the edge are installed already where all runtimes are. */
+const packagesOf = (folder) => (folder === "edge" ? runtimesFolder : join(here, folder));
+
+const suites = readdirSync(here, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .flatMap(({ name: folder }) => {
+    const files = readdirSync(join(here, folder)).filter((file) => file.endsWith(".test.ts"));
+    return files.length === 0
+      ? []
+      : ["types", ...files.map((file) => basename(file, ".test.ts"))].map((suite) => ({ folder, suite }));
+  });
+const nameOf = ({ folder, suite }) => `${folder}/${suite}`;
+
+function run(script, ...args) {
+  return spawnSync(process.execPath, [script, ...args], { cwd: here, encoding: "utf8", maxBuffer: 2 ** 28 });
+}
+
+/** One line of the report, and the cells below it. */
+function underVitest({ folder, suite }) {
+  const dir = mkdtempSync(join(tmpdir(), "sluice-integration-"));
+  const reportFile = join(dir, "report.json");
+  const root = join(here, folder);
+  const where = ["--root", root, "--config", join(here, "vitest.config.ts")];
+  const report = ["--reporter=json", `--outputFile=${reportFile}`];
+  const args = ["run", join(root, `${suite}.test.ts`), ...where, ...report];
+  const { status, stdout, stderr } = run(ofRoot("vitest/vitest.mjs"), ...args);
+  if (!existsSync(reportFile)) return { failures: [`exit ${status}: ${(stderr || stdout).slice(-2000)}`] };
+  const { testResults } = JSON.parse(readFileSync(reportFile, "utf8"));
+  rmSync(dir, { recursive: true });
+  const tests = testResults.flatMap((file) => file.assertionResults);
+  const failed = tests.filter((test) => test.status !== "passed");
+  const failures = failed.map(({ ancestorTitles, title, failureMessages, status }) => {
+    const names = [...ancestorTitles, title].map((name) => cellOf(name).name);
+    return `${names.join(" > ")}: ${failureMessages[0] ?? status}`;
+  });
+  // A file that fails before, after or beside its tests has failed all the same.
+  if (failures.length === 0 && status !== 0) {
+    failures.push(`exit ${status}: ${testResults.map((file) => file.message).join("\n")}${stderr.slice(-2000)}`);
+  }
+  const cells = new Map();
+  for (const { ancestorTitles, status, duration } of tests) {
+    const [title = suite] = ancestorTitles;
+    const cell = cells.get(title) ?? { ...cellOf(title), passed: 0, failed: 0, ms: 0 };
+    cell[status === "passed" ? "passed" : "failed"]++;
+    cell.ms += duration ?? 0;
+    cells.set(title, cell);
+  }
+  return { passed: tests.length - failed.length, failures, cells: [...cells.values()] };
+}
+
+/** The title of a suite says what is left out of it, which is too long for one line. */
+function cellOf(title) {
+  const [name, ...left] = title.split("; left out: ");
+  return { name, left };
+}
+
+/** A folder has several configurations where one package has several versions. */
+function underTsc({ folder }) {
+  const configs = readdirSync(join(here, folder)).filter((file) => /^tsconfig.*\.json$/.test(file));
+  const told = configs.map((config) => run(ofRoot("typescript/bin/tsc"), "-p", join(here, folder, config)));
+  const failures = told.flatMap(({ status, stdout, stderr }) => (status === 0 ? [] : [stdout + stderr]));
+  return { passed: configs.length - failures.length, failures };
+}
+
+const told = (passed, failed, ms) => `${passed} passed, ${failed} failed (${(ms / 1000).toFixed(1)} s)`;
+
+const wanted = process.argv.slice(2);
+const isWanted = (name) => (suite) => name === nameOf(suite) || name === suite.folder;
+const unknown = wanted.filter((name) => !suites.some(isWanted(name)));
+if (unknown.length > 0) throw new Error(`no suite ${unknown}; there are ${suites.map(nameOf).join(", ")}`);
+const chosen = wanted.length > 0 ? suites.filter((suite) => wanted.some((name) => isWanted(name)(suite))) : suites;
+for (const folder of new Set(chosen.map(({ folder }) => folder))) {
+  if (existsSync(join(packagesOf(folder), "package.json"))) install(packagesOf(folder));
+}
+const total = { passed: 0, failed: 0 };
+for (const one of chosen) {
+  const start = Date.now();
+  const { passed = 0, failures, cells = [] } = one.suite === "types" ? underTsc(one) : underVitest(one);
+  total.passed += passed;
+  total.failed += failures.length;
+  console.log(`${nameOf(one).padEnd(24)} ${told(passed, failures.length, Date.now() - start)}`);
+  for (const { name, left, passed, failed, ms } of cells) {
+    console.log(
+      `  ${name.padEnd(52)} ${told(passed, failed, ms)}${left.length > 0 ? `, ${left.length} left out` : ""}`,
+    );
+  }
+  for (const reason of new Set(cells.flatMap(({ left }) => left))) console.log(`  left out: ${reason}`);
+  for (const failure of failures.slice(0, 20)) console.log(`  ${failure.slice(0, 500)}`);
+}
+console.log(`${total.passed} passed, ${total.failed} failed`);
+process.exitCode = total.failed > 0 || total.passed === 0 ? 1 : 0;

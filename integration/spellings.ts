@@ -1,0 +1,62 @@
+/** Ways to write one path, for a limiter that must not be gone around. */
+import { expect } from "vitest";
+import { ask } from "./ask.ts";
+
+/** `/api/item`, in every way that some router takes for the same. */
+const SPELLINGS = [
+  "/api/item",
+  "/api/item/",
+  "/api/item?x=1",
+  "/api/item#x",
+  "/API/item",
+  "/api/ITEM",
+  "//api/item",
+  "/api//item",
+  "/api/item//",
+  "/./api/item",
+  "/api/./item",
+  "/x/../api/item",
+  "/api/x/../item",
+  "/%61pi/item",
+  "/api/%69tem",
+  "/api%2fitem",
+  "/api%2Fitem",
+  "/%2fapi/item",
+  "/api/item%2f",
+  "/api/%2e/item",
+  "/x/%2e%2e/api/item",
+  "/api;x/item",
+  "/api/item;x",
+  "/api%3b/item",
+  "/api\\item",
+  "/api/item%00",
+  "/api/item%20",
+  "http://elsewhere.example/api/item",
+];
+
+/**
+ * Spends all that the limiter has, then asks in all ways: a spelling that the router takes must be one that the
+ * limiter sees. Gives the spellings that the router takes.
+ * @param start serves `/api/item` behind a limiter of 1000 or of nothing at all
+ */
+export async function expectNoWayAround(
+  start: (capacity: 1 | 1000) => Promise<{ url: string; reached(): number; close(): Promise<void> }>,
+): Promise<string[]> {
+  const open = await start(1000);
+  const taken: string[] = [];
+  for (const path of SPELLINGS) {
+    const before = open.reached();
+    const { header } = await ask(open.url, path);
+    if (open.reached() === before) continue;
+    taken.push(path);
+    expect(header("RateLimit"), `${path} is counted`).toMatch(/^"api";r=/);
+  }
+  await open.close();
+  const spent = await start(1);
+  await ask(spent.url, "/api/item");
+  expect(spent.reached()).toBe(1);
+  for (const path of SPELLINGS) await ask(spent.url, path);
+  expect(spent.reached(), "reached with nothing left").toBe(1);
+  await spent.close();
+  return taken;
+}

@@ -1,0 +1,16 @@
+/** Installs the packages of a folder that has a lock file of its own. */
+import { execFileSync } from "node:child_process";
+import { existsSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** This folder, for those who use what is installed here. */
+export const runtimesFolder = dirname(fileURLToPath(import.meta.url));
+
+/** Installs what the lock file says, unless that was done since it was written. Runs no scripts of packages. */
+export function install(folder) {
+  const changed = (path) => statSync(join(folder, path)).mtimeMs;
+  const installed = "node_modules/.package-lock.json";
+  if (existsSync(join(folder, installed)) && changed(installed) >= changed("package-lock.json")) return;
+  execFileSync("npm", ["ci", "--ignore-scripts"], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
+}

@@ -1,0 +1,120 @@
+/** An nginx of one's own, on loopback, in front of another port. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { ensureNginx, NGINX_PATH } from "./ensure-nginx.js";
+import { freePort } from "./free-port.js";
+import { reap, reaped, temporaryDir } from "./reaper.js";
+
+const START_MS = 10_000;
+
+/**
+ * @typedef {object} NginxOptions
+ * @property {number} to the port of this machine that it hands requests to
+ * @property {Readonly<Record<string, string>>} [set] headers that it sends on, in the language of nginx:
+ *   `{ "X-Real-IP": "$remote_addr" }`. An empty text removes one.
+ * @property {string} [http] directives of the `http` block, such as `map`
+ */
+
+/** @typedef {Awaited<ReturnType<typeof startNginx>>} Nginx */
+
+/** Starts nginx and resolves when it listens. It ends with this process, if nobody stops it before. */
+export async function startNginx(/** @type {NginxOptions} */ options) {
+  await ensureNginx();
+  const dir = temporaryDir();
+  for (let tries = 1; ; tries++) {
+    const port = await freePort();
+    try {
+      const stop = await spawnNginx(dir, port, configOf(options, dir, port));
+      return {
+        port,
+        url: `http://127.0.0.1:${port}/`,
+        async stop() {
+          await stop();
+          rmSync(dir, { recursive: true, force: true });
+        },
+      };
+    } catch (error) {
+      if (/Address already in use/.test(String(error)) && tries < 5) continue;
+      rmSync(dir, { recursive: true, force: true });
+      throw error;
+    }
+  }
+}
+
+/** One process, because workers outlive a master that is killed. */
+function configOf(
+  /** @type {NginxOptions} */ { to, set = {}, http = "" },
+  /** @type {string} */ dir,
+  /** @type {number} */ port,
+) {
+  const headers = Object.entries(set).map(([name, value]) => `proxy_set_header ${name} "${value}";`);
+  const places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
+    (name) => `${name}_temp_path ${dir}/${name};`,
+  );
+  return `
+daemon off;
+master_process off;
+pid ${dir}/nginx.pid;
+error_log stderr warn;
+events { worker_connections 512; }
+http {
+  access_log off;
+  ${places.join("\n  ")}
+  ${http}
+  server {
+    listen 127.0.0.1:${port};
+    location / {
+      proxy_pass http://127.0.0.1:${to};
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      ${headers.join("\n      ")}
+    }
+  }
+}
+`;
+}
+
+/** Gives the function that ends it. */
+async function spawnNginx(/** @type {string} */ dir, /** @type {number} */ port, /** @type {string} */ config) {
+  const file = join(dir, "nginx.conf");
+  writeFileSync(file, config);
+  const child = spawn("nginx", ["-p", dir, "-c", file, "-e", "stderr"], {
+    env: { ...process.env, PATH: NGINX_PATH },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
+  let log = "";
+  child.stderr.on("data", (chunk) => (log = (log + chunk).slice(-4000)));
+  const { pid } = child;
+  if (pid === undefined) throw (await once(child, "error"))[0];
+  reap(pid);
+  const ended = once(child, "close").then(() => reaped(pid));
+  const isAlive = () => child.exitCode === null && child.signalCode === null;
+
+  const deadline = performance.now() + START_MS;
+  // It writes down its number when it has the port.
+  while (!existsSync(join(dir, "nginx.pid"))) {
+    if (!isAlive()) {
+      await ended;
+      throw new Error(`nginx on port ${port} ended: ${log.trim()}`);
+    }
+    if (performance.now() > deadline) {
+      child.kill("SIGKILL");
+      throw new Error(`nginx on port ${port} did not listen within ${START_MS / 1000} s: ${log.trim()}`);
+    }
+    await sleep(20);
+  }
+  // A program that forgets to stop it can end all the same.
+  child.unref();
+  /** @type {import("node:net").Socket} */ (/** @type {unknown} */ (child.stderr)).unref();
+
+  return async () => {
+    if (isAlive()) child.kill("SIGTERM");
+    // It also keeps us from ending first.
+    const timer = setTimeout(() => child.kill("SIGKILL"), START_MS);
+    await ended;
+    clearTimeout(timer);
+  };
+}
