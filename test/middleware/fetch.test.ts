@@ -1,51 +1,11 @@
-/** `sluice/fetch` on the server of this runtime: Bun.serve, Deno.serve, or one for Node. */
-import { serve } from "@hono/node-server";
-import { guardedRoutes, middlewareSuite, type RunningServer } from "sluice/testing";
+/** `sluice/fetch` on the server of this runtime. */
+import { guardedRoutes, middlewareSuite } from "sluice/testing";
 import { describe, it } from "vitest";
 import { FETCH_WITHOUT, fetchHandler, fetchKit } from "./mount.ts";
+import { serveFetch, server } from "./serve-fetch.ts";
 
-type Fetch = (request: Request, ...rest: unknown[]) => Promise<Response>;
-
-interface Runtime {
-  readonly Bun?: {
-    serve(options: { port: number; hostname: string; fetch: Fetch }): {
-      port: number;
-      stop(now: boolean): Promise<void>;
-    };
-  };
-  readonly Deno?: {
-    serve(
-      options: { port: number; hostname: string; onListen(): void },
-      handler: Fetch,
-    ): { addr: { port: number }; shutdown(): Promise<void> };
-  };
-}
-
-const { Bun, Deno } = globalThis as Runtime;
-
-async function start(fetch: Fetch): Promise<RunningServer> {
-  const hostname = "127.0.0.1";
-  if (Bun) {
-    const server = Bun.serve({ port: 0, hostname, fetch });
-    return { url: `http://${hostname}:${server.port}/`, close: () => server.stop(true) };
-  }
-  if (Deno) {
-    const server = Deno.serve({ port: 0, hostname, onListen() {} }, fetch);
-    return { url: `http://${hostname}:${server.addr.port}/`, close: () => server.shutdown() };
-  }
-  return new Promise((resolve) => {
-    const server = serve({ port: 0, hostname, fetch }, ({ port }) => {
-      resolve({
-        url: `http://${hostname}:${port}/`,
-        close: () => new Promise((done) => void server.close(() => done())),
-      });
-    });
-  });
-}
-
-const runtime = Bun ? "Bun.serve" : Deno ? "Deno.serve" : "@hono/node-server";
 middlewareSuite(
-  `fetch on ${runtime}`,
-  { start: () => start(fetchHandler(guardedRoutes(fetchKit))), without: FETCH_WITHOUT },
+  `fetch on ${server}`,
+  { start: () => serveFetch(fetchHandler(guardedRoutes(fetchKit))), without: FETCH_WITHOUT },
   { describe, it },
 );

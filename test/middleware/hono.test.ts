@@ -1,0 +1,16 @@
+/** `sluice/hono` on the server of this runtime. */
+import { guardedRoutes, middlewareSuite } from "sluice/testing";
+import { describe, it } from "vitest";
+import { honoApp, kit } from "../../integration/hono/app.ts";
+import { serveFetch, server } from "./serve-fetch.ts";
+
+middlewareSuite(
+  `Hono on ${server}`,
+  {
+    start() {
+      const app = honoApp(guardedRoutes(kit));
+      return serveFetch((request, environment) => app.fetch(request, environment as object));
+    },
+  },
+  { describe, it },
+);
