@@ -41,6 +41,16 @@ function isWithheld(status: number, cacheControl: string | undefined, exhausted:
 
 /** Lists grow, so that several limiters are all told of; of fields that have room for one policy, the tighter stays. */
 function addFields<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): void {
+  const others = OTHERS.some((name) => head.get(response, name) !== undefined);
+  if (!others) for (const name in fields) head.set(response, name, fields[name] as string);
+  else addToOthers(head, response, fields);
+  if (head.get(response, "Access-Control-Allow-Origin") !== undefined) expose(head, response, fields);
+}
+
+/** One of these is on every response that another limiter told of. */
+const OTHERS = ["RateLimit", "RateLimit-Limit", "X-RateLimit-Limit"];
+
+function addToOthers<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): void {
   const stay = tighterBefore(head, response, fields);
   for (const name in fields) {
     if (stay.includes(name)) continue;
@@ -48,7 +58,6 @@ function addFields<R>(head: ResponseHead<R>, response: R, fields: HeaderFields):
     const before = isList(name, value) ? head.get(response, name) : undefined;
     head.set(response, name, before === undefined || before === value ? value : `${before}, ${value}`);
   }
-  if (head.get(response, "Access-Control-Allow-Origin") !== undefined) expose(head, response, fields);
 }
 
 function isList(name: string, value: string): boolean {

@@ -128,28 +128,40 @@ interface Given {
 
 const ofGiven: ResponseHead<Given> = {
   get({ response, headers }, name) {
-    const value = headers[name.toLowerCase()];
+    const value = headers[lowerCase(name)];
     return value === undefined ? ofResponse.get(response, name) : String(value);
   },
   set({ headers }, name, value) {
-    headers[name.toLowerCase()] = value;
+    headers[lowerCase(name)] = value;
   },
   remove({ response, headers }, name) {
-    delete headers[name.toLowerCase()];
+    delete headers[lowerCase(name)];
     response.removeHeader(name);
   },
 };
+
+/** Applications use few names, and again with every response. */
+const lowerCased = new Map<string, string>();
+
+function lowerCase(name: string): string {
+  let found = lowerCased.get(name);
+  if (found === undefined) {
+    if (lowerCased.size >= 1000) lowerCased.clear();
+    lowerCased.set(name, (found = name.toLowerCase()));
+  }
+  return found;
+}
 
 /** A copy: what is given may be a constant of the application. Names and values may also stand in turn in a list. */
 function inLowerCase(given: object): Record<string, unknown> {
   const headers: Record<string, unknown> = {};
   if (!Array.isArray(given)) {
-    for (const name in given) headers[name.toLowerCase()] = given[name as keyof typeof given];
+    for (const name in given) headers[lowerCase(name)] = given[name as keyof typeof given];
     return headers;
   }
   const list = given.flat();
   for (let i = 0; i < list.length; i += 2) {
-    const name = String(list[i]).toLowerCase();
+    const name = lowerCase(String(list[i]));
     headers[name] = name in headers ? [headers[name], list[i + 1]].flat() : list[i + 1];
   }
   return headers;
