@@ -5,4 +5,4 @@ export {
   type ExpressRateLimitOptions,
   rateLimit,
 } from "./middleware/express.ts";
-export type { Decided, LimiterLike, Outcome, RateLimitOptions } from "./middleware/options.ts";
+export type { Decided, Limited, LimiterLike, Outcome, RateLimitOptions } from "./middleware/options.ts";

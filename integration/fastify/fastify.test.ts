@@ -141,6 +141,16 @@ describe("Fastify 5, beyond the suite", () => {
     expect(elsewhere.statusCode).toBe(200);
   });
 
+  it("gives back under inject what it gives back on a socket", async () => {
+    const app = fastify();
+    app.addHook("onRequest", limited(1, { refundIf: "succeeded" }));
+    app.get("/", async () => "ok");
+    onTestFinished(() => app.close());
+    const statuses: number[] = [];
+    for (let i = 0; i < 3; i++) statuses.push((await app.inject("/")).statusCode);
+    expect(statuses).toEqual([200, 200, 200]);
+  });
+
   it.each([true, "127.0.0.1"])("is not told who the client is by `trustProxy: %s`", async (trustProxy) => {
     const app = fastify({ trustProxy });
     app.get("/", { onRequest: limited(2) }, async ({ ip }) => ip);

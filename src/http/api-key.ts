@@ -1,7 +1,7 @@
 /** Who holds a verified API key. The key itself is a secret: only a tag of it ever becomes part of a bucket's name. */
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
-import type { ReadHeader } from "./client-ip.ts";
+import { checkHeader, type ReadHeader } from "./client-ip.ts";
 
 /** How API keys are verified. */
 export interface ApiKeyOptions {
@@ -33,13 +33,10 @@ export function apiKeyHolder(options: ApiKeyOptions): (header: ReadHeader) => Pr
       verify,
     );
   }
-  if (typeof name !== "string" || name === "") {
-    throw new SluiceError("invalid-option", "apiKey.header", "the name of a header", name);
-  }
   if (typeof hmacSecret !== "string" || hmacSecret === "") {
     throw new SluiceError("invalid-option", "apiKey.hmacSecret", "a text that is not empty");
   }
-  const header = name.toLowerCase();
+  const header = checkHeader("apiKey.header", name);
   const holderOf = async (key: string): Promise<string | undefined> => {
     const verified = await verify(key);
     if (typeof verified === "string" && verified !== "") return `key:${verified}`;

@@ -41,10 +41,8 @@ export type Trust = "peer" | Preset | TrustOptions;
  * the socket's peer, and no header is read.
  */
 export function clientIp(facts: RequestFacts, trust: Trust = "peer"): string | undefined {
-  if (typeof facts !== "object" || facts === null || typeof facts.headers !== "object" || facts.headers === null) {
-    throw new SluiceError("invalid-option", "facts", "an object with peer and headers", facts);
-  }
-  return locatorOf(trust)(facts.peer, headerReader(facts.headers))?.toString();
+  const header = headerReader(facts);
+  return locatorOf(trust)(facts.peer, header)?.toString();
 }
 
 /** Reads a header of the request at hand. */
@@ -54,7 +52,11 @@ export type ReadHeader = (name: string) => string | undefined;
 export type Locate = (peer: string | undefined, header: ReadHeader) => Address | undefined;
 
 /** One way to read all kinds of headers. Lines of one name are joined, as HTTP allows. */
-export function headerReader(headers: RequestHeaders): ReadHeader {
+export function headerReader(facts: RequestFacts): ReadHeader {
+  const headers = facts?.headers;
+  if (typeof headers !== "object" || headers === null) {
+    throw new SluiceError("invalid-option", "facts", "an object with peer and headers", facts);
+  }
   if (isFetchHeaders(headers)) return (name) => headers.get(name) ?? undefined;
   return (name) => {
     const own = Object.hasOwn(headers, name) ? name : Object.keys(headers).find((one) => one.toLowerCase() === name);
@@ -67,19 +69,28 @@ function isFetchHeaders(headers: RequestHeaders): headers is { get(name: string)
   return typeof headers.get === "function";
 }
 
+/** The names of all options of trust. */
 export const TRUST_OPTIONS: readonly string[] = ["preset", "trustedProxies", "header"];
 
-/** Options are read once, however often they are used. */
-const known = new WeakMap<object, Locate>();
+const locatorOf = remembering((trust: Trust): Locate => {
+  if (typeof trust === "object" && trust !== null) checkOptions("trust", trust, TRUST_OPTIONS);
+  return locator(trust);
+});
 
-function locatorOf(trust: Trust): Locate {
-  if (typeof trust !== "object" || trust === null) return locator(trust);
-  let found = known.get(trust);
-  if (!found) {
-    checkOptions("trust", trust, TRUST_OPTIONS);
-    known.set(trust, (found = locator(trust)));
-  }
-  return found;
+/** Reads options once, however often they are used. */
+export function remembering<O, T>(make: (options: O) => T): (options: O) => T {
+  const byObject = new WeakMap<object, T>();
+  const byName = new Map<string, T>();
+  return (options) => {
+    const known = typeof options === "string" ? byName : (byObject as { get(key: unknown): T | undefined });
+    let found = known.get(options as string);
+    if (found === undefined) {
+      found = make(options);
+      if (typeof options === "string") byName.set(options, found);
+      else if (typeof options === "object" && options !== null) byObject.set(options, found);
+    }
+    return found;
+  };
 }
 
 /** Checks whom to believe, and makes the function that does. */
@@ -130,7 +141,7 @@ function beliefOf(trusted: number | readonly string[]): Belief {
 
 /** The address that believed proxies tell in a header; the peer's own when they are not believed or tell none. */
 function through(name: string, { proves, hops }: Belief): Locate {
-  const header = checkHeader(name);
+  const header = checkHeader("header", name);
   const entries =
     header === "x-forwarded-for" ? entriesOfXForwardedFor : header === "forwarded" ? entriesOfForwarded : undefined;
   return (peer, read) => {
@@ -164,7 +175,8 @@ function walk(
   return current;
 }
 
-function checkHeader(name: unknown): string {
+/** A name of a header, in lower case. */
+export function checkHeader(option: string, name: unknown): string {
   if (typeof name === "string" && /^[a-z0-9-]+$/i.test(name)) return name.toLowerCase();
-  throw new SluiceError("invalid-option", "header", "the name of a header, such as x-forwarded-for", name);
+  throw new SluiceError("invalid-option", option, "the name of a header, such as x-forwarded-for", name);
 }

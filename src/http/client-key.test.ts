@@ -295,7 +295,30 @@ describe("API keys", () => {
   });
 });
 
+describe("keys that do not come", () => {
+  it("hold up one request and not all", async () => {
+    let asked = 0;
+    const { createServer } = await import("node:http");
+    const server = createServer((_request, response) => {
+      asked++;
+      response.writeHead(500).end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as { port: number };
+    const identity: IdentityOptions = { jwt: { algorithms: ["RS256"], jwks: { href: `http://127.0.0.1:${port}/` } } };
+    const text = `${base64({ alg: "RS256" })}.${base64({ sub: "victim" })}.AAAA`;
+    for (let i = 0; i < 20; i++) expect(await clientKey(bearer(text), identity)).toBe(ADDRESS);
+    server.close();
+    server.closeAllConnections();
+    expect(asked).toBe(1);
+  });
+});
+
 describe("held wrong", () => {
+  it.each([null, undefined, {}, { headers: null }])("facts that are none (%o)", async (facts) => {
+    await expect(clientKey(facts as never)).rejects.toMatchObject({ option: "facts" });
+  });
+
   it.each<[string, unknown, string]>([
     ["true", true, "identity"],
     ["a name that is none", "cloudfare", "preset"],
@@ -329,6 +352,14 @@ describe("held wrong", () => {
     ["a JWKS in the clear", { jwt: { jwks: "http://issuer.example/jwks", algorithms: ["RS256"] } }, "jwt.jwks"],
     ["a JWKS that is none", { jwt: { jwks: "jwks", algorithms: ["RS256"] } }, "jwt.jwks"],
     ["no claim", { jwt: { secret: SECRET, algorithms: ["HS256"], claim: "" } }, "jwt.claim"],
+    ["a token that is found by a text", { jwt: { secret: SECRET, algorithms: ["HS256"], token: "x" } }, "jwt.token"],
+    ["no audience", { jwt: { secret: SECRET, algorithms: ["HS256"], audience: [] } }, "jwt.audience"],
+    [
+      "an audience that is none",
+      { jwt: { secret: SECRET, algorithms: ["HS256"], audience: ["a", 5] } },
+      "jwt.audience",
+    ],
+    ["an API key in a header that is none", { apiKey: { verify: () => true, header: "x api key" } }, "apiKey.header"],
     ["an API key that nobody checks", { apiKey: {} }, "apiKey.verify"],
     ["an unknown option of API keys", { apiKey: { verify: () => true, hash: "md5" } }, "hash"],
   ])("%s is refused by name", async (_what, identity, option) => {

@@ -11,6 +11,7 @@ import {
   locator,
   type ReadHeader,
   type RequestFacts,
+  remembering,
   TRUST_OPTIONS,
   type TrustOptions,
 } from "./client-ip.ts";
@@ -37,21 +38,11 @@ export type Identify = (peer: string | undefined, header: ReadHeader) => string 
 
 /** The key of the client that a request came from, such as `ip:203.0.113.7`, `user:42` or `key:acme`. */
 export async function clientKey(facts: RequestFacts, identity: Identity = "peer"): Promise<string> {
-  if (typeof facts !== "object" || facts === null || typeof facts.headers !== "object" || facts.headers === null) {
-    throw new SluiceError("invalid-option", "facts", "an object with peer and headers", facts);
-  }
-  return identifierOf(identity)(facts.peer, headerReader(facts.headers));
+  const header = headerReader(facts);
+  return identifierOf(identity)(facts.peer, header);
 }
 
-/** Options are read once, however often they are used. */
-const known = new WeakMap<object, Identify>();
-
-function identifierOf(identity: Identity): Identify {
-  if (typeof identity !== "object" || identity === null) return identifier(identity);
-  let found = known.get(identity);
-  if (!found) known.set(identity, (found = identifier(identity)));
-  return found;
-}
+const identifierOf = remembering((identity: Identity): Identify => identifier(identity));
 
 /** Checks how clients are told apart, and makes the function that does. */
 export function identifier(identity: Identity, warn: (message: string) => void = () => {}): Identify {

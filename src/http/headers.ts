@@ -86,7 +86,9 @@ const NO_FACTS: HeaderFacts = {};
 /** Whether the figures are true. Limiters of others may give a verdict and little more. */
 function isKnown(decision: Decision): boolean {
   if (decision.degraded || decision.unknown || (!decision.allowed && decision.unavailable)) return false;
-  return typeof decision.policy === "string" && decision.limit >= 0 && decision.remaining >= 0;
+  const { policy, limit, remaining, resetAfterMs, nextAfterMs } = decision;
+  // The sum is finite and at least 0 if all of them are.
+  return typeof policy === "string" && limit + remaining + resetAfterMs + nextAfterMs < Infinity && remaining >= 0;
 }
 
 /** Whole seconds for a header: never 0, never a fraction, never sooner than the truth. */
@@ -112,7 +114,7 @@ type Write = (decision: Decision, policies: Policies | undefined, style: Style, 
 
 const WRITERS: Record<Syntax, Write> = {
   "draft-8"(decision, policies, style, { key }) {
-    const own = style.partitionKey && key !== undefined ? `;pk=:${style.partitionKey(key)}:` : "";
+    const own = style.partitionKey && key !== undefined ? `;pk=:${checkBase64(style.partitionKey(key))}:` : "";
     const parts = style.closest ? undefined : decision.parts;
     return {
       "RateLimit-Policy": policyList(decision, parts ?? [decision], policies, style, own),
@@ -171,7 +173,7 @@ function policyList(
 
 function policyItem(name: string, limit: number, windowMs: number | undefined, unit: string | undefined): string {
   const what = unit === undefined || unit === "requests" ? "" : `;qu=${text(unit)}`;
-  return `${text(name)};q=${clamp(limit)}${what}${windowMs === undefined ? "" : `;w=${seconds(windowMs)}`}`;
+  return `${text(name)};q=${clamp(Math.floor(limit))}${what}${windowMs === undefined ? "" : `;w=${seconds(windowMs)}`}`;
 }
 
 function quotaItem({ policy, remaining, nextAfterMs }: Decision, own: string): string {
@@ -199,7 +201,7 @@ function tightest(decision: Decision): { limit: number; remaining: number; reset
   // A denied client is told one instant, whichever field it reads.
   const resetMs = decision.allowed ? chosen.resetAfterMs : (decision.retryAfterMs ?? chosen.resetAfterMs);
   return {
-    limit: clamp(chosen.limit),
+    limit: clamp(Math.floor(chosen.limit)),
     remaining: clamp(Math.floor(chosen.remaining)),
     reset: clamp(Math.ceil(resetMs / 1000)),
     resetMs,
@@ -208,6 +210,13 @@ function tightest(decision: Decision): { limit: number; remaining: number; reset
 
 function resetOf({ retryAfterMs, resetAfterMs }: Decision): number {
   return retryAfterMs ?? resetAfterMs;
+}
+
+/** A structured-field Byte Sequence, without its colons. */
+function checkBase64(value: unknown): string {
+  if (typeof value === "string" && /^[A-Za-z0-9+/]+={0,2}$/.test(value)) return value;
+  // The value stays out of the message: it may be the key itself.
+  throw new SluiceError("invalid-option", "partitionKey", "a function that gives base64, such as partitionKey(secret)");
 }
 
 /** Names as structured-field Strings. There are few of them, and every response has some. */

@@ -394,6 +394,7 @@ describe("tooManyRequests", () => {
     ["application/problem+json, text/plain", "application/problem+json"],
     ["application/json;q=0, text/plain;q=0.1", "text/plain; charset=utf-8"],
     ["text/plain;q=nonsense", "application/problem+json"],
+    [`text/plain,${",".repeat(2000)}`, "application/problem+json"],
   ])("answers Accept %s with %s", (accept, type) => {
     const { headers, body } = tooManyRequests(denial(), policy, { accept });
     expect(headers["Content-Type"]).toBe(type);

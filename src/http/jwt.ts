@@ -2,6 +2,7 @@
  * Who a verified JSON Web Token speaks of. A token that is not proved right names nobody: there is no way here to read
  * one without verifying it.
  */
+import { elapsed } from "../core/clock.ts";
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { ReadHeader } from "./client-ip.ts";
@@ -29,10 +30,13 @@ export interface JwtOptions {
 /** What is used of the package `jose`. Its keys have types of their own, and are made by jose itself. */
 export interface JoseLike {
   jwtVerify(token: string, key: never, options: object): Promise<{ payload: Record<string, unknown> }>;
-  createRemoteJWKSet(url: never): unknown;
+  createRemoteJWKSet(url: never, options: { timeoutDuration: number }): unknown;
   createLocalJWKSet(jwks: never): unknown;
 }
 
+/** How long keys are waited for, and how long they are left alone when they did not come. */
+const TIMEOUT_MS = 2000;
+const PAUSE_MS = 5000;
 /** A token longer than this is not worth the work. */
 const LONGEST = 8192;
 /** The algorithms whose key is a secret have a key of their own kind: one list may not mix them. */
@@ -47,14 +51,19 @@ export function jwtSubject(
   const { claim, expected, keyFrom } = checkJwt(options);
   const { token: tokenOf = bearerToken } = options;
   let warned = false;
+  let triedAt = -Infinity;
   let ready: Promise<{ jose: JoseLike; key: unknown }> | undefined;
   const verify = async (token: string): Promise<string | undefined> => {
     ready ??= loadJose(options.jose).then((jose) => ({ jose, key: keyFrom(jose) }));
     const { jose, key } = await ready;
+    // Keys that are out of reach would hold up every request that has a token.
+    if (warned && elapsed() - triedAt < PAUSE_MS) return undefined;
     const verified = await jose.jwtVerify(token, key as never, expected).catch((error: unknown) => {
       // Whatever is wrong with a token is the client's doing, and its address is all that is known of it then.
-      if (!isOfToken(error) && !warned) warn(`tokens can't be verified, so that users count by address: ${error}`);
-      warned ||= !isOfToken(error);
+      if (isOfToken(error)) return undefined;
+      if (!warned) warn(`tokens can't be verified, so that users count by address: ${error}`);
+      warned = true;
+      triedAt = elapsed();
       return undefined;
     });
     if (verified) warned = false;
@@ -108,9 +117,17 @@ function checkJwt(options: JwtOptions): Checked {
     const wrong = Array.isArray(algorithms) ? algorithms.find((name) => !fits(name)) : algorithms;
     throw new SluiceError("invalid-option", "jwt.algorithms", `a list of algorithms such as ${like}`, wrong);
   }
-  for (const [option, value] of Object.entries({ issuer, claim })) {
+  const audiences: readonly unknown[] = Array.isArray(audience) && audience.length > 0 ? audience : [audience];
+  for (const [option, value] of [
+    ["issuer", issuer],
+    ["claim", claim],
+    ...audiences.map((one) => ["audience", one]),
+  ] as const) {
     if (value === undefined || (typeof value === "string" && value !== "")) continue;
     throw new SluiceError("invalid-option", `jwt.${option}`, "a text that is not empty", value);
+  }
+  if (options.token !== undefined && typeof options.token !== "function") {
+    throw new SluiceError("invalid-option", "jwt.token", "a function that finds the token", options.token);
   }
   const expected = {
     algorithms,
@@ -129,12 +146,13 @@ function secretKey(secret: unknown): Checked["keyFrom"] {
 }
 
 function keySet(jwks: unknown): Checked["keyFrom"] {
-  if (typeof jwks === "string" || jwks instanceof URL) {
-    const url = URL.canParse(jwks) ? new URL(jwks) : undefined;
+  const address = typeof jwks === "string" ? jwks : (jwks as { href?: unknown } | null)?.href;
+  if (typeof address === "string") {
+    const url = URL.canParse(address) ? new URL(address) : undefined;
     const local = url?.hostname === "localhost" || url?.hostname === "127.0.0.1" || url?.hostname === "[::1]";
     if (url?.protocol === "https:" || (url?.protocol === "http:" && local))
-      return (jose) => jose.createRemoteJWKSet(url as never);
-    throw new SluiceError("invalid-option", "jwt.jwks", "an https address, or a set of keys", String(jwks));
+      return (jose) => jose.createRemoteJWKSet(url as never, { timeoutDuration: TIMEOUT_MS });
+    throw new SluiceError("invalid-option", "jwt.jwks", "an https address, or a set of keys", address);
   }
   if (Array.isArray((jwks as { keys?: unknown } | null)?.keys)) return (jose) => jose.createLocalJWKSet(jwks as never);
   throw new SluiceError("invalid-option", "jwt.jwks", "an https address, or a set of keys", jwks);

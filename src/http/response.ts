@@ -47,8 +47,8 @@ function addFields<R>(head: ResponseHead<R>, response: R, fields: HeaderFields):
   if (head.get(response, "Access-Control-Allow-Origin") !== undefined) expose(head, response, fields);
 }
 
-/** One of these is on every response that another limiter told of. */
-const OTHERS = ["RateLimit", "RateLimit-Limit", "X-RateLimit-Limit"];
+/** One of these is on every response that somebody else told of. */
+const OTHERS = ["RateLimit-Policy", "RateLimit", "RateLimit-Limit", "X-RateLimit-Limit"];
 
 function addToOthers<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): void {
   const stay = tighterBefore(head, response, fields);

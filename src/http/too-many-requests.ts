@@ -14,7 +14,7 @@ import {
 /** What to send. */
 export interface Answer {
   readonly status: number;
-  /** To be set on the response; they replace earlier values of the same names. */
+  /** To be set on the response. They replace earlier values of the same names, but RateLimit fields add to them. */
   readonly headers: HeaderFields;
   /** A JSON problem document, or plain text for clients that prefer it. */
   readonly body: string;
@@ -53,7 +53,8 @@ export function rejection(
   const { retryAfterMs } = decision;
   const asText = prefersText(accept);
   const headers: HeaderFields = {};
-  if (retryAfterMs !== null) headers["Retry-After"] = String(seconds(retryAfterMs));
+  // Limiters of others may not know it.
+  if (retryAfterMs !== null && retryAfterMs < Infinity) headers["Retry-After"] = String(seconds(retryAfterMs));
   for (const name in fields) headers[name] = fields[name] as string;
   headers["Cache-Control"] = "no-store";
   headers["Content-Type"] = asText ? TEXT : JSON_PROBLEM;

@@ -2,13 +2,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, Response } from "express";
 import { openGate } from "./gate.ts";
-import { answerOnNode, enterOnNode, headerOf } from "./node-server.ts";
+import { enterOnNode, headerOf, waysOnNode } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 /** What a middleware of Express is called with. */
 export type ExpressCall = readonly [request: Request, response: Response];
 
-/** The options of `rateLimit`. `onLimited` sends the body: the status and the headers are set by then. */
+/** The options of `rateLimit`. `onLimited` gives a text, or sends the body: the status and the headers are set by then. */
 export type ExpressRateLimitOptions = RateLimitOptions<ExpressCall, unknown>;
 
 /**
@@ -28,16 +28,14 @@ export function rateLimit(options: ExpressRateLimitOptions): ExpressMiddleware {
     header: ([request], name) => headerOf(request, name),
     peer: ([request]) => request.socket.remoteAddress,
   });
+  const { onLimited } = options;
   return (request, response, next) => {
     enterOnNode(gate, [request as Request, response as Response], response, {
+      ...waysOnNode(response),
       // Called without arguments: whatever `next` is given is an error to Express.
       go: () => next(),
-      answer: (answer, limited) => answerOnNode(response, answer, limited, options.onLimited),
-      fail(error) {
-        // The status of a denial, if it was about to be sent, would be taken for that of the error.
-        response.statusCode = 200;
-        next(error);
-      },
+      fail: next,
+      onLimited,
     });
   };
 }

@@ -1,8 +1,7 @@
 /** `rateLimit` for Fastify 5: a hook for an instance, a scope or a route. */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
 import { type ResponseHead, tellRejection } from "../http/response.ts";
-import { withoutType } from "../http/too-many-requests.ts";
-import { isPromise, openGate } from "./gate.ts";
+import { openGate } from "./gate.ts";
 import { enterOnNode, headerOf } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
 
@@ -30,28 +29,22 @@ export function rateLimit(
     header: ([request], name) => headerOf(request.raw, name),
     peer: ([request]) => request.socket.remoteAddress,
   });
+  const { onLimited } = options;
   return (request, reply, done) => {
     enterOnNode(gate, [request, reply], reply.raw, {
       go: () => done(),
-      fail(error) {
-        // The status of a denial, if it was about to be sent, would be taken for that of the error.
-        reply.code(200);
-        done(error as Error);
-      },
-      answer({ status, headers, body }, limited) {
+      fail: done,
+      answered: () => reply.sent || reply.raw.headersSent,
+      head(status, headers) {
         reply.code(status);
-        if (!limited || !options.onLimited) {
-          tellRejection(ofReply, reply, headers);
-          // A text that is sent as JSON would be given a charset, which problem documents do not have.
-          return void reply.serializer(String).send(body);
-        }
-        tellRejection(ofReply, reply, withoutType(headers));
-        const send = (own: unknown): void => {
-          if (own !== undefined && own !== reply) reply.send(own);
-        };
-        const own = options.onLimited(limited);
-        return isPromise(own) ? own.then(send) : send(own);
+        tellRejection(ofReply, reply, headers);
       },
+      // A text that is sent as JSON would be given a charset, which problem documents do not have.
+      send: (body) => void reply.serializer(String).send(body),
+      sendOwn(own) {
+        if (own !== undefined && own !== reply) reply.send(own);
+      },
+      onLimited,
     });
   };
 }

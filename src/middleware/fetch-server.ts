@@ -3,7 +3,7 @@ import { runsOnWorkers } from "../http/presets.ts";
 import { type ResponseHead, type Told, tellFigures, tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
 import { type Gate, isPromise, type Pass, type Passage, type Stop } from "./gate.ts";
-import type { Decided } from "./options.ts";
+import type { Limited } from "./options.ts";
 
 /** What a denied request may be answered with in place of the problem document. */
 export type OwnAnswer = Response | undefined | Promise<Response | undefined>;
@@ -13,14 +13,14 @@ export interface FetchWays<Call extends readonly unknown[]> {
   /** It goes on, and is answered. */
   go(): Promise<Response> | Response;
   /** It could not be decided about. */
-  fail(error: unknown): Response;
+  fail(error: Error): Response;
   /** Has the figures told when the response is sent, where that is cheaper than changing it; says whether it will. */
   tell?(told: Told): boolean;
   /** Makes an answer in place of the handler's, with the headers that were set for that before. */
   respond?(body: BodyInit | null, status: number): Response;
   /** What the handler threw, where the answer is made from that before it comes here. */
   thrown?(): unknown;
-  readonly onLimited: ((limited: Decided<Call>) => OwnAnswer) | undefined;
+  readonly onLimited: ((limited: Limited<Call>) => OwnAnswer) | undefined;
 }
 
 /** Takes a request through the gate. It awaits only what is promised: every turn in between is felt by a fast server. */
@@ -31,13 +31,13 @@ export function enterOnFetch<Call extends readonly unknown[]>(
   ways: FetchWays<Call>,
 ): Promise<Response> | Response {
   const mishap = (error: unknown): Promise<Response> | Response => {
-    const answer = gate.mishap(error, call);
-    if (answer === undefined) return ways.fail(error);
-    return answer === "allow" ? ways.go() : responseOf(answer, ways);
+    const outcome = gate.mishap(error, call);
+    if (outcome === "allow") return ways.go();
+    return outcome instanceof Error ? ways.fail(outcome) : responseOf(outcome, ways);
   };
   const arrive = (passage: Passage<Call>): Promise<Response> | Response => {
     if (passage === undefined) return ways.go();
-    if (passage.rejection) return reject(passage, ways, mishap);
+    if (passage.rejection) return reject(passage, ways, gate);
     const { delayMs, settle } = passage;
     const told = passage.told && !ways.tell?.(passage.told) ? passage.told : undefined;
     if (delayMs > 0 || settle) return letPass({ told, delayMs, settle }, request, ways);
@@ -57,24 +57,33 @@ export function enterOnFetch<Call extends readonly unknown[]>(
 function reject<Call extends readonly unknown[]>(
   { rejection, limited }: Stop<Call>,
   ways: FetchWays<Call>,
-  mishap: (error: unknown) => Promise<Response> | Response,
+  gate: Gate<Call>,
 ): Promise<Response> | Response {
-  const { onLimited, respond } = ways;
+  const { onLimited } = ways;
   if (!onLimited) return responseOf(rejection, ways);
-  const answerWith = (own: Response | undefined): Response => {
-    if (!own) return responseOf(rejection, ways);
-    const { status, headers } = rejection;
-    const answer = respond?.(own.body, status) ?? new Response(own.body, { status });
-    own.headers.forEach((value, name) => void answer.headers.set(name, value));
-    tellRejection(ofHeaders, answer.headers, withoutType(headers));
-    return answer;
+  const failed = (error: unknown): Response => {
+    gate.tellError(error, limited.call);
+    return responseOf(rejection, ways);
   };
+  const answerWith = (own: Response | undefined): Response =>
+    own ? withHeadOf(own, rejection, ways) : responseOf(rejection, ways);
   try {
     const own = onLimited(limited);
-    return isPromise(own) ? own.then(answerWith).catch(mishap) : answerWith(own);
+    return isPromise(own) ? own.then(answerWith).catch(failed) : answerWith(own);
   } catch (error) {
-    return mishap(error);
+    return failed(error);
   }
+}
+
+/** The body of an answer under the head of another. */
+function withHeadOf(own: Response, { status, headers }: Answer, { respond }: FetchWays<never>): Response {
+  const answer = respond?.(own.body, status) ?? new Response(own.body, { status });
+  own.headers.forEach((value, name) => {
+    if (name === "set-cookie") answer.headers.append(name, value);
+    else answer.headers.set(name, value);
+  });
+  tellRejection(ofHeaders, answer.headers, withoutType(headers));
+  return answer;
 }
 
 /** An answer as a response. */
@@ -169,5 +178,5 @@ export function peerOf(request: Request, environment: unknown): string | undefin
 
 /** Whether this runtime has no sockets to tell of. */
 export function isPeerless(): boolean {
-  return runsOnWorkers() || "EdgeRuntime" in globalThis;
+  return runsOnWorkers() || "EdgeRuntime" in globalThis || "Netlify" in globalThis;
 }

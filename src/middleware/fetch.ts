@@ -20,17 +20,19 @@ export function rateLimit(
 ): <R extends Request, Rest extends unknown[]>(
   handler: (request: R, ...rest: Rest) => Response | Promise<Response>,
 ) => (request: R, ...rest: Rest) => Promise<Response> {
+  const peerless = isPeerless();
   const gate = openGate<FetchCall, OwnAnswer>(options, {
     method: ([request]) => request.method,
     header: ([request], name) => request.headers.get(name) ?? undefined,
-    peer: ([request, environment]) => peerOf(request, environment),
-    peerless: isPeerless(),
+    peer: ([request, environment]) => (peerless ? undefined : peerOf(request, environment)),
+    peerless,
   });
+  const { onLimited } = options;
   return (handler) =>
     async (request, ...rest) =>
       enterOnFetch(gate, [request, ...rest], request, {
         go: () => handler(request, ...rest),
         fail: () => responseOf(internalError(request.headers.get("accept") ?? undefined)),
-        onLimited: options.onLimited,
+        onLimited,
       });
 }

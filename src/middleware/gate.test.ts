@@ -113,6 +113,28 @@ describe("a limiter of others", () => {
     const gate = gateOf({ limiter: { consume: () => ({ allowed: true }) as never } });
     expect(enter(gate)).toMatchObject({ told: undefined });
   });
+
+  it.each([
+    {},
+    { retryAfterMs: undefined },
+    { retryAfterMs: Infinity },
+    { retryAfterMs: Number.NaN },
+    { policy: "p", limit: 5, remaining: 0 },
+    { policy: "p", limit: Infinity, remaining: 0, resetAfterMs: 1, nextAfterMs: 1 },
+    { policy: "p", limit: 5, remaining: -1, resetAfterMs: 1, nextAfterMs: 1 },
+  ])("with strange figures (%o) tells nothing that is no number", (figures) => {
+    const headers = ["draft-6", "draft-7", "legacy"] as const;
+    const gate = gateOf({ limiter: { consume: () => ({ allowed: false, ...figures }) as never }, headers });
+    const { rejection } = enter(gate) as Stop<Call>;
+    expect(Object.keys(rejection.headers)).toEqual(["Cache-Control", "Content-Type"]);
+    expect(rejection.body).not.toMatch(/NaN|Infinity|undefined/);
+  });
+
+  it("with fractions tells whole numbers", () => {
+    const figures = { allowed: true, policy: "p", limit: 1.5, remaining: 0.5, resetAfterMs: 1.5, nextAfterMs: 1.5 };
+    const told = (enter(gateOf({ limiter: { consume: () => figures as never } })) as Pass).told?.fields;
+    expect(told).toEqual({ "RateLimit-Policy": '"p";q=1', RateLimit: '"p";r=0;t=1' });
+  });
 });
 
 describe("refunds", () => {
@@ -176,6 +198,11 @@ describe("refunds", () => {
     expect(events).toMatchObject([{ type: "refund-lost", cost: 1 }]);
   });
 
+  it("can be chosen later", async () => {
+    expect(await left({ refundIf: async () => false }, { status: 200, aborted: false })).toBe(6);
+    expect(await left({ refundIf: async () => true }, { status: 200, aborted: false })).toBe(10);
+  });
+
   it("whose choice throws go to onError", async () => {
     const errors: unknown[] = [];
     const fail = () => {
@@ -193,11 +220,41 @@ describe("a leaky bucket", () => {
     const gate = gateOf({ limiter, key: () => "k" });
     for (let i = 0; i <= 10; i++) expect(enter(gate)).toMatchObject({ delayMs: i * 1000 });
     for (let i = 0; i < 3; i++) {
-      const denied = enter(gate) as Stop<Call>;
+      const denied = (await enter(gate)) as Stop<Call>;
       expect(denied.rejection.status).toBe(429);
       expect(denied.rejection.headers["Retry-After"]).toBe("1");
-      await Promise.resolve();
     }
+  });
+
+  it("that is one of several names itself when it would hold a request for too long", async () => {
+    const policies = [leakyBucket("1/m", { burst: 9, name: "queue" }), fixedWindow("5/h", { name: "hourly" })];
+    const gate = gateOf({ policies, key: () => "k" });
+    expect(enter(gate)).toMatchObject({ delayMs: 0 });
+    for (let i = 0; i < 3; i++) {
+      const { rejection, limited } = (await enter(gate)) as Stop<Call>;
+      expect(JSON.parse(rejection.body)).toMatchObject({
+        "violated-policies": ["queue"],
+        detail: "Limit of 9 requests per 540 s reached.",
+      });
+      expect(rejection.headers.RateLimit).toMatch(/^"queue";r=8;t=\d+, "hourly";r=4;t=\d+$/);
+      expect(limited.decision.policy).toBe("queue");
+    }
+  });
+
+  it("gives the place back before the answer is sent", async () => {
+    const limiter = memoryRateLimiter(leakyBucket("1/m", { burst: 9 }), { clock: fakeClock() });
+    const given: string[] = [];
+    const slow = {
+      consume: (key: string) => limiter.consume(key),
+      async refund() {
+        await Promise.resolve();
+        given.push("back");
+      },
+    };
+    const gate = gateOf({ limiter: slow, key: () => "k" });
+    await enter(gate);
+    await enter(gate);
+    expect(given).toEqual(["back"]);
   });
 
   it("holds nobody in shadow mode", () => {
@@ -207,6 +264,19 @@ describe("a leaky bucket", () => {
 });
 
 describe("listeners", () => {
+  it("that reject change nothing", async () => {
+    const fail = async () => {
+      throw new Error("listener");
+    };
+    const gate = gateOf({ policy: "2/m", onDecision: fail as never, onError: fail as never, refundIf: fail as never });
+    const passage = enter(gate) as Pass;
+    expect(passage).toMatchObject({ told: {} });
+    await passage.settle?.({ status: 200, aborted: false });
+    expect(gate.mishap(new Error("key"), [{}])).toMatchObject({ message: "key" });
+    // An unhandled rejection would fail the run.
+    await new Promise((resolve) => setTimeout(resolve, 0));
+  });
+
   it("that throw change nothing", () => {
     const fail = () => {
       throw new Error("listener");
@@ -277,7 +347,37 @@ describe("tokens that can't be verified because keys are out of reach", () => {
   });
 });
 
+describe("options", () => {
+  it("that are changed later change nothing", () => {
+    const options: Options = { policy: "2/m", cost: 1 };
+    const gate = gateOf(options);
+    options.cost = 2;
+    options.mode = "shadow";
+    expect([enter(gate), enter(gate), enter(gate)].map(stopped)).toEqual([false, false, true]);
+  });
+
+  it("give a partition key that can stand in a header, or an error", () => {
+    const gate = gateOf({ policy: "2/m", key: () => "a\r\nb", headers: { partitionKey: (key) => key } });
+    expect(() => enter(gate)).toThrow(/base64/);
+  });
+});
+
 describe("errors", () => {
+  it.each([undefined, null, "", 0, "route"])("that are none (%j) become one", (thrown) => {
+    const outcome = gateOf({ policy: "2/m" }).mishap(thrown, [{}]);
+    expect(outcome).toBeInstanceOf(SluiceError);
+    expect((outcome as Error).cause).toBe(thrown);
+  });
+
+  it("of onError take the place of the one it was told", () => {
+    const fail = () => {
+      throw new Error("second");
+    };
+    expect(gateOf({ policy: "2/m", onError: fail }).mishap(new Error("first"), [{}])).toMatchObject({
+      message: "second",
+    });
+  });
+
   it("in a trial run leave the request alone, and are told", () => {
     const [errors, events]: unknown[][] = [[], []];
     const key = () => {

@@ -13,7 +13,7 @@ import { type Rejection, rejection } from "../http/too-many-requests.ts";
 import { type OnEvent, tell } from "../limiter/events.ts";
 import { keyWatch } from "./key-watch.ts";
 import { checkDecision, checkLimiter, limiterFrom, policiesOf } from "./limiters.ts";
-import { checkRateLimit, type Decided, type LimiterLike, type Outcome, type RateLimitOptions } from "./options.ts";
+import { checkRateLimit, type Limited, type LimiterLike, type Outcome, type RateLimitOptions } from "./options.ts";
 
 /** The facts of a request, as its server has them. */
 export interface Facts<Call extends readonly unknown[]> {
@@ -39,21 +39,23 @@ export interface Pass {
 /** The request is answered with this. */
 export interface Stop<Call extends readonly unknown[]> {
   readonly rejection: Rejection;
-  readonly limited: Decided<Call> & { readonly decision: Denied };
+  readonly limited: Limited<Call>;
 }
 
 /** `undefined`: the request goes on and is not counted. */
 export type Passage<Call extends readonly unknown[]> = Pass | Stop<Call> | undefined;
 
-/** What becomes of an error: the request goes on, it is answered, or the server deals with it. */
-type Mishap = "allow" | Rejection | undefined;
+/** What becomes of a request that could not be decided about: it goes on, is answered, or is the server's to deal with. */
+type Mishap = "allow" | Rejection | Error;
 
 /** A gate for one middleware. */
 export interface Gate<Call extends readonly unknown[]> {
   /** Decides about a request, at once where that is possible. */
   enter(call: Call): Passage<Call> | Promise<Passage<Call>>;
-  /** What becomes of a request that could not be decided about. */
+  /** What becomes of a request that could not be decided about. Never throws. */
   mishap(error: unknown, call: Call): Mishap;
+  /** Tells of an error that changes nothing. Never throws. */
+  tellError(error: unknown, call: Call): void;
 }
 
 type MaybePromise<T> = T | PromiseLike<T>;
@@ -76,7 +78,8 @@ export function openGate<Call extends readonly unknown[], L>(
   facts: Facts<Call>,
 ): Gate<Call> {
   checkRateLimit(options);
-  return new OpenGate(options, facts);
+  // A copy: what was checked stays what it was.
+  return new OpenGate({ ...options }, facts);
 }
 
 class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
@@ -101,22 +104,36 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
 
   enter(call: Call): Passage<Call> | Promise<Passage<Call>> {
     const { facts, options } = this;
-    // A preflight is the browser's doing: denied, it would look like an error of the network.
-    if (facts.method(call) === "OPTIONS" && facts.header(call, "access-control-request-method") !== undefined) return;
+    if (facts.method(call) === "OPTIONS" && isPreflight(facts, call)) return;
     const skipped = options.skip?.(...call) ?? false;
     return andThen(skipped, (skip) => (skip ? undefined : this.decide(call))) as Passage<Call> | Promise<Passage<Call>>;
   }
 
   mishap(error: unknown, call: Call): Mishap {
     const { onError, onEvent } = this.options;
-    const wish = onError?.(error, ...call);
+    let wish: unknown;
+    let failed = error;
+    try {
+      wish = onError?.(error, ...call);
+      if (isPromise(wish)) wish.then(undefined, () => {});
+    } catch (another) {
+      failed = another;
+    }
     if (this.shadow) {
       // A trial run leaves every request alone. The error is told, so that it is not lost.
       if (!onError) tell(onEvent, { type: "warning", policy: "", message: `a trial run failed: ${String(error)}` });
       return "allow";
     }
     if (wish === "allow") return "allow";
-    return wish === "deny" ? rejection(COULD_NOT_DECIDE, undefined, this.facts.header(call, "accept"), {}) : undefined;
+    if (wish === "deny") return rejection(COULD_NOT_DECIDE, undefined, this.facts.header(call, "accept"), {});
+    // Servers take nothing thrown, or a text, for no error at all.
+    if (failed instanceof Error) return failed;
+    const expected = "key, cost, skip and limiter to throw errors only";
+    return Object.assign(new SluiceError("invalid-option", "rateLimit", expected, failed), { cause: failed });
+  }
+
+  tellError(error: unknown, call: Call): void {
+    quietly(() => this.options.onError?.(error, ...call));
   }
 
   private decide(call: Call): MaybePromise<Passage<Call>> {
@@ -136,27 +153,37 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     return andThen(decision, (decision) => this.passageOf(call, limiter, key, cost, checkDecision(decision)));
   }
 
-  private passageOf(call: Call, limiter: LimiterLike, key: string, cost: number, taken: Decision): Passage<Call> {
-    const { shadow } = this;
-    const tooLong = taken.allowed && !shadow && (taken.delayMs ?? 0) > this.maxDelayMs;
-    // A queue took the request in, but it would be held for longer than anyone waits: it leaves the queue again.
-    if (tooLong) void this.refund(limiter, key, cost, taken);
-    const decision = tooLong ? deniedForDelay(taken, this.maxDelayMs) : taken;
-    this.tellDecision({ call, key, decision });
-    if (shadow) return { told: undefined, delayMs: 0, settle: this.settler(call, limiter, key, cost, decision) };
-    const fields = this.write?.(decision, policiesOf(limiter), { key }) ?? {};
-    if (decision.allowed) {
-      return {
-        told: isEmpty(fields) ? undefined : { fields, exhausted: decision.remaining === 0 },
-        delayMs: decision.delayMs ?? 0,
-        settle: this.settler(call, limiter, key, cost, decision),
-      };
+  private passageOf(
+    call: Call,
+    limiter: LimiterLike,
+    key: string,
+    cost: number,
+    decision: Decision,
+  ): MaybePromise<Passage<Call>> {
+    const { shadow, maxDelayMs } = this;
+    if (decision.allowed && !shadow && (decision.delayMs ?? 0) > maxDelayMs) {
+      // A queue took the request in, but it would be held for longer than anyone waits: it leaves the queue again.
+      const denied = deniedForDelay(decision, cost, maxDelayMs);
+      return this.refund(limiter, key, cost, decision).then(() => this.stop({ call, key, decision: denied }, limiter));
     }
-    const accept = this.facts.header(call, "accept");
-    return { rejection: rejection(decision, policiesOf(limiter), accept, fields), limited: { call, key, decision } };
+    if (!decision.allowed && !shadow) return this.stop({ call, key, decision }, limiter);
+    quietly(() => this.options.onDecision?.({ call, key, decision }));
+    const settle = this.settler(call, limiter, key, cost, decision);
+    if (shadow) return { told: undefined, delayMs: 0, settle };
+    const fields = this.write?.(decision, policiesOf(limiter), { key });
+    const told = fields && !isEmpty(fields) ? { fields, exhausted: decision.remaining === 0 } : undefined;
+    return { told, delayMs: decision.delayMs ?? 0, settle };
   }
 
-  /** What is not counted by the store can't be given back to it. */
+  private stop(limited: Limited<Call>, limiter: LimiterLike): Stop<Call> {
+    const { call, key, decision } = limited;
+    quietly(() => this.options.onDecision?.(limited));
+    const policies = policiesOf(limiter);
+    const fields = this.write?.(decision, policies, { key }) ?? {};
+    return { rejection: rejection(decision, policies, this.facts.header(call, "accept"), fields), limited };
+  }
+
+  /** Gives the cost back when a request is done, if that is wanted, and once. */
   private settler(call: Call, limiter: LimiterLike, key: string, cost: number, decision: Decision): Pass["settle"] {
     const { refundIf } = this.options;
     if (refundIf === undefined || !decision.allowed || cost === 0) return undefined;
@@ -165,30 +192,25 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
       if (settled) return;
       settled = true;
       try {
-        const wanted = typeof refundIf === "function" ? refundIf(outcome, ...call) : ended(outcome) === refundIf;
+        const wanted = typeof refundIf === "function" ? await refundIf(outcome, ...call) : ended(outcome) === refundIf;
         if (wanted) await this.refund(limiter, key, cost, decision);
       } catch (error) {
-        this.mishap(error, call);
+        this.tellError(error, call);
       }
     };
   }
 
+  /** What the store did not count can't be given back to it. */
   private async refund(limiter: LimiterLike, key: string, cost: number, decision: Decision): Promise<void> {
     if (decision.degraded) return;
     try {
       await limiter.refund?.(key, cost);
     } catch (cause) {
       const error =
-        cause instanceof SluiceError ? cause : new SluiceError("store-unavailable", "refund", "it to be taken back");
+        cause instanceof SluiceError
+          ? cause
+          : Object.assign(new SluiceError("store-unavailable", "refund", "it to be taken back"), { cause });
       tell(this.options.onEvent, { type: "refund-lost", policy: decision.policy, cost, error });
-    }
-  }
-
-  private tellDecision(decided: Decided<Call>): void {
-    try {
-      this.options.onDecision?.(decided);
-    } catch {
-      // Whoever listens must not turn a decision into an error.
     }
   }
 
@@ -210,8 +232,44 @@ const COULD_NOT_DECIDE: Denied = {
   unavailable: true,
 };
 
-function deniedForDelay({ delayMs = 0, ...figures }: Allowed, maxDelayMs: number): Denied {
-  return { ...figures, allowed: false, retryAfterMs: delayMs - maxDelayMs };
+/** The decision as it is once the request has left the queues that would hold it for too long. */
+function deniedForDelay(decision: Allowed, cost: number, maxDelayMs: number): Denied {
+  const parts = decision.parts?.map((part) => {
+    const given = { ...part, remaining: Math.min(part.limit, part.remaining + cost) };
+    const late = (part.delayMs ?? 0) - maxDelayMs;
+    return late > 0 ? ({ ...given, allowed: false, delayMs: undefined, retryAfterMs: late } as Denied) : given;
+  });
+  const held = (decision.parts ?? [decision]).reduce((a, b) => ((b.delayMs ?? 0) > (a.delayMs ?? 0) ? b : a));
+  const { policy, limit, remaining, resetAfterMs, nextAfterMs } = held;
+  const { degraded, approximate } = decision;
+  return {
+    allowed: false,
+    policy,
+    limit,
+    remaining: Math.min(limit, remaining + cost),
+    resetAfterMs,
+    nextAfterMs,
+    retryAfterMs: (decision.delayMs ?? 0) - maxDelayMs,
+    ...(parts ? { parts } : {}),
+    ...(degraded ? { degraded } : {}),
+    ...(approximate ? { approximate } : {}),
+  };
+}
+
+/** A preflight is the browser's doing: denied, it would look like an error of the network. */
+function isPreflight<Call extends readonly unknown[]>(facts: Facts<Call>, call: Call): boolean {
+  const names = ["origin", "access-control-request-method"];
+  return names.every((name) => facts.header(call, name) !== undefined);
+}
+
+/** Calls a listener, which must not turn a decision into an error. */
+function quietly(listener: () => unknown): void {
+  try {
+    const told = listener();
+    if (isPromise(told)) told.then(undefined, () => {});
+  } catch {
+    // Dropped, as promised.
+  }
 }
 
 function ended({ status, error, aborted }: Outcome): "failed" | "succeeded" | "aborted" {

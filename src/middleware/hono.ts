@@ -19,12 +19,14 @@ interface HttpBindings {
 
 /** Limits what comes after it: `app.use(rateLimit({ policy: "100/m" }))`. */
 export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
+  const peerless = isPeerless();
   const gate = openGate<HonoCall, OwnAnswer>(options, {
     method: ([context]) => context.req.method,
     header: ([context], name) => context.req.header(name),
-    peer: ([context]) => peerOf(context.req.raw, context.env),
-    peerless: isPeerless(),
+    peer: ([context]) => (peerless ? undefined : peerOf(context.req.raw, context.env)),
+    peerless,
   });
+  const { onLimited } = options;
   return async (context, next) => {
     let handled: Response | undefined;
     const response = await enterOnFetch(gate, [context], context.req.raw, {
@@ -44,7 +46,7 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
       },
       respond: (body, status) => context.newResponse(body as string, status as StatusCode),
       thrown: () => context.error,
-      onLimited: options.onLimited,
+      onLimited,
     });
     if (response === handled) return;
     // Set alone, it would be given the headers of the one before.

@@ -1,9 +1,10 @@
 /** What all servers on Node's `http` have in common: how a request is held, how it is answered, when it is done. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { HeaderFields } from "../http/headers.ts";
 import { type ResponseHead, type Told, tellFigures, tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
 import { type Gate, isPromise, type Pass, type Passage, type Stop } from "./gate.ts";
-import type { Decided } from "./options.ts";
+import type { Limited } from "./options.ts";
 
 /** A header of a request; lines of one name are joined. */
 export function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
@@ -15,10 +16,17 @@ export function headerOf({ headers }: IncomingMessage, name: string): string | u
 export interface Ways<Call extends readonly unknown[]> {
   /** It goes on. */
   go(): void;
-  /** It is answered in place of the handler. It was limited, or it could not be decided about. */
-  answer(answer: Answer, limited?: Decided<Call>): unknown;
   /** It could not be decided about, and the server is to deal with that. */
-  fail(error: unknown): void;
+  fail(error: Error): void;
+  /** Whether it has an answer already. */
+  answered(): boolean;
+  /** Sets the status and headers of an answer in place of the handler's. */
+  head(status: number, headers: HeaderFields): void;
+  /** Sends the body of that. */
+  send(body: string): void;
+  /** Sends what `onLimited` gave, if that is something to send. */
+  sendOwn(own: unknown): void;
+  readonly onLimited: ((limited: Limited<Call>) => unknown) | undefined;
 }
 
 /** Takes a request through the gate. */
@@ -29,18 +37,14 @@ export function enterOnNode<Call extends readonly unknown[]>(
   ways: Ways<Call>,
 ): void {
   const mishap = (error: unknown): void => {
-    try {
-      const answer = gate.mishap(error, call);
-      if (answer === undefined) ways.fail(error);
-      else if (answer === "allow") ways.go();
-      else void ways.answer(answer);
-    } catch (another) {
-      ways.fail(another);
-    }
+    const outcome = gate.mishap(error, call);
+    if (outcome === "allow") ways.go();
+    else if (outcome instanceof Error) ways.fail(outcome);
+    else answer(outcome, ways);
   };
   const arrive = (passage: Passage<Call>): void => {
     if (passage === undefined) ways.go();
-    else if (passage.rejection) reject(passage, ways, mishap);
+    else if (passage.rejection) reject(passage, ways, gate);
     else letPass(passage, response, ways.go);
   };
   let passage: Passage<Call> | Promise<Passage<Call>>;
@@ -54,26 +58,52 @@ export function enterOnNode<Call extends readonly unknown[]>(
   else arrive(passage);
 }
 
-/** What `onLimited` throws or rejects with is dealt with like other errors: the request must not hang. */
+/** Answers in place of the handler, unless somebody has answered meanwhile: a timeout of the application. */
+function answer<Call extends readonly unknown[]>({ status, headers, body }: Answer, ways: Ways<Call>): void {
+  if (ways.answered()) return;
+  ways.head(status, headers);
+  ways.send(body);
+}
+
 function reject<Call extends readonly unknown[]>(
   { rejection, limited }: Stop<Call>,
-  { answer }: Ways<Call>,
-  mishap: (error: unknown) => void,
+  ways: Ways<Call>,
+  gate: Gate<Call>,
 ): void {
+  const { onLimited } = ways;
+  if (!onLimited || ways.answered()) {
+    answer(rejection, ways);
+    return;
+  }
+  const failed = (error: unknown): void => {
+    gate.tellError(error, limited.call);
+    answer(rejection, ways);
+  };
   try {
-    const answered = answer(rejection, limited);
-    if (isPromise(answered)) answered.then(undefined, mishap);
+    ways.head(rejection.status, withoutType(rejection.headers));
+    const own = onLimited(limited);
+    // Whoever has promised to be done, and has not answered, will not do it any more.
+    if (isPromise(own))
+      own.then((own) => (own === undefined ? answer(rejection, ways) : ways.sendOwn(own))).then(undefined, failed);
+    else ways.sendOwn(own);
   } catch (error) {
-    mishap(error);
+    failed(error);
   }
 }
 
 function letPass({ told, delayMs, settle }: Pass, response: ServerResponse, go: () => void): void {
+  if (response.destroyed) {
+    // The client left while it was decided: nobody will be told of a close that has been.
+    void settle?.({ status: undefined, aborted: true });
+    if (delayMs === 0) go();
+    return;
+  }
   if (told) beforeHead(response, told);
   if (settle) {
+    let finished = false;
+    response.once("finish", () => (finished = true));
     response.once("close", () => {
-      const aborted = !response.writableFinished;
-      void settle({ status: response.headersSent ? response.statusCode : undefined, aborted });
+      void settle({ status: response.headersSent ? response.statusCode : undefined, aborted: !finished });
     });
   }
   if (delayMs > 0) hold(response, delayMs, go);
@@ -104,20 +134,19 @@ const ofResponse: ResponseHead<ServerResponse> = {
   remove: (response, name) => response.removeHeader(name),
 };
 
-/** Sends an answer; with `onLimited` only its head is written, and the type of the body is left to who writes that. */
-export function answerOnNode<Call extends readonly unknown[]>(
-  response: ServerResponse,
-  { status, headers, body }: Answer,
-  limited?: Decided<Call>,
-  onLimited?: (limited: Decided<Call>) => unknown,
-): unknown {
-  response.statusCode = status;
-  if (limited && onLimited) {
-    tellRejection(ofResponse, response, withoutType(headers));
-    return onLimited(limited);
-  }
-  tellRejection(ofResponse, response, headers);
-  return void response.end(body);
+/** How a plain response of Node is answered. */
+export function waysOnNode(response: ServerResponse): Pick<Ways<never>, "answered" | "head" | "send" | "sendOwn"> {
+  return {
+    answered: () => response.headersSent || response.writableEnded,
+    head(status, headers) {
+      response.statusCode = status;
+      tellRejection(ofResponse, response, headers);
+    },
+    send: (body) => void response.end(body),
+    sendOwn(own) {
+      if (typeof own === "string") response.end(own);
+    },
+  };
 }
 
 /** Headers as they are given to `writeHead`, by their names in lower case, over those that the response has. */
@@ -156,10 +185,10 @@ function lowerCase(name: string): string {
 function inLowerCase(given: object): Record<string, unknown> {
   const headers: Record<string, unknown> = {};
   if (!Array.isArray(given)) {
-    for (const name in given) headers[lowerCase(name)] = given[name as keyof typeof given];
+    for (const name of Object.keys(given)) headers[lowerCase(name)] = given[name as keyof typeof given];
     return headers;
   }
-  const list = given.flat();
+  const list = Array.isArray(given[0]) ? given.flat() : given;
   for (let i = 0; i < list.length; i += 2) {
     const name = lowerCase(String(list[i]));
     headers[name] = name in headers ? [headers[name], list[i + 1]].flat() : list[i + 1];

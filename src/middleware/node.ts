@@ -2,13 +2,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { internalError } from "../http/too-many-requests.ts";
 import { openGate } from "./gate.ts";
-import { answerOnNode, enterOnNode, headerOf } from "./node-server.ts";
+import { enterOnNode, headerOf, waysOnNode } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 /** What a handler of `node:http` is called with. */
 export type NodeCall = readonly [request: IncomingMessage, response: ServerResponse];
 
-/** The options of `rateLimit`. `onLimited` writes the body: the status and the headers are set by then. */
+/** The options of `rateLimit`. `onLimited` gives a text, or writes the body: the status and the headers are set by then. */
 export type NodeRateLimitOptions = RateLimitOptions<NodeCall, unknown>;
 
 /** A handler of requests. */
@@ -21,14 +21,18 @@ export function rateLimit(options: NodeRateLimitOptions): (handler: NodeHandler)
     header: ([request], name) => headerOf(request, name),
     peer: ([request]) => request.socket.remoteAddress,
   });
+  const { onLimited } = options;
   return (handler) => (request, response) => {
+    const ways = waysOnNode(response);
     enterOnNode(gate, [request, response], response, {
+      ...ways,
       go: () => handler(request, response),
-      answer: (answer, limited) => answerOnNode(response, answer, limited, options.onLimited),
       fail() {
-        if (response.headersSent) response.destroy();
-        else answerOnNode(response, internalError(headerOf(request, "accept")));
+        const { status, headers, body } = internalError(headerOf(request, "accept"));
+        ways.head(status, headers);
+        ways.send(body);
       },
+      onLimited,
     });
   };
 }

@@ -1,6 +1,6 @@
 /** What every `rateLimit` takes, whatever the server. */
 import { checkCost } from "../core/charge.ts";
-import type { Decision } from "../core/decision.ts";
+import type { Decision, Denied } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
@@ -27,7 +27,7 @@ export interface Outcome {
   readonly status: number | undefined;
   /** What the handler threw, where the server lets a middleware know. */
   readonly error?: unknown;
-  /** Whether the client left before the whole answer was sent. */
+  /** Whether the client left before the whole answer was sent; where a `Response` is given back, while it was held. */
   readonly aborted: boolean;
 }
 
@@ -40,8 +40,13 @@ export interface Decided<Call extends readonly unknown[]> {
   readonly decision: Decision;
 }
 
+/** A denial and whom it was about. */
+export interface Limited<Call extends readonly unknown[]> extends Decided<Call> {
+  readonly decision: Denied;
+}
+
 /** What every `rateLimit` takes. One of `policy`, `policies` and `limiter` is required. */
-export interface RateLimitOptions<Call extends readonly unknown[], Limited> {
+export interface RateLimitOptions<Call extends readonly unknown[], Own> {
   /** One limit, in memory: a rate such as `"100/m"`, which is a token bucket, or a policy. */
   policy?: Policy | RateText;
   /** Several limits at once, all or none, in memory: `["10/s", "1000/h"]`. */
@@ -62,15 +67,18 @@ export interface RateLimitOptions<Call extends readonly unknown[], Limited> {
   mode?: "enforce" | "shadow";
   /** The longest that a request is held by a leaky bucket, in milliseconds; what would wait longer is denied. Default: 10 000. */
   maxDelayMs?: number;
-  /** Answers a denied request in place of the problem document. The status and the headers are taken care of. */
-  onLimited?: (limited: Decided<Call>) => Limited;
-  /** Hears every decision. It is not awaited, and what it throws is dropped. */
+  /**
+   * Writes the body of a denial in place of the problem document. The status and the headers are taken care of. What it
+   * throws goes to `onError`, and the request gets the problem document.
+   */
+  onLimited?: (limited: Limited<Call>) => Own;
+  /** Hears every decision. It is not awaited, and what it throws or rejects with is dropped. */
   onDecision?: (decided: Decided<Call>) => void;
   /**
    * Which requests give their cost back when they are done: those that `"failed"` (an error, or a status from 400),
    * those that `"succeeded"`, or those that a function chooses. Default: none.
    */
-  refundIf?: "failed" | "succeeded" | ((outcome: Outcome, ...call: Call) => boolean);
+  refundIf?: "failed" | "succeeded" | ((outcome: Outcome, ...call: Call) => boolean | PromiseLike<boolean>);
   /**
    * Hears what went wrong while deciding: a `key` or `cost` that threw, a limiter that rejected. `"allow"` lets the
    * request through uncounted, `"deny"` answers 503. Default: neither; the error goes where the server's errors go.

@@ -123,6 +123,8 @@ export const middlewareCases: readonly MiddlewareCase[] = [
       same(before.status, 200, "a preflight");
       tellsNothing(before, "a preflight");
       same((await ask("/methods", { method: "POST", body: "x" })).status, 200, "POST");
+      const { Origin: _, ...half } = preflight.headers;
+      same((await ask("/methods", { method: "OPTIONS", headers: half })).status, 429, "what no browser would send");
       const denied = await ask("/methods", { method: "HEAD" });
       same([denied.status, denied.text], [429, ""], "HEAD that is denied");
       check(denied.header("Retry-After") !== null, "HEAD that is denied has Retry-After");
@@ -391,6 +393,11 @@ export const middlewareCases: readonly MiddlewareCase[] = [
     title: "never lets a request through because key or cost failed, unless it was told to",
     routes: {
       keyThrows: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(1, "e1")), key: fails }] }),
+      keyThrowsNothing: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(1, "e8")), key: throwsNothing }] }),
+      keyRejectsNothing: ({ limiter }) => ({
+        guards: [{ limiter: limiter(slow(1, "e9")), key: () => Promise.reject() }],
+      }),
+      keyThrowsText: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(1, "e10")), key: throwsText }] }),
       keyRejects: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(1, "e2")), key: async () => fails() }] }),
       keyEmpty: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(1, "e3")), key: () => "" }] }),
       costThrows: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(1, "e4")), cost: fails }] }),
@@ -403,7 +410,11 @@ export const middlewareCases: readonly MiddlewareCase[] = [
       }),
     },
     async drive({ ask, seen }) {
-      for (const name of ["keyThrows", "keyRejects", "keyEmpty", "costThrows", "costWrong"]) {
+      const failing =
+        "keyThrows keyThrowsNothing keyThrowsText keyRejects keyRejectsNothing keyEmpty costThrows costWrong".split(
+          " ",
+        );
+      for (const name of failing) {
         const answer = await ask(`/${name}`);
         same(answer.status, 500, name);
         tellsNothing(answer, name);
@@ -486,9 +497,11 @@ export const middlewareCases: readonly MiddlewareCase[] = [
     },
   },
   {
-    title: "answers even if what writes the body of a denial fails",
+    title: "denies as ever if what writes the body of a denial fails, and tells of it",
     routes: {
-      customThrows: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(1, "custom-throws")), onLimited: fails }] }),
+      customThrows: ({ limiter }) => ({
+        guards: [{ limiter: limiter(slow(1, "custom-throws")), onLimited: fails, onError: () => "allow" }],
+      }),
       customRejects: ({ limiter }) => ({
         guards: [{ limiter: limiter(slow(1, "custom-rejects")), onLimited: async () => fails() }],
       }),
@@ -496,15 +509,24 @@ export const middlewareCases: readonly MiddlewareCase[] = [
         const promised = limiter(slow(1, "custom-promised"));
         return { guards: [{ limiter: async () => promised, onLimited: fails }] };
       },
+      customLater: ({ limiter }) => ({
+        guards: [{ limiter: limiter(slow(1, "custom-later")), onLimited: async () => undefined }],
+      }),
     },
     async drive({ ask, seen }) {
-      for (const name of ["customThrows", "customRejects"]) {
+      for (const [name, errors] of [
+        ["customThrows", 1],
+        ["customRejects", 1],
+        ["customPromised", 1],
+        ["customLater", 0],
+      ] as const) {
         same((await ask(`/${name}`)).status, 200, name);
-        same((await ask(`/${name}`)).status, 500, `${name}, denied`);
-        same((await seen(name)).errors.length, 1, `${name}: errors told`);
+        const denied = await ask(`/${name}`);
+        same([denied.status, denied.header("Content-Type")], [429, "application/problem+json"], `${name}, denied`);
+        check(Number(denied.header("Retry-After")) >= 1, `${name}: Retry-After: ${denied.header("Retry-After")}`);
+        const told = await seen(name);
+        same([told.errors.length, told.handled], [errors, 1], `${name}: errors told, handler reached`);
       }
-      await ask("/customPromised");
-      same((await ask("/customPromised")).status, 500, "a denial that was promised");
     },
   },
   {
@@ -575,6 +597,16 @@ const WITHHELD: Record<string, { status?: number; headers?: Record<string, strin
 
 function fails(): never {
   throw new Error("on purpose");
+}
+
+/** Express takes this for no error at all. */
+function throwsNothing(): never {
+  throw undefined;
+}
+
+/** Express takes this for the wish to leave the route. */
+function throwsText(): never {
+  throw "route";
 }
 
 /** As another library may have it: a promise, and few figures. */
