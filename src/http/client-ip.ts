@@ -72,7 +72,7 @@ function isFetchHeaders(headers: RequestHeaders): headers is { get(name: string)
 /** The names of all options of trust. */
 export const TRUST_OPTIONS: readonly string[] = ["preset", "trustedProxies", "header"];
 
-const locatorOf = remembering((trust: Trust): Locate => {
+const locatorOf = /* @__PURE__ */ remembering((trust: Trust): Locate => {
   if (typeof trust === "object" && trust !== null) checkOptions("trust", trust, TRUST_OPTIONS);
   return locator(trust);
 });

@@ -42,7 +42,7 @@ export async function clientKey(facts: RequestFacts, identity: Identity = "peer"
   return identifierOf(identity)(facts.peer, header);
 }
 
-const identifierOf = remembering((identity: Identity): Identify => identifier(identity));
+const identifierOf = /* @__PURE__ */ remembering((identity: Identity): Identify => identifier(identity));
 
 /** Checks how clients are told apart, and makes the function that does. */
 export function identifier(identity: Identity, warn: (message: string) => void = () => {}): Identify {
