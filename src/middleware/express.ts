@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, Response } from "express";
 import { openGate } from "./gate.ts";
-import { enterOnNode, headerOf, waysOnNode } from "./node-server.ts";
+import { enterOnNode, headerOf, type Ways, waysOnNode } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 /** What a middleware of Express is called with. */
@@ -24,18 +24,13 @@ export type ExpressMiddleware = (
 /** Limits what comes after it: `app.use(rateLimit({ policy: "100/m" }))`. */
 export function rateLimit(options: ExpressRateLimitOptions): ExpressMiddleware {
   const gate = openGate<ExpressCall, unknown>(options, {
-    method: ([request]) => request.method,
-    header: ([request], name) => headerOf(request, name),
-    peer: ([request]) => request.socket.remoteAddress,
+    method: (call) => call[0].method,
+    header: (call, name) => headerOf(call[0], name),
+    peer: (call) => call[0].socket.remoteAddress,
   });
   const { onLimited } = options;
   return (request, response, next) => {
-    enterOnNode(gate, [request as Request, response as Response], response, {
-      ...waysOnNode(response),
-      // Called without arguments: whatever `next` is given is an error to Express.
-      go: () => next(),
-      fail: next,
-      onLimited,
-    });
+    const waysOf = (): Ways<ExpressCall> => ({ ...waysOnNode(response, onLimited), fail: next });
+    enterOnNode(gate, [request as Request, response as Response], response, next, waysOf);
   };
 }

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
 import { type ResponseHead, tellRejection } from "../http/response.ts";
 import { openGate } from "./gate.ts";
-import { enterOnNode, headerOf } from "./node-server.ts";
+import { enterOnNode, headerOf, type Ways } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 /** What a hook of Fastify is called with. */
@@ -25,14 +25,13 @@ export function rateLimit(
   options: FastifyRateLimitOptions,
 ): (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void {
   const gate = openGate<FastifyCall, unknown>(options, {
-    method: ([request]) => request.method,
-    header: ([request], name) => headerOf(request.raw, name),
-    peer: ([request]) => request.socket.remoteAddress,
+    method: (call) => call[0].raw.method ?? "",
+    header: (call, name) => headerOf(call[0].raw, name),
+    peer: (call) => call[0].raw.socket.remoteAddress,
   });
   const { onLimited } = options;
   return (request, reply, done) => {
-    enterOnNode(gate, [request, reply], reply.raw, {
-      go: () => done(),
+    const waysOf = (): Ways<FastifyCall> => ({
       fail: done,
       answered: () => reply.sent || reply.raw.headersSent,
       head(status, headers) {
@@ -46,5 +45,6 @@ export function rateLimit(
       },
       onLimited,
     });
+    enterOnNode(gate, [request, reply], reply.raw, done, waysOf);
   };
 }

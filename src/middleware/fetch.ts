@@ -22,9 +22,9 @@ export function rateLimit(
 ) => (request: R, ...rest: Rest) => Promise<Response> {
   const peerless = isPeerless();
   const gate = openGate<FetchCall, OwnAnswer>(options, {
-    method: ([request]) => request.method,
-    header: ([request], name) => request.headers.get(name) ?? undefined,
-    peer: ([request, environment]) => (peerless ? undefined : peerOf(request, environment)),
+    method: (call) => call[0].method,
+    header: (call, name) => call[0].headers.get(name) ?? undefined,
+    peer: (call) => (peerless ? undefined : peerOf(call[0], call[1])),
     peerless,
   });
   const { onLimited } = options;

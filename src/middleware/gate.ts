@@ -105,8 +105,10 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
   enter(call: Call): Passage<Call> | Promise<Passage<Call>> {
     const { facts, options } = this;
     if (facts.method(call) === "OPTIONS" && isPreflight(facts, call)) return;
-    const skipped = options.skip?.(...call) ?? false;
-    return andThen(skipped, (skip) => (skip ? undefined : this.decide(call))) as Passage<Call> | Promise<Passage<Call>>;
+    const passage = options.skip
+      ? andThen(options.skip(...call), (skip) => (skip ? undefined : this.choose(call)))
+      : this.choose(call);
+    return passage as Passage<Call> | Promise<Passage<Call>>;
   }
 
   mishap(error: unknown, call: Call): Mishap {
@@ -136,21 +138,31 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     quietly(() => this.options.onError?.(error, ...call));
   }
 
-  private decide(call: Call): MaybePromise<Passage<Call>> {
-    const { limiter, options } = this;
-    const chosen = typeof limiter === "function" ? limiter(...call) : limiter;
-    return andThen(chosen, (limiter) =>
-      andThen(this.keyOf(call), (key) => {
-        const cost = typeof options.cost === "function" ? options.cost(...call) : (options.cost ?? 1);
-        return andThen(cost, (cost) => this.ask(call, limiter, key, cost));
-      }),
-    );
+  /** By which limiter, then whose budget, then how much: each step makes a function only if it has to wait. */
+  private choose(call: Call): MaybePromise<Passage<Call>> {
+    const { limiter } = this;
+    if (typeof limiter === "object") return this.identify(call, limiter);
+    return andThen(limiter(...call), (chosen) => {
+      this.checkRefund(checkLimiter(chosen));
+      return this.identify(call, chosen);
+    });
+  }
+
+  private identify(call: Call, limiter: LimiterLike): MaybePromise<Passage<Call>> {
+    const key = this.keyOf(call);
+    return isPromise(key) ? key.then((key) => this.price(call, limiter, key)) : this.price(call, limiter, key);
+  }
+
+  private price(call: Call, limiter: LimiterLike, key: string): MaybePromise<Passage<Call>> {
+    const { cost = 1 } = this.options;
+    if (typeof cost === "number") return this.ask(call, limiter, key, cost);
+    return andThen(cost(...call), (cost) => this.ask(call, limiter, key, cost));
   }
 
   private ask(call: Call, limiter: LimiterLike, key: string, cost: number): MaybePromise<Passage<Call>> {
-    if (typeof this.limiter === "function") this.checkRefund(checkLimiter(limiter));
     const decision = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
-    return andThen(decision, (decision) => this.passageOf(call, limiter, key, cost, checkDecision(decision)));
+    if (!isPromise(decision)) return this.passageOf(call, limiter, key, cost, checkDecision(decision));
+    return decision.then((decision) => this.passageOf(call, limiter, key, cost, checkDecision(decision)));
   }
 
   private passageOf(
@@ -167,7 +179,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
       return this.refund(limiter, key, cost, decision).then(() => this.stop({ call, key, decision: denied }, limiter));
     }
     if (!decision.allowed && !shadow) return this.stop({ call, key, decision }, limiter);
-    quietly(() => this.options.onDecision?.({ call, key, decision }));
+    if (this.options.onDecision) quietly(() => this.options.onDecision?.({ call, key, decision }));
     const settle = this.settler(call, limiter, key, cost, decision);
     if (shadow) return { told: undefined, delayMs: 0, settle };
     const fields = this.write?.(decision, policiesOf(limiter), { key });

@@ -21,9 +21,9 @@ interface HttpBindings {
 export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
   const peerless = isPeerless();
   const gate = openGate<HonoCall, OwnAnswer>(options, {
-    method: ([context]) => context.req.method,
-    header: ([context], name) => context.req.header(name),
-    peer: ([context]) => (peerless ? undefined : peerOf(context.req.raw, context.env)),
+    method: (call) => call[0].req.method,
+    header: (call, name) => call[0].req.header(name),
+    peer: (call) => (peerless ? undefined : peerOf(call[0].req.raw, call[0].env)),
     peerless,
   });
   const { onLimited } = options;

@@ -12,10 +12,8 @@ export function headerOf({ headers }: IncomingMessage, name: string): string | u
   return typeof value === "object" ? value.join(", ") : value;
 }
 
-/** The ways that a request can go. */
+/** How a request is answered in place of its handler. */
 export interface Ways<Call extends readonly unknown[]> {
-  /** It goes on. */
-  go(): void;
   /** It could not be decided about, and the server is to deal with that. */
   fail(error: Error): void;
   /** Whether it has an answer already. */
@@ -29,33 +27,53 @@ export interface Ways<Call extends readonly unknown[]> {
   readonly onLimited: ((limited: Limited<Call>) => unknown) | undefined;
 }
 
-/** Takes a request through the gate. */
+/** Takes a request through the gate. `waysOf` is asked only when it does not simply go on. */
 export function enterOnNode<Call extends readonly unknown[]>(
   gate: Gate<Call>,
   call: Call,
   response: ServerResponse,
-  ways: Ways<Call>,
+  go: () => void,
+  waysOf: () => Ways<Call>,
 ): void {
-  const mishap = (error: unknown): void => {
-    const outcome = gate.mishap(error, call);
-    if (outcome === "allow") ways.go();
-    else if (outcome instanceof Error) ways.fail(outcome);
-    else answer(outcome, ways);
-  };
-  const arrive = (passage: Passage<Call>): void => {
-    if (passage === undefined) ways.go();
-    else if (passage.rejection) reject(passage, ways, gate);
-    else letPass(passage, response, ways.go);
-  };
   let passage: Passage<Call> | Promise<Passage<Call>>;
   try {
     passage = gate.enter(call);
   } catch (error) {
-    mishap(error);
+    mishap(gate, call, error, go, waysOf);
     return;
   }
-  if (isPromise(passage)) passage.then(arrive, mishap);
-  else arrive(passage);
+  if (!isPromise(passage)) arrive(gate, passage, response, go, waysOf);
+  else {
+    passage.then(
+      (passage) => arrive(gate, passage, response, go, waysOf),
+      (error) => mishap(gate, call, error, go, waysOf),
+    );
+  }
+}
+
+function arrive<Call extends readonly unknown[]>(
+  gate: Gate<Call>,
+  passage: Passage<Call>,
+  response: ServerResponse,
+  go: () => void,
+  waysOf: () => Ways<Call>,
+): void {
+  if (passage === undefined) go();
+  else if (passage.rejection) reject(passage, waysOf(), gate);
+  else letPass(passage, response, go);
+}
+
+function mishap<Call extends readonly unknown[]>(
+  gate: Gate<Call>,
+  call: Call,
+  error: unknown,
+  go: () => void,
+  waysOf: () => Ways<Call>,
+): void {
+  const outcome = gate.mishap(error, call);
+  if (outcome === "allow") go();
+  else if (outcome instanceof Error) waysOf().fail(outcome);
+  else answer(outcome, waysOf());
 }
 
 /** Answers in place of the handler, unless somebody has answered meanwhile: a timeout of the application. */
@@ -135,8 +153,12 @@ const ofResponse: ResponseHead<ServerResponse> = {
 };
 
 /** How a plain response of Node is answered. */
-export function waysOnNode(response: ServerResponse): Pick<Ways<never>, "answered" | "head" | "send" | "sendOwn"> {
+export function waysOnNode<Call extends readonly unknown[]>(
+  response: ServerResponse,
+  onLimited: Ways<Call>["onLimited"],
+): Omit<Ways<Call>, "fail"> {
   return {
+    onLimited,
     answered: () => response.headersSent || response.writableEnded,
     head(status, headers) {
       response.statusCode = status;

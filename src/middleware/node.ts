@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { internalError } from "../http/too-many-requests.ts";
 import { openGate } from "./gate.ts";
-import { enterOnNode, headerOf, waysOnNode } from "./node-server.ts";
+import { enterOnNode, headerOf, type Ways, waysOnNode } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 /** What a handler of `node:http` is called with. */
@@ -17,22 +17,23 @@ export type NodeHandler = (request: IncomingMessage, response: ServerResponse) =
 /** Limits the requests that reach a handler: `createServer(rateLimit({ policy: "100/m" })(handler))`. */
 export function rateLimit(options: NodeRateLimitOptions): (handler: NodeHandler) => NodeHandler {
   const gate = openGate<NodeCall, unknown>(options, {
-    method: ([request]) => request.method ?? "",
-    header: ([request], name) => headerOf(request, name),
-    peer: ([request]) => request.socket.remoteAddress,
+    method: (call) => call[0].method ?? "",
+    header: (call, name) => headerOf(call[0], name),
+    peer: (call) => call[0].socket.remoteAddress,
   });
   const { onLimited } = options;
   return (handler) => (request, response) => {
-    const ways = waysOnNode(response);
-    enterOnNode(gate, [request, response], response, {
-      ...ways,
-      go: () => handler(request, response),
-      fail() {
-        const { status, headers, body } = internalError(headerOf(request, "accept"));
-        ways.head(status, headers);
-        ways.send(body);
-      },
-      onLimited,
-    });
+    const waysOf = (): Ways<NodeCall> => {
+      const ways = waysOnNode(response, onLimited);
+      return {
+        ...ways,
+        fail() {
+          const { status, headers, body } = internalError(headerOf(request, "accept"));
+          ways.head(status, headers);
+          ways.send(body);
+        },
+      };
+    };
+    enterOnNode(gate, [request, response], response, () => handler(request, response), waysOf);
   };
 }
