@@ -28,6 +28,7 @@ async function express() {
   };
   return {
     ...own(rateLimit, appWith),
+    "does nothing": appWith((_request, _response, next) => next()),
     "express-rate-limit": appWith(expressPeer({ ...ample, standardHeaders: "draft-8", legacyHeaders: false })),
     "express-rate-limit, denied": appWith(expressPeer({ ...spent, standardHeaders: "draft-8", legacyHeaders: false })),
   };
@@ -48,6 +49,7 @@ async function fastify() {
   const withPeer = ({ limit, windowMs }) => appWith(undefined, { max: limit, timeWindow: windowMs });
   return {
     ...own(rateLimit, appWith),
+    "does nothing": appWith((_request, _reply, done) => done()),
     "@fastify/rate-limit": withPeer(ample),
     "@fastify/rate-limit, denied": withPeer(spent),
   };
@@ -66,6 +68,9 @@ async function hono() {
   const keyGenerator = (context) => context.env.incoming.socket.remoteAddress;
   return {
     ...own(rateLimit, appWith),
+    "does nothing": appWith(async (_context, next) => {
+      await next();
+    }),
     "hono-rate-limiter": appWith(honoPeer({ ...ample, standardHeaders: "draft-7", keyGenerator })),
     "hono-rate-limiter, denied": appWith(honoPeer({ ...spent, standardHeaders: "draft-7", keyGenerator })),
   };

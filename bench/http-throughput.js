@@ -1,6 +1,7 @@
 /** What a limiter costs a web server: requests a second with and without one, and with the framework's own. */
-import { execFile, fork } from "node:child_process";
+import { execFile, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { figure, goal, goalTable, median, ratios, spread, table } from "./report.js";
@@ -12,6 +13,9 @@ const FRAMEWORKS = { express: "express-rate-limit", fastify: "@fastify/rate-limi
 const CONNECTIONS = 64;
 /** A burst of one second is the shortest that wrk knows. */
 const SECONDS = 1;
+/** Server and client keep to a processor each, where there are two and `taskset` is there. */
+const pins = cpus().length > 1 && spawnSync("taskset", ["-c", "0", "true"]).status === 0;
+const pinned = (cpu, command, args) => (pins ? ["taskset", ["-c", cpu, command, ...args]] : [command, args]);
 
 export async function run(progress) {
   const tables = [];
@@ -26,13 +30,17 @@ export async function run(progress) {
 
 /** Bursts that alternate over the variants, all of them in one process, so that the machine's mood is in all. */
 async function measure(framework, progress) {
-  const server = fork(fileURLToPath(new URL("http-servers.js", import.meta.url)), [framework]);
+  const script = fileURLToPath(new URL("http-servers.js", import.meta.url));
+  const stdio = ["ignore", "inherit", "inherit", "ipc"];
+  const server = spawn(...pinned("0", process.execPath, [script, framework]), { stdio });
   try {
     const [{ ports }] = await once(server, "message");
     const results = Object.fromEntries(Object.keys(ports).map((name) => [name, []]));
     for (let repeat = 0; repeat <= repeats; repeat++) {
       progress(`${framework}, ${repeat === 0 ? "warm-up" : `repeat ${repeat} of ${repeats}`}`);
-      for (const [name, port] of Object.entries(ports)) {
+      // Each round begins with another variant: what runs first in a round must not always be the same.
+      const all = Object.entries(ports);
+      for (const [name, port] of [...all.slice(repeat % all.length), ...all.slice(0, repeat % all.length)]) {
         const before = await cpuOf(server);
         const burst = await ask(port);
         const cpuUs = ((await cpuOf(server)) - before) / burst.requests;
@@ -54,8 +62,9 @@ async function cpuOf(server) {
 
 async function ask(port) {
   const args = ["-t1", `-c${CONNECTIONS}`, `-d${SECONDS}s`, `http://127.0.0.1:${port}/`];
-  const { stdout } = await promisify(execFile)("wrk", args).catch((error) => {
-    throw error.code === "ENOENT" ? new Error("wrk is missing: apt-get install wrk") : error;
+  const { stdout } = await promisify(execFile)(...pinned("1", "wrk", args)).catch((error) => {
+    const missing = error.code === "ENOENT" || error.code === 127;
+    throw missing ? new Error("wrk is missing: apt-get install wrk") : error;
   });
   const requests = Number(/(\d+) requests in/.exec(stdout)[1]);
   const perSecond = Number(/Requests\/sec: +([\d.]+)/.exec(stdout)[1]);
@@ -76,9 +85,11 @@ function report(framework, results) {
   const rows = Object.keys(results).map((name) => {
     const cpu = results[name].map(({ cpuUs }, i) => cpuUs - baseCpu[i]);
     const added = name === "no limiter" ? `(${figure(median(baseCpu))})` : spread(cpu);
-    return [name, spread(rates(results, name)), spread(ratios(rates(results, name), base)), added];
+    const toBase = spread(ratios(rates(results, name), base));
+    const toNothing = spread(ratios(rates(results, name), rates(results, "does nothing")));
+    return [name, spread(rates(results, name)), toBase, toNothing, added];
   });
-  return table([framework, "requests/s", "to no limiter", "added CPU us"], rows);
+  return table([framework, "requests/s", "to no limiter", "to does nothing", "added CPU us"], rows);
 }
 
 function goalsOf(framework, results) {

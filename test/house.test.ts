@@ -22,6 +22,7 @@ const BUNDLED = /^@noble\/hashes\/|^ipaddr\.js$/;
 /** What a middleware knows of its server: types, which are gone at run time. */
 const SERVER: Record<string, readonly string[]> = {
   "middleware/node.ts": ["node:http"],
+  "middleware/node-head.ts": ["node:http"],
   "middleware/node-server.ts": ["node:http"],
   "middleware/express.ts": ["node:http", "express"],
   "middleware/fastify.ts": ["fastify"],

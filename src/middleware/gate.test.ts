@@ -2,7 +2,8 @@
 import { fixedWindow, leakyBucket, memoryRateLimiter, SluiceError, tokenBucket } from "sluice";
 import { fakeClock } from "sluice/testing";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { type Facts, type Gate, openGate, type Pass, type Stop } from "./gate.ts";
+import type { Facts } from "./facts.ts";
+import { type Gate, openGate, type Pass, type Stop } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 interface Fake {

@@ -2,28 +2,18 @@
  * The one step that every server takes for a request: who is it, what does it cost, may it pass, what is it told. A
  * server's own file only translates. What can be decided at once is not awaited.
  */
-import type { Allowed, Decision, Denied } from "../core/decision.ts";
+import type { Decision, Denied } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
-import type { ReadHeader } from "../http/client-ip.ts";
-import { type Identify, identifier } from "../http/client-key.ts";
 import { type HeaderFields, type HeaderOptions, headerWriter, type WriteHeaders } from "../http/headers.ts";
-import { presets } from "../http/presets.ts";
 import type { Told } from "../http/response.ts";
 import { type Rejection, rejection } from "../http/too-many-requests.ts";
-import { type OnEvent, tell } from "../limiter/events.ts";
-import { keyWatch } from "./key-watch.ts";
+import { tell } from "../limiter/events.ts";
+import type { Facts } from "./facts.ts";
+import { deniedForDelay } from "./held-too-long.ts";
+import { keysOf } from "./keys.ts";
 import { checkDecision, checkLimiter, limiterFrom, policiesOf } from "./limiters.ts";
+import { andThen, isPromise, type MaybePromise } from "./maybe-promise.ts";
 import { checkRateLimit, type Limited, type LimiterLike, type Outcome, type RateLimitOptions } from "./options.ts";
-
-/** The facts of a request, as its server has them. */
-export interface Facts<Call extends readonly unknown[]> {
-  method(call: Call): string;
-  header(call: Call, name: string): string | undefined;
-  /** The address at the other end of the socket. */
-  peer(call: Call): string | undefined;
-  /** Whether this runtime has no sockets to tell of, so that an identity has to be named. */
-  readonly peerless?: boolean;
-}
 
 /** The request goes on. */
 export interface Pass {
@@ -58,18 +48,6 @@ export interface Gate<Call extends readonly unknown[]> {
   tellError(error: unknown, call: Call): void;
 }
 
-type MaybePromise<T> = T | PromiseLike<T>;
-
-/** Goes on with a value, now if it is there and later if it is promised. */
-function andThen<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {
-  return isPromise(value) ? value.then(next) : next(value);
-}
-
-/** Whether a value is promised. */
-export function isPromise<T>(value: MaybePromise<T>): value is PromiseLike<T> {
-  return typeof (value as PromiseLike<T> | undefined)?.then === "function";
-}
-
 const LONGEST_DELAY = 10_000;
 
 /** Checks the options, and makes the gate. */
@@ -97,7 +75,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     this.shadow = options.mode === "shadow";
     this.maxDelayMs = options.maxDelayMs ?? LONGEST_DELAY;
     this.write = writerFrom(options.headers);
-    this.keyOf = options.key ? watched(options.key, options.onEvent) : clientsOf(options, facts);
+    this.keyOf = keysOf(options, facts);
     this.limiter = limiterFrom(options);
     if (typeof this.limiter === "object") this.checkRefund(this.limiter);
   }
@@ -244,30 +222,6 @@ const COULD_NOT_DECIDE: Denied = {
   unavailable: true,
 };
 
-/** The decision as it is once the request has left the queues that would hold it for too long. */
-function deniedForDelay(decision: Allowed, cost: number, maxDelayMs: number): Denied {
-  const parts = decision.parts?.map((part) => {
-    const given = { ...part, remaining: Math.min(part.limit, part.remaining + cost) };
-    const late = (part.delayMs ?? 0) - maxDelayMs;
-    return late > 0 ? ({ ...given, allowed: false, delayMs: undefined, retryAfterMs: late } as Denied) : given;
-  });
-  const held = (decision.parts ?? [decision]).reduce((a, b) => ((b.delayMs ?? 0) > (a.delayMs ?? 0) ? b : a));
-  const { policy, limit, remaining, resetAfterMs, nextAfterMs } = held;
-  const { degraded, approximate } = decision;
-  return {
-    allowed: false,
-    policy,
-    limit,
-    remaining: Math.min(limit, remaining + cost),
-    resetAfterMs,
-    nextAfterMs,
-    retryAfterMs: (decision.delayMs ?? 0) - maxDelayMs,
-    ...(parts ? { parts } : {}),
-    ...(degraded ? { degraded } : {}),
-    ...(approximate ? { approximate } : {}),
-  };
-}
-
 /** A preflight is the browser's doing: denied, it would look like an error of the network. */
 function isPreflight<Call extends readonly unknown[]>(facts: Facts<Call>, call: Call): boolean {
   const names = ["origin", "access-control-request-method"];
@@ -299,40 +253,4 @@ function writerFrom(headers: RateLimitOptions<readonly unknown[], unknown>["head
   if (headers === false) return undefined;
   const isMode = headers === undefined || typeof headers === "string" || Array.isArray(headers);
   return headerWriter(isMode ? (headers === undefined ? {} : { mode: headers }) : (headers as HeaderOptions));
-}
-
-function watched<Call extends readonly unknown[]>(
-  key: (...call: Call) => MaybePromise<string>,
-  onEvent: OnEvent | undefined,
-): (call: Call) => MaybePromise<string> {
-  if (!onEvent) return (call) => key(...call);
-  const watch = keyWatch((message) => tell(onEvent, { type: "warning", policy: "", message }));
-  const seen = (key: string): string => {
-    watch(key);
-    return key;
-  };
-  return (call) => andThen(key(...call), seen);
-}
-
-/** Clients as the identity tells them apart. */
-function clientsOf<Call extends readonly unknown[], L>(
-  { identity, onEvent }: RateLimitOptions<Call, L>,
-  facts: Facts<Call>,
-): (call: Call) => MaybePromise<string> {
-  if (identity === undefined && facts.peerless) {
-    const names = Object.keys(presets).join(", ");
-    const expected = `the platform in front (one of ${names}), proxies as { trustedProxies }, or a key: there are no sockets here`;
-    throw new SluiceError("invalid-option", "identity", expected, identity);
-  }
-  const warn = (message: string): void => tell(onEvent, { type: "warning", policy: "", message });
-  const identify: Identify = identifier(identity ?? "peer", warn);
-  let mayWarn = identity === undefined && onEvent !== undefined;
-  return (call) => {
-    const header: ReadHeader = (name) => facts.header(call, name);
-    if (mayWarn && (header("x-forwarded-for") ?? header("forwarded")) !== undefined) {
-      mayWarn = false;
-      warn("requests come through a proxy, whose clients share one bucket: name the proxy in identity");
-    }
-    return identify(facts.peer(call), header);
-  };
 }

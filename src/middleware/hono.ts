@@ -3,7 +3,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
 import { enterOnFetch, isPeerless, type OwnAnswer, peerOf } from "./fetch-server.ts";
 import { openGate } from "./gate.ts";
-import { beforeHead } from "./node-server.ts";
+import { beforeHead } from "./node-head.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 /** What a middleware of Hono is called with. */

@@ -1,9 +1,11 @@
 /** What all servers on Node's `http` have in common: how a request is held, how it is answered, when it is done. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { HeaderFields } from "../http/headers.ts";
-import { type ResponseHead, type Told, tellFigures, tellRejection } from "../http/response.ts";
+import { tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
-import { type Gate, isPromise, type Pass, type Passage, type Stop } from "./gate.ts";
+import type { Gate, Pass, Passage, Stop } from "./gate.ts";
+import { isPromise } from "./maybe-promise.ts";
+import { beforeHead, ofResponse } from "./node-head.ts";
 import type { Limited } from "./options.ts";
 
 /** A header of a request; lines of one name are joined. */
@@ -138,20 +140,6 @@ function hold(response: ServerResponse, delayMs: number, go: () => void): void {
   response.once("close", leave);
 }
 
-/** A response's own headers. */
-const ofResponse: ResponseHead<ServerResponse> = {
-  get(response, name) {
-    const value = response.getHeader(name);
-    return value === undefined || typeof value === "string"
-      ? value
-      : Array.isArray(value)
-        ? value.join(", ")
-        : `${value}`;
-  },
-  set: (response, name, value) => void response.setHeader(name, value),
-  remove: (response, name) => response.removeHeader(name),
-};
-
 /** How a plain response of Node is answered. */
 export function waysOnNode<Call extends readonly unknown[]>(
   response: ServerResponse,
@@ -169,72 +157,4 @@ export function waysOnNode<Call extends readonly unknown[]>(
       if (typeof own === "string") response.end(own);
     },
   };
-}
-
-/** Headers as they are given to `writeHead`, by their names in lower case, over those that the response has. */
-interface Given {
-  readonly response: ServerResponse;
-  readonly headers: Record<string, unknown>;
-}
-
-const ofGiven: ResponseHead<Given> = {
-  get({ response, headers }, name) {
-    const value = headers[lowerCase(name)];
-    return value === undefined ? ofResponse.get(response, name) : String(value);
-  },
-  set({ headers }, name, value) {
-    headers[lowerCase(name)] = value;
-  },
-  remove({ response, headers }, name) {
-    delete headers[lowerCase(name)];
-    response.removeHeader(name);
-  },
-};
-
-/** Applications use few names, and again with every response. */
-const lowerCased = new Map<string, string>();
-
-function lowerCase(name: string): string {
-  let found = lowerCased.get(name);
-  if (found === undefined) {
-    if (lowerCased.size >= 1000) lowerCased.clear();
-    lowerCased.set(name, (found = name.toLowerCase()));
-  }
-  return found;
-}
-
-/** A copy: what is given may be a constant of the application. Names and values may also stand in turn in a list. */
-function inLowerCase(given: object): Record<string, unknown> {
-  const headers: Record<string, unknown> = {};
-  if (!Array.isArray(given)) {
-    for (const name of Object.keys(given)) headers[lowerCase(name)] = given[name as keyof typeof given];
-    return headers;
-  }
-  const list = Array.isArray(given[0]) ? given.flat() : given;
-  for (let i = 0; i < list.length; i += 2) {
-    const name = lowerCase(String(list[i]));
-    headers[name] = name in headers ? [headers[name], list[i + 1]].flat() : list[i + 1];
-  }
-  return headers;
-}
-
-/**
- * Adds the fields at the last moment: whether they may be told depends on the status and on the headers that the
- * handler sets. Every way to send a response goes through `writeHead`.
- */
-export function beforeHead(response: ServerResponse, told: Told): void {
-  const { writeHead } = response;
-  response.writeHead = ((status: number, ...rest: unknown[]) => {
-    response.writeHead = writeHead;
-    const last = rest.length - 1;
-    const given = rest[last];
-    if (typeof given === "object" && given !== null) {
-      const headers = inLowerCase(given);
-      tellFigures(ofGiven, { response, headers }, status, told);
-      rest[last] = headers;
-    } else {
-      tellFigures(ofResponse, response, status, told);
-    }
-    return writeHead.call(response, status, ...(rest as []));
-  }) as ServerResponse["writeHead"];
 }

@@ -1,0 +1,11 @@
+/** What the gate asks a server about a request. */
+
+/** The facts of a request, as its server has them. */
+export interface Facts<Call extends readonly unknown[]> {
+  method(call: Call): string;
+  header(call: Call, name: string): string | undefined;
+  /** The address at the other end of the socket. */
+  peer(call: Call): string | undefined;
+  /** Whether this runtime has no sockets to tell of, so that an identity has to be named. */
+  readonly peerless?: boolean;
+}
