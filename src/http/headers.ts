@@ -58,8 +58,8 @@ export function rateLimitHeaders(
 /** Writes the fields of one response. Policies are not known of every limiter. */
 export type WriteHeaders = (decision: Decision, policies: Policies | undefined, facts?: HeaderFacts) => HeaderFields;
 
-/** Checks how fields are to be written, and makes the function that does. */
-export function headerWriter(options: HeaderOptions = {}): WriteHeaders {
+/** Checks how fields are to be written, and makes the function that does. `warn` hears of policies that are left out. */
+export function headerWriter(options: HeaderOptions = {}, warn: (message: string) => void = () => {}): WriteHeaders {
   checkOptions("headers", options, ["mode", "report", "unit", "partitionKey", "resetFormat"]);
   const modes = checkModes(options.mode ?? "draft-8");
   const { report = "all", unit, partitionKey, resetFormat = "epoch" } = options;
@@ -71,7 +71,7 @@ export function headerWriter(options: HeaderOptions = {}): WriteHeaders {
   if (partitionKey !== undefined && typeof partitionKey !== "function") {
     throw new SluiceError("invalid-option", "partitionKey", "a function, such as partitionKey(secret)", partitionKey);
   }
-  const style: Style = { closest: report === "closest", delta: resetFormat === "delta", unit, partitionKey };
+  const style: Style = { closest: report === "closest", delta: resetFormat === "delta", unit, partitionKey, warn };
   const [first, ...more] = modes.map((mode) => WRITERS[mode]) as [Write, ...Write[]];
   return (decision, policies, facts = NO_FACTS) => {
     if (!isKnown(decision)) return {};
@@ -108,6 +108,7 @@ interface Style {
   delta: boolean;
   unit: string | undefined;
   partitionKey: ((key: string) => string) | undefined;
+  warn(message: string): void;
 }
 
 type Write = (decision: Decision, policies: Policies | undefined, style: Style, facts: HeaderFacts) => HeaderFields;
@@ -121,14 +122,14 @@ const WRITERS: Record<Syntax, Write> = {
       RateLimit: parts ? parts.map((part) => quotaItem(part, own)).join(", ") : quotaItem(decision, own),
     };
   },
-  "draft-7"(decision, policies) {
+  "draft-7"(decision, policies, style) {
     const { limit, remaining, reset } = tightest(decision);
-    return { ...oldPolicies(policies), RateLimit: `limit=${limit}, remaining=${remaining}, reset=${reset}` };
+    return { ...oldPolicies(policies, style), RateLimit: `limit=${limit}, remaining=${remaining}, reset=${reset}` };
   },
-  "draft-6"(decision, policies) {
+  "draft-6"(decision, policies, style) {
     const { limit, remaining, reset } = tightest(decision);
     return {
-      ...oldPolicies(policies),
+      ...oldPolicies(policies, style),
       "RateLimit-Limit": String(limit),
       "RateLimit-Remaining": String(remaining),
       "RateLimit-Reset": String(reset),
@@ -181,13 +182,24 @@ function quotaItem({ policy, remaining, nextAfterMs }: Decision, own: string): s
   return `${text(policy)};r=${clamp(Math.floor(remaining))}${until}${own}`;
 }
 
+/** Policies as drafts before 8 list them. They do not change, so that the text is made once. */
+const writtenOld = new WeakMap<Policies, string>();
+
 /** Drafts before 8 have no names, and no two policies of one quota: of those the longer window stays. */
-function oldPolicies(policies: Policies | undefined): HeaderFields {
+function oldPolicies(policies: Policies | undefined, { warn }: Style): HeaderFields {
   if (!policies) return {};
-  const windows = new Map<number, number>();
-  for (const { limit, windowMs } of listOf(policies)) windows.set(limit, Math.max(windowMs, windows.get(limit) ?? 0));
-  const items = Array.from(windows, ([limit, ms]) => `${clamp(limit)};w=${seconds(ms)}`);
-  return { "RateLimit-Policy": items.join(", ") };
+  let list = writtenOld.get(policies);
+  if (list === undefined) {
+    const windows = new Map<number, number>();
+    for (const { limit, windowMs } of listOf(policies)) {
+      if (windows.has(limit))
+        warn(`drafts before 8 can't list two policies of ${limit}: the shorter window is left out`);
+      windows.set(limit, Math.max(windowMs, windows.get(limit) ?? 0));
+    }
+    list = Array.from(windows, ([limit, ms]) => `${clamp(limit)};w=${seconds(ms)}`).join(", ");
+    writtenOld.set(policies, list);
+  }
+  return { "RateLimit-Policy": list };
 }
 
 /** The one policy that older fields tell of: the least is left of it, and of equals it takes the longest. */

@@ -40,7 +40,7 @@ const TYPES = "https://iana.org/assignments/http-problem-types#";
 export function tooManyRequests(decision: Denied, policies: Policies, options: RejectionOptions = {}): Rejection {
   const { accept, headers, ...facts } = options;
   const fields = headers === false ? {} : headerWriter(headers)(decision, policies, facts);
-  return rejection(decision, policies, accept, fields);
+  return rejection(decision, policies, accept, fields, headers ? headers.unit : undefined);
 }
 
 /** The same with the RateLimit fields at hand. */
@@ -49,6 +49,7 @@ export function rejection(
   policies: Policies | undefined,
   accept: string | undefined,
   fields: HeaderFields,
+  unit = "requests",
 ): Rejection {
   const { retryAfterMs } = decision;
   const asText = prefersText(accept);
@@ -58,30 +59,35 @@ export function rejection(
   for (const name in fields) headers[name] = fields[name] as string;
   headers["Cache-Control"] = "no-store";
   headers["Content-Type"] = asText ? TEXT : JSON_PROBLEM;
-  return { status: decision.unavailable ? 503 : 429, headers, body: bodyOf(decision, policies, asText) };
+  return { status: decision.unavailable ? 503 : 429, headers, body: bodyOf(decision, policies, asText, unit) };
 }
 
 const TEXT = "text/plain; charset=utf-8";
 const JSON_PROBLEM = "application/problem+json";
 
 /** Most denials of a limiter have the same body, and under a flood it is all that is answered. */
-const bodies = new WeakMap<Policies, Record<"text" | "json", string | undefined>>();
+const bodies = new WeakMap<Policies, Map<string, string>>();
 
-function bodyOf(decision: Denied, policies: Policies | undefined, asText: boolean): string {
-  const usual = policies && !decision.parts && !decision.unavailable && decision.retryAfterMs !== null;
-  if (!usual) return problemOf(decision, policies, asText);
+function bodyOf(decision: Denied, policies: Policies | undefined, asText: boolean, unit: string): string {
+  const { parts, unavailable, degraded, retryAfterMs } = decision;
+  if (!policies || parts || unavailable || degraded || retryAfterMs === null) {
+    return problemOf(decision, policies, asText, unit);
+  }
   let known = bodies.get(policies);
-  if (!known) bodies.set(policies, (known = { text: undefined, json: undefined }));
-  return (known[asText ? "text" : "json"] ??= problemOf(decision, policies, asText));
+  if (!known) bodies.set(policies, (known = new Map()));
+  const form = asText ? `text ${unit}` : unit;
+  let body = known.get(form);
+  if (body === undefined) known.set(form, (body = problemOf(decision, policies, asText, unit)));
+  return body;
 }
 
-function problemOf(decision: Denied, policies: Policies | undefined, asText: boolean): string {
+function problemOf(decision: Denied, policies: Policies | undefined, asText: boolean, unit: string): string {
   const { unavailable, retryAfterMs } = decision;
   const problem = {
     type: `${TYPES}${unavailable ? "temporary-reduced-capacity" : "quota-exceeded"}`,
     title: unavailable ? "Temporary Reduced Capacity" : "Quota Exceeded",
     status: unavailable ? 503 : 429,
-    detail: detailOf(decision, policies),
+    detail: detailOf(decision, policies, unit),
     "violated-policies": violated(decision),
     ...(retryAfterMs === null ? { retryable: false } : {}),
   };
@@ -111,14 +117,18 @@ export function withoutType({ "Content-Type": _, ...headers }: HeaderFields): He
 /** The names of the policies that denied, each once. */
 function violated(decision: Decision): string[] {
   const parts = decision.parts ?? [decision];
-  return [...new Set(parts.filter((part) => !part.allowed).map((part) => part.policy))];
+  return [...new Set(parts.filter((part) => !part.allowed && part.policy).map((part) => part.policy))];
 }
 
 /** One sentence for a person. It tells nothing of keys or stores. */
-function detailOf({ policy, unavailable, retryAfterMs, limit }: Denied, policies: Policies | undefined): string {
+function detailOf(
+  { policy, unavailable, retryAfterMs, limit }: Denied,
+  policies: Policies | undefined,
+  unit: string,
+): string {
   if (unavailable) return "The limit could not be checked. Try again later.";
   if (retryAfterMs === null) return `This request costs more than the limit of ${limit} and can never be allowed.`;
   const binding = policies && listOf(policies).find(({ name }) => name === policy);
   if (!binding) return "The limit is reached. Try again later.";
-  return `Limit of ${limit} requests per ${seconds(binding.windowMs)} s reached.`;
+  return `Limit of ${limit} ${unit} per ${seconds(binding.windowMs)} s reached.`;
 }

@@ -308,6 +308,17 @@ describe("listeners", () => {
     expect(events).toEqual([]);
   });
 
+  it("hear once of policies that an older draft can't list", () => {
+    const events: unknown[] = [];
+    const policies = [fixedWindow("5/m", { name: "a" }), fixedWindow("5/h", { name: "b" })];
+    const onEvent = (event: unknown) => void events.push(event);
+    const gate = gateOf({ policies, headers: ["draft-6", "draft-7"], onEvent });
+    for (let i = 0; i < 3; i++) {
+      expect((enter(gate) as Pass).told?.fields["RateLimit-Policy"]).toBe("5;w=3600");
+    }
+    expect(events).toMatchObject([{ type: "warning", message: expect.stringContaining("two policies of 5") }]);
+  });
+
   it("hear once of a proxy that nobody named", () => {
     const events: unknown[] = [];
     const onEvent = (event: unknown) => void events.push(event);
@@ -345,6 +356,16 @@ describe("tokens that can't be verified because keys are out of reach", () => {
       await enter(gate, { headers: { authorization: `Bearer ${token}` } });
     }
     expect(events).toEqual([]);
+  });
+});
+
+describe("units", () => {
+  it("are named in the body as in the fields", () => {
+    const gate = gateOf({ policy: "2/m", key: () => "k", cost: 2, headers: { unit: "content-bytes" } });
+    enter(gate);
+    const { rejection } = enter(gate) as Stop<Call>;
+    expect(JSON.parse(rejection.body).detail).toBe("Limit of 2 content-bytes per 60 s reached.");
+    expect(rejection.headers["RateLimit-Policy"]).toContain('qu="content-bytes"');
   });
 });
 

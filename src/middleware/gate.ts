@@ -66,6 +66,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
   private readonly limiter: LimiterLike | ((...call: Call) => MaybePromise<LimiterLike>);
   private readonly keyOf: (call: Call) => MaybePromise<string>;
   private readonly write: WriteHeaders | undefined;
+  private readonly unit: string | undefined;
   private readonly shadow: boolean;
   private readonly maxDelayMs: number;
 
@@ -74,7 +75,11 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     this.facts = facts;
     this.shadow = options.mode === "shadow";
     this.maxDelayMs = options.maxDelayMs ?? LONGEST_DELAY;
-    this.write = writerFrom(options.headers);
+    const { headers } = options;
+    const headerOptions = typeof headers === "string" || Array.isArray(headers) ? { mode: headers } : headers;
+    const warn = (message: string): void => tell(options.onEvent, { type: "warning", policy: "", message });
+    this.write = headerOptions === false ? undefined : headerWriter(headerOptions as HeaderOptions, warn);
+    this.unit = headerOptions ? (headerOptions as HeaderOptions).unit : undefined;
     this.keyOf = keysOf(options, facts);
     this.limiter = limiterFrom(options);
     if (typeof this.limiter === "object") this.checkRefund(this.limiter);
@@ -170,7 +175,8 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     quietly(() => this.options.onDecision?.(limited));
     const policies = policiesOf(limiter);
     const fields = this.write?.(decision, policies, { key }) ?? {};
-    return { rejection: rejection(decision, policies, this.facts.header(call, "accept"), fields), limited };
+    const accept = this.facts.header(call, "accept");
+    return { rejection: rejection(decision, policies, accept, fields, this.unit), limited };
   }
 
   /** Gives the cost back when a request is done, if that is wanted, and once. */
@@ -247,10 +253,4 @@ function ended({ status, error, aborted }: Outcome): "failed" | "succeeded" | "a
 function isEmpty(fields: HeaderFields): boolean {
   for (const _ in fields) return false;
   return true;
-}
-
-function writerFrom(headers: RateLimitOptions<readonly unknown[], unknown>["headers"]): WriteHeaders | undefined {
-  if (headers === false) return undefined;
-  const isMode = headers === undefined || typeof headers === "string" || Array.isArray(headers);
-  return headerWriter(isMode ? (headers === undefined ? {} : { mode: headers }) : (headers as HeaderOptions));
 }
