@@ -1,7 +1,10 @@
 /** The contract of a middleware as a suite that every server runs, driven over real HTTP. */
-import { middlewareCases } from "./middleware/cases.ts";
 import { clientOf } from "./middleware/client.ts";
+import { countingCases } from "./middleware/counting-cases.ts";
+import { failingCases } from "./middleware/failing-cases.ts";
 import { type GuardedRoute, mount, type RouteKit } from "./middleware/guarded-route.ts";
+import { identityCases } from "./middleware/identity-cases.ts";
+import { tellingCases } from "./middleware/telling-cases.ts";
 import { type Runner, runnerOf } from "./runner.ts";
 
 /** A server that runs, with all routes. */
@@ -20,6 +23,8 @@ export interface MiddlewareSubject {
   /** Titles of cases that can't be tried on this server, and why. */
   without?: Readonly<Record<string, string>>;
 }
+
+const middlewareCases = [...countingCases, ...tellingCases, ...identityCases, ...failingCases];
 
 /** The routes that a server under test has to mount. */
 export function guardedRoutes(kit: RouteKit): GuardedRoute[] {
