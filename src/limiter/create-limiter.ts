@@ -7,7 +7,7 @@ import { isSync, type Store, type SyncStore } from "../core/store.ts";
 import { resolvePolicy, type Terms } from "../core/terms.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { claimName, releaseName } from "./names.ts";
-import { type Care, checkCare, FAILURE_OPTIONS, type FailureOptions } from "./on-store-error.ts";
+import { type Care, checkCare, defaultCare, FAILURE_OPTIONS, type FailureOptions } from "./on-store-error.ts";
 import { RemoteLimiter } from "./remote-limiter.ts";
 import { SyncLimiter } from "./sync-limiter.ts";
 
@@ -39,6 +39,6 @@ export function createLimiter(options: LimiterOptions): RateLimiter {
 }
 
 /** A limiter that disposes of its store with itself. */
-export function limiterOwning(store: SyncStore, terms: Terms, care: Care = checkCare({}, terms)): SyncRateLimiter {
+export function limiterOwning(store: SyncStore, terms: Terms, care: Care = defaultCare(terms)): SyncRateLimiter {
   return new SyncLimiter(store, terms, care, () => store.dispose());
 }

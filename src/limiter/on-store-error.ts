@@ -50,9 +50,20 @@ export interface Care {
 const CHOICES: readonly string[] = ["local", "open", "closed", "throw"];
 const LONGEST_WAIT_MS = 3_600_000;
 
+/** The care of a limiter that was told nothing. A store in memory needs no other, and no checks of options. */
+export function defaultCare(terms: Terms): Care {
+  return { onStoreError: "local", deadlineMs: 250, localDenialMs: 1000, onEvent: undefined, localTerms: terms };
+}
+
 /** Checks the options, or refuses them by name. */
 export function checkCare(options: FailureOptions, terms: Terms): Care {
-  const { onStoreError = "local", deadlineMs = 250, instances = 1, localDenialMs = 1000, onEvent } = options;
+  const {
+    onStoreError,
+    deadlineMs,
+    localDenialMs,
+    onEvent,
+    instances = 1,
+  } = { ...defaultCare(terms), ...given(options) };
   if (!CHOICES.includes(onStoreError)) {
     throw new SluiceError("invalid-option", "onStoreError", `one of ${CHOICES.join(", ")}`, onStoreError);
   }
@@ -66,6 +77,11 @@ export function checkCare(options: FailureOptions, terms: Terms): Care {
     onEvent,
     localTerms: shareOf(terms, checkWhole("instances", instances, 1, 1_000_000)),
   };
+}
+
+/** The options that are not `undefined`. */
+function given(options: FailureOptions): FailureOptions {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 
 /** An equal share of a policy, never less than 1 at once. */
