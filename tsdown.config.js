@@ -12,6 +12,8 @@ export default defineConfig({
     "src/hono.ts",
     "src/redis.ts",
     "src/upstash.ts",
+    "src/cloudflare.ts",
+    "src/cloudflare-node.ts",
     "src/testing/index.ts",
   ],
   format: "esm",
@@ -26,6 +28,7 @@ export default defineConfig({
       groups: [{ name: "address", test: /ipaddr\.js|http\/address/ }],
     },
   },
+  deps: { neverBundle: ["cloudflare:workers"] },
   dts: true,
   clean: true,
 });

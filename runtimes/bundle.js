@@ -41,6 +41,7 @@ export async function bundled(entry, format) {
       ...publicNames(),
       "@upstash/redis/cloudflare": join(root, "node_modules/@upstash/redis/cloudflare.mjs"),
     },
+    external: ["cloudflare:*"],
     plugins: [withoutNode],
   });
   return outputFiles[0].text;

@@ -11,18 +11,25 @@ import { bundled } from "./bundle.js";
  * @returns {Promise<{ url: string; close(): Promise<void> }>}
  */
 export async function serveInWorkerd(entry, env = {}) {
-  const { Miniflare } = await import("miniflare");
-  const miniflare = new Miniflare({
+  const miniflare = await miniflareOf({
     modules: true,
     script: await bundled(entry, "esm"),
-    compatibilityDate: "2026-07-01",
     // Without it a Worker does not learn that its client has left.
     compatibilityFlags: ["enable_request_signal"],
-    host: "127.0.0.1",
-    port: 0,
     bindings: env,
   });
   return { url: String(await miniflare.ready), close: () => miniflare.dispose() };
+}
+
+/**
+ * Miniflare, which runs workerd, on a free port and without looking for anything on the network.
+ * @param {object} options
+ * @returns {Promise<import("miniflare").Miniflare>}
+ */
+export async function miniflareOf(options) {
+  process.env.CLOUDFLARE_CF_FETCH_ENABLED = "false";
+  const { Miniflare } = await import("miniflare");
+  return new Miniflare({ compatibilityDate: "2026-07-01", host: "127.0.0.1", port: 0, cf: false, ...options });
 }
 
 /**

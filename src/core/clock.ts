@@ -12,7 +12,10 @@ export function elapsed(): number {
   return performance.now();
 }
 
-/** Milliseconds since the epoch as the machine has them, for headers that tell an hour. Decisions never ask it. */
+/**
+ * Milliseconds since the epoch as the machine has them, also when it sets its clock back: for headers that tell an
+ * hour, and for stores whose state outlives the process, and so any clock of its own.
+ */
 export function hour(): number {
   return Date.now();
 }

@@ -17,10 +17,14 @@ export interface Store {
   readonly consistency: Consistency;
   /** What users should know of how it is set up, if anything. The limiters on it tell it as an event. */
   readonly warning?: string | undefined;
+  /** How long its answer may take where a limiter is told nothing else. Default: 250. */
+  readonly deadlineMs?: number | undefined;
+  /** Refuses what it can't do: a policy that it can't count, or charges of it that stand or fall with others. */
+  check?(terms: Terms, together: boolean): void;
   /** Each group is all or none; groups are independent and in order. One decision per charge. */
   take(groups: readonly Group[], waiting?: Waiting): Promise<Decision[][]>;
   /** Which part of the store a key lives in, if it has parts: a group has to stay in one. It depends on the key alone. */
-  partOf?(key: string): number;
+  partOf?(key: string): number | string;
   /** Forgets a key. */
   reset(terms: Terms, key: string): Promise<void>;
   /** Shows what is kept about a key. */

@@ -30,7 +30,8 @@ export function createLimiter(options: LimiterOptions): RateLimiter {
     throw new SluiceError("invalid-option", "store", expected, store);
   }
   const terms = resolvePolicy(options.policy);
-  const care = checkCare(options, terms);
+  const care = checkCare(options, terms, store);
+  store?.check?.(terms, false);
   if (store === undefined) return limiterOwning(memoryStore(), terms, care);
   claimName(store, terms);
   const release = async () => releaseName(store, terms);

@@ -32,7 +32,7 @@ export class Fault {
 const MOST_SPOILT = 1000;
 
 /** Mistakes of the caller, not of the store: they are thrown, whatever is done about faults. */
-const CALLERS = ["disposed", "too-far-apart", "invalid-clock", "invalid-option"];
+const CALLERS = ["disposed", "too-far-apart", "invalid-clock", "invalid-option", "invalid-cost", "unsupported"];
 
 /** All limiters on one store share its guard, because they share its fate. */
 export class Guard {

@@ -24,7 +24,7 @@ export interface Spend extends Binding {
 /** The charges of one step, and which parts of the whole each of them answers. */
 interface Share {
   readonly store: Store;
-  readonly part: number;
+  readonly part: number | string;
   readonly charges: CaredCharge[];
   readonly parts: number[][];
 }
@@ -35,6 +35,7 @@ export function checkTogether(option: string, bindings: readonly Binding[]): voi
   if (count === 0) throw new SluiceError("invalid-option", option, "at least one limit", bindings);
   if (count > MAX_CHARGES) throw new SluiceError("too-many-charges", option, `at most ${MAX_CHARGES} limits`, count);
   for (const { store, terms, key } of bindings as readonly (Binding & { key?: string })[]) {
+    if (count > 1) store.check?.(terms, true);
     const rival = (bindings as readonly (Binding & { key?: string })[]).find(
       (one) => one.store === store && one.terms.bucket === terms.bucket && one.key === key,
     );

@@ -4,6 +4,7 @@ import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
 import { parseDuration } from "../core/rate.ts";
+import type { Store } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
 import { type OnEvent, tell } from "./events.ts";
 import type { Fault, Guard } from "./guard.ts";
@@ -18,7 +19,7 @@ export interface FailureOptions {
    * `"closed"`: deny with `unavailable`; `"throw"`: reject. Default: `"local"`.
    */
   onStoreError?: OnStoreError;
-  /** The longest that a call waits for the store, in milliseconds or as text. Default: 250. */
+  /** The longest that a call waits for the store, in milliseconds or as text. Default: 250; at Cloudflare 1000. */
   deadlineMs?: number | string;
   /** How many processes share the policy: alone, each of them allows that part of it. Default: 1. */
   instances?: number;
@@ -56,14 +57,14 @@ export function defaultCare(terms: Terms): Care {
 }
 
 /** Checks the options, or refuses them by name. */
-export function checkCare(options: FailureOptions, terms: Terms): Care {
+export function checkCare(options: FailureOptions, terms: Terms, store?: Store): Care {
   const {
     onStoreError,
     deadlineMs,
     localDenialMs,
     onEvent,
     instances = 1,
-  } = { ...defaultCare(terms), ...given(options) };
+  } = { ...defaultCare(terms), ...(store?.deadlineMs && { deadlineMs: store.deadlineMs }), ...given(options) };
   if (!CHOICES.includes(onStoreError)) {
     throw new SluiceError("invalid-option", "onStoreError", `one of ${CHOICES.join(", ")}`, onStoreError);
   }

@@ -1,12 +1,11 @@
 /** The shortest way to a limiter on Redis: a client, a policy. */
-import { checkOptions } from "../core/options.ts";
 import type { Policy } from "../core/policy.ts";
 import { parseDuration } from "../core/rate.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { RedisClient } from "../stores/redis/redis-client.ts";
-import { REDIS_OPTIONS, type RedisStore, type RedisStoreOptions, redisStore } from "../stores/redis/redis-store.ts";
-import { createLimiter } from "./create-limiter.ts";
-import { FAILURE_OPTIONS, type FailureOptions } from "./on-store-error.ts";
+import { REDIS_OPTIONS, type RedisStoreOptions, redisStore } from "../stores/redis/redis-store.ts";
+import { limiterOn, type StoreKind } from "./limiter-on.ts";
+import type { FailureOptions } from "./on-store-error.ts";
 
 /** What a limiter on Redis can be told. */
 export interface RedisRateLimiterOptions extends RedisStoreOptions, FailureOptions {}
@@ -20,39 +19,17 @@ export function redisRateLimiter(
   policy: Policy,
   options: RedisRateLimiterOptions = {},
 ): RateLimiter {
-  return limiterOn("redisRateLimiter", client, redisStore, policy, options);
+  return limiterOn(redis, client, policy, options);
 }
 
-/** The same over any way to make such a store. */
-export function limiterOn<Client extends object>(
-  where: string,
-  client: Client,
-  makeStore: (client: Client, options: RedisStoreOptions) => RedisStore,
-  policy: Policy,
-  options: RedisRateLimiterOptions,
-): RateLimiter {
-  checkOptions(where, options, [...REDIS_OPTIONS, ...FAILURE_OPTIONS]);
-  const own: RedisStoreOptions = {};
-  const failure: FailureOptions = {};
-  for (const [name, value] of Object.entries(options)) {
-    if (value !== undefined) Object.assign(REDIS_OPTIONS.includes(name) ? own : failure, { [name]: value });
-  }
-  const known = (typeof client === "object" && stores.get(client)) || [];
-  let made = known.find((one) => sameOptions(one.options, own));
-  if (!made) {
-    made = { options: own, store: makeStore(client, own) };
-    stores.set(client, [...known, made]);
-  }
-  return createLimiter({ policy, store: made.store, ...failure });
-}
+const redis: StoreKind<RedisClient, RedisStoreOptions> = {
+  where: "redisRateLimiter",
+  options: REDIS_OPTIONS,
+  make: redisStore,
+  same: sameTime,
+};
 
-/** The stores of every client, one for each set of options. */
-const stores = new WeakMap<object, { options: RedisStoreOptions; store: RedisStore }[]>();
-
-function sameOptions(a: RedisStoreOptions, b: RedisStoreOptions): boolean {
-  return durationOf(a) === durationOf(b) && a.secretKeys === b.secretKeys && a.hmacSecret === b.hmacSecret;
-}
-
-function durationOf({ ttlMs = 0 }: RedisStoreOptions): unknown {
-  return parseDuration("ttlMs", ttlMs);
+/** `"1s"` and 1000 are the same time to live. */
+export function sameTime(name: string, value: unknown): unknown {
+  return name === "ttlMs" ? parseDuration("ttlMs", value ?? 0) : value;
 }

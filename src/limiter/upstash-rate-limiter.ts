@@ -1,8 +1,10 @@
 /** The shortest way to a limiter on Upstash: a client, a policy. */
 import type { Policy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
+import { REDIS_OPTIONS, type RedisStoreOptions } from "../stores/redis/redis-store.ts";
 import { type UpstashClient, upstashStore } from "../stores/upstash/upstash-store.ts";
-import { limiterOn, type RedisRateLimiterOptions } from "./redis-rate-limiter.ts";
+import { limiterOn, type StoreKind } from "./limiter-on.ts";
+import { type RedisRateLimiterOptions, sameTime } from "./redis-rate-limiter.ts";
 
 /** A limiter for one policy on Upstash. Limiters on one client share one store, so that `combine` is one step. */
 export function upstashRateLimiter(
@@ -10,5 +12,12 @@ export function upstashRateLimiter(
   policy: Policy,
   options: RedisRateLimiterOptions = {},
 ): RateLimiter {
-  return limiterOn("upstashRateLimiter", redis, upstashStore, policy, options);
+  return limiterOn(upstash, redis, policy, options);
 }
+
+const upstash: StoreKind<UpstashClient, RedisStoreOptions> = {
+  where: "upstashRateLimiter",
+  options: REDIS_OPTIONS,
+  make: upstashStore,
+  same: sameTime,
+};

@@ -5,7 +5,7 @@ import { type IoredisLike, redisRateLimiter, redisStore } from "sluice/redis";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
 import { hashSlot } from "../../src/stores/redis/hash-slot.ts";
 import { sha } from "../../src/stores/redis/script.ts";
-import { storedKey, tagOf } from "../../src/stores/redis/stored-key.ts";
+import { storedKey, tagOf } from "../../src/stores/stored-key.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
 

@@ -6,11 +6,11 @@ import { checkOptions, checkWhole } from "../../core/options.ts";
 import { parseDuration } from "../../core/rate.ts";
 import type { Store, Waiting } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
+import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
 import { Batches } from "./batches.ts";
 import { hashSlot } from "./hash-slot.ts";
 import type { Action, Step, Stored } from "./job.ts";
 import { type Connection, connectionTo, type RedisClient } from "./redis-client.ts";
-import { type KeyOptions, storedKey, tagOf } from "./stored-key.ts";
 
 /** What a Redis store can be told. */
 export interface RedisStoreOptions extends KeyOptions {
@@ -30,7 +30,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
 }
 
 /** The names of all options of a store in Redis. */
-export const REDIS_OPTIONS: readonly string[] = ["ttlMs", "secretKeys", "hmacSecret"];
+export const REDIS_OPTIONS: readonly string[] = ["ttlMs", ...KEY_OPTIONS];
 
 /** A store over any connection. All stores on one client share its batches. */
 export function storeOn<Client extends object>(
@@ -57,14 +57,8 @@ function checkRedisOptions(where: string, options: RedisStoreOptions): number {
     throw new SluiceError("unknown-option", "policy", expected);
   }
   checkOptions(where, options, REDIS_OPTIONS);
-  const { ttlMs = 0, secretKeys, hmacSecret } = options;
-  if (secretKeys !== undefined && typeof secretKeys !== "boolean" && typeof secretKeys !== "function") {
-    throw new SluiceError("invalid-option", "secretKeys", "true, false or a function of the key", secretKeys);
-  }
-  if (hmacSecret !== undefined && (typeof hmacSecret !== "string" || hmacSecret === "")) {
-    // What is wrong with a secret is not shown.
-    throw new SluiceError("invalid-option", "hmacSecret", "a string that is not empty");
-  }
+  const { ttlMs = 0 } = options;
+  checkKeyOptions(options);
   return checkWhole("ttlMs", parseDuration("ttlMs", ttlMs), 0, 2 ** 51);
 }
 

@@ -45,8 +45,7 @@ export async function left(store: Store, terms: Terms, key: string): Promise<num
 
 /** Two keys that one group may name: in a store of several parts, two of one part. */
 export function together(store: Store): [string, string] {
-  const part = (key: string): number => store.partOf?.(key) ?? 0;
-  let i = 0;
-  while (part(`b${i}`) !== part("a")) i++;
-  return ["a", `b${i}`];
+  const part = (key: string): number | string => store.partOf?.(key) ?? 0;
+  for (let i = 0; i < 1_000_000; i++) if (part(`b${i}`) === part("a")) return ["a", `b${i}`];
+  throw new Error("no two keys of this store can be named in one group: describeRateLimiter fits it better");
 }

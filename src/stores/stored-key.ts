@@ -1,12 +1,12 @@
 /**
- * How a bucket is called in Redis: `s1:{key}policy`. The version comes first, so that a later form of state never
+ * How a bucket is called in a store that outlives the process: `s1:{key}policy`. The version comes first, so that a later form of state never
  * meets this one. The hash tag holds the key and nothing else: all policies of one key share a cluster slot, and no
  * caller can choose one. Braces are escaped, so that the tag ends where the key does.
  */
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
-import { SluiceError } from "../../core/errors.ts";
+import { SluiceError } from "../core/errors.ts";
 
 /** What the names of buckets depend on. */
 export interface KeyOptions {
@@ -16,17 +16,32 @@ export interface KeyOptions {
   hmacSecret?: string;
 }
 
-/** Keys that are longer, in bytes, are stored as a tag. */
+/** Keys that are longer, in bytes as they are stored, are stored as a tag. */
 const LONGEST = 128;
 const encoder = new TextEncoder();
 
 /** The part of the stored key that stands between the braces. */
 export function tagOf(key: string, { secretKeys = false, hmacSecret = "" }: KeyOptions): string {
   const secret = typeof secretKeys === "function" ? isSecret(secretKeys, key) : secretKeys;
+  if (secret || key.length > LONGEST) return `#${hashOf(key, hmacSecret)}`;
+  const tag = needsEscape.test(key) ? key.replace(escapable, escaped) : key;
   // No character has more than three bytes, so that short keys need no counting.
-  const long = key.length > LONGEST || (key.length * 3 > LONGEST && encoder.encode(key).length > LONGEST);
-  if (secret || long) return `#${hashOf(key, hmacSecret)}`;
-  return needsEscape.test(key) ? key.replace(escapable, escaped) : key;
+  const long = tag.length * 3 > LONGEST && encoder.encode(tag).length > LONGEST;
+  return long ? `#${hashOf(key, hmacSecret)}` : tag;
+}
+
+/** The names of these options. */
+export const KEY_OPTIONS: readonly string[] = ["secretKeys", "hmacSecret"];
+
+/** Refuses what they can't be. */
+export function checkKeyOptions({ secretKeys, hmacSecret }: KeyOptions): void {
+  if (secretKeys !== undefined && typeof secretKeys !== "boolean" && typeof secretKeys !== "function") {
+    throw new SluiceError("invalid-option", "secretKeys", "true, false or a function of the key", secretKeys);
+  }
+  if (hmacSecret !== undefined && (typeof hmacSecret !== "string" || hmacSecret === "")) {
+    // What is wrong with a secret is not shown.
+    throw new SluiceError("invalid-option", "hmacSecret", "a string that is not empty");
+  }
 }
 
 /** A function that throws is the fault of neither the store nor other callers. */

@@ -1,0 +1,95 @@
+/** Two rings: a cheap one that turns floods away, and an exact one that decides what it lets through. */
+import { checkCost, checkKey } from "../core/charge.ts";
+import type { Decision, Inspection } from "../core/decision.ts";
+import { refuseDisposed, SluiceError } from "../core/errors.ts";
+import type { ResolvedPolicy } from "../core/policy.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
+
+/**
+ * A limiter that asks `first`, and then `exact`. What `first` denies is denied; what it allows is for `exact` to say.
+ * It never admits more than `exact` does. When `first` can't be asked, `exact` decides alone.
+ */
+export function hybridRateLimiter(first: RateLimiter, exact: RateLimiter): RateLimiter {
+  for (const [option, limiter] of Object.entries({ first, exact })) {
+    if (typeof limiter === "object" && limiter !== null && typeof limiter.consume === "function") continue;
+    throw new SluiceError("invalid-limiter", option, "a limiter", limiter);
+  }
+  if (exact.consistency !== "exact") {
+    throw new SluiceError("invalid-limiter", "exact", "a limiter that is exact", exact.consistency);
+  }
+  return new Hybrid(first, exact);
+}
+
+class Hybrid implements RateLimiter {
+  // It admits no more than an exact limiter, and may deny what that would admit.
+  readonly consistency = "approximate";
+  private readonly first: RateLimiter;
+  private readonly exact: RateLimiter;
+  private disposed = false;
+
+  constructor(first: RateLimiter, exact: RateLimiter) {
+    this.first = first;
+    this.exact = exact;
+  }
+
+  async consume(key: string, cost = 1): Promise<Decision> {
+    this.check(key, cost);
+    const first = await this.first.consume(key, cost);
+    if (isVerdict(first) && !first.allowed) return first;
+    const decision = await this.exact.consume(key, cost);
+    if (!decision.allowed && isVerdict(first) && cost > 0) await this.onFirst((ring) => ring.refund(key, cost));
+    return decision;
+  }
+
+  async peek(key: string, cost = 1): Promise<Decision> {
+    this.check(key, cost);
+    const first = await this.onFirst((ring) => ring.peek(key, cost));
+    if (first && isVerdict(first) && !first.allowed) return first;
+    return this.exact.peek(key, cost);
+  }
+
+  async refund(key: string, cost: number): Promise<void> {
+    this.check(key, cost);
+    await Promise.all([this.onFirst((ring) => ring.refund(key, cost)), this.exact.refund(key, cost)]);
+  }
+
+  async reset(key: string): Promise<void> {
+    this.check(key, 0);
+    await Promise.all([this.onFirst((ring) => ring.reset(key)), this.exact.reset(key)]);
+  }
+
+  inspect(key: string): Promise<Inspection> {
+    this.check(key, 0);
+    return this.exact.inspect(key);
+  }
+
+  getPolicy(): ResolvedPolicy {
+    return this.exact.getPolicy();
+  }
+
+  /** Both rings are somebody else's. */
+  async dispose(): Promise<void> {
+    this.disposed = true;
+  }
+
+  private check(key: string, cost: number): void {
+    if (this.disposed) refuseDisposed("limiter");
+    checkKey(key);
+    checkCost(cost);
+  }
+
+  /** Does something with the first ring, if it can: a binding can only be asked. */
+  private async onFirst<T>(action: (first: RateLimiter) => Promise<T>): Promise<T | undefined> {
+    try {
+      return await action(this.first);
+    } catch (error) {
+      if (error instanceof SluiceError && error.code === "unsupported") return undefined;
+      throw error;
+    }
+  }
+}
+
+/** Whether a ring has said something about the key, and not only about itself. */
+function isVerdict(decision: Decision): boolean {
+  return !decision.degraded && !(!decision.allowed && decision.unavailable);
+}

@@ -1,0 +1,21 @@
+/** The shortest way to a limiter on Workers KV: a namespace, a policy. */
+import type { Policy } from "../core/policy.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
+import { KV_OPTIONS, type KVStoreOptions, kvStore } from "../stores/cloudflare/kv-store.ts";
+import type { KVNamespaceLike } from "../stores/cloudflare/platform.ts";
+import { limiterOn, type StoreKind } from "./limiter-on.ts";
+import type { FailureOptions } from "./on-store-error.ts";
+
+/** What a limiter on KV can be told. */
+export interface KVRateLimiterOptions extends KVStoreOptions, FailureOptions {}
+
+/** A limiter for one policy in a namespace of KV: approximate, and says so. Windows only, not buckets. */
+export function kvRateLimiter(kv: KVNamespaceLike, policy: Policy, options: KVRateLimiterOptions = {}): RateLimiter {
+  return limiterOn(namespaces, kv, policy, options);
+}
+
+const namespaces: StoreKind<KVNamespaceLike, KVStoreOptions> = {
+  where: "kvRateLimiter",
+  options: KV_OPTIONS,
+  make: kvStore,
+};

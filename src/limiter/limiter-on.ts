@@ -1,0 +1,44 @@
+/** A limiter straight from a client or binding: limiters on one of them share a store, so that `combine` is one step. */
+import { checkOptions } from "../core/options.ts";
+import type { Policy } from "../core/policy.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
+import type { Store } from "../core/store.ts";
+import { createLimiter } from "./create-limiter.ts";
+import { FAILURE_OPTIONS, type FailureOptions } from "./on-store-error.ts";
+
+/** How the stores of one kind are made. */
+export interface StoreKind<Client, Options extends object> {
+  /** What users call, for errors. */
+  readonly where: string;
+  /** The names of the store's own options. */
+  readonly options: readonly string[];
+  make(client: Client, options: Options): Store;
+  /** What an option is compared by, where the same can be said in two ways. */
+  same?(name: string, value: unknown): unknown;
+}
+
+/** A limiter for one policy. `options` are those of the store and of its failures. */
+export function limiterOn<Client extends object, Options extends object>(
+  kind: StoreKind<Client, Options>,
+  client: Client,
+  policy: Policy,
+  options: Options & FailureOptions,
+): RateLimiter {
+  checkOptions(kind.where, options, [...kind.options, ...FAILURE_OPTIONS]);
+  const own: Record<string, unknown> = {};
+  const failure: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(options)) {
+    if (value !== undefined) (kind.options.includes(name) ? own : failure)[name] = value;
+  }
+  const sign = (name: string, value: unknown) => kind.same?.(name, value) ?? value;
+  const known = (typeof client === "object" && client !== null && stores.get(client)) || [];
+  let made = known.find((one) => kind.options.every((name) => sign(name, one.options[name]) === sign(name, own[name])));
+  if (!made) {
+    made = { options: own, store: kind.make(client, own as Options) };
+    stores.set(client, [...known, made]);
+  }
+  return createLimiter({ policy, store: made.store, ...failure });
+}
+
+/** The stores of every client, one for each set of options. */
+const stores = new WeakMap<object, { options: Record<string, unknown>; store: Store }[]>();

@@ -1,0 +1,145 @@
+/**
+ * What goes between a store and its Durable Objects, by RPC or as JSON. An object believes nothing that it is told:
+ * policies, keys and costs are checked there again, all of them before anything is done.
+ */
+import { type Charge, checkCost, type Group, MAX_CHARGES, type Mode } from "../../core/charge.ts";
+import type { Decision } from "../../core/decision.ts";
+import { SluiceError } from "../../core/errors.ts";
+import type { Policy } from "../../core/policy.ts";
+import { resolvePolicy, type Terms } from "../../core/terms.ts";
+
+/** Changes with the form of what is sent. Workers and objects of two versions meet while a deployment rolls out. */
+const VERSION = 1;
+/** The longest name of a bucket: a key of 128 bytes, a name and a prefix are shorter. */
+const LONGEST_BUCKET = 1024;
+/** So many charges are sent in one call. */
+export const MOST_CHARGES = 1024;
+
+/** One charge: which of the call's policies, the bucket as it is stored, the cost, and what to do. */
+export type WireCharge = readonly [policy: number, bucket: string, cost: number, mode: Mode];
+
+/** Groups of charges, each all or none. */
+export interface TakeCall {
+  readonly version: number;
+  readonly policies: readonly Policy[];
+  readonly groups: readonly (readonly WireCharge[])[];
+}
+
+/** A decision without what the caller knows: the last is `retryAfterMs` of a denial, `delayMs` of a queue, else 0. */
+export type WireDecision = readonly [
+  allowed: 0 | 1,
+  remaining: number,
+  resetAfterMs: number,
+  nextAfterMs: number,
+  waitMs: number | null,
+];
+
+/** What is kept about one bucket. */
+export interface WireInspection {
+  readonly decision: WireDecision;
+  readonly raw: string | null;
+  readonly ttlMs: number | null;
+}
+
+/** Which bucket to forget, or to show and under which policy. */
+export interface BucketCall {
+  readonly version: number;
+  readonly policy: Policy;
+  readonly bucket: string;
+}
+
+/** A policy as it is sent: by its numbers alone. A rate is a ratio, because a number would round it. */
+export function wirePolicy({ algorithm, limit, windowMs, p, unit }: Terms): Policy {
+  if (algorithm === "token-bucket") return { algorithm, capacity: limit, tokensPerSecond: `${p}/${unit}ms` };
+  if (algorithm === "leaky-bucket") return { algorithm, capacity: limit, leaksPerSecond: `${p}/${unit}ms` };
+  return { algorithm, limit, windowMs };
+}
+
+/** Groups of charges as they are sent; each policy once. The keys of the charges are buckets. */
+export function takeCall(groups: readonly Group[]): TakeCall {
+  const known: Terms[] = [];
+  const numberOf = (terms: Terms): number => {
+    const number = known.indexOf(terms);
+    return number >= 0 ? number : known.push(terms) - 1;
+  };
+  return {
+    version: VERSION,
+    groups: groups.map((group) =>
+      group.map(({ terms, key, cost, mode }): WireCharge => [numberOf(terms), key, cost, mode]),
+    ),
+    policies: known.map(wirePolicy),
+  };
+}
+
+/** One bucket as it is sent. */
+export function bucketCall(terms: Terms, bucket: string): BucketCall {
+  return { version: VERSION, policy: wirePolicy(terms), bucket };
+}
+
+/** What an object was asked, or an error that names what is wrong with it. The keys of charges are buckets. */
+export function readTakeCall(call: unknown): Charge[][] {
+  const { policies, groups } = checkCall(call) as Partial<TakeCall>;
+  if (!Array.isArray(policies) || !Array.isArray(groups)) {
+    throw new SluiceError("invalid-option", "call", "lists of policies and groups", call);
+  }
+  const terms = policies.map(resolvePolicy);
+  let charges = 0;
+  return groups.map((group: unknown) => {
+    if (!Array.isArray(group) || group.length > MAX_CHARGES || (charges += group.length) > MOST_CHARGES) {
+      throw new SluiceError("invalid-option", "group", `a list of at most ${MAX_CHARGES} charges`, group);
+    }
+    const read = group.map((charge) => readCharge(charge, terms));
+    if (new Set(read.map(({ key }) => key)).size < read.length) {
+      throw new SluiceError("invalid-option", "group", "each bucket once");
+    }
+    return read;
+  });
+}
+
+function readCharge(charge: unknown, terms: readonly Terms[]): Charge {
+  const [policy, bucket, cost, mode] = Array.isArray(charge) ? charge : [];
+  const own = terms[policy as number];
+  if (!own) throw new SluiceError("invalid-option", "policy", "the number of a policy of this call", policy);
+  checkCost(cost);
+  if (mode !== "take" && mode !== "peek" && mode !== "refund") {
+    throw new SluiceError("invalid-option", "mode", "take, peek or refund", mode);
+  }
+  return { terms: own, key: checkBucket(bucket), cost, mode };
+}
+
+/** The bucket that an object was asked about. */
+export function readBucketCall(call: unknown): { terms: Terms; bucket: string } {
+  const { policy, bucket } = checkCall(call) as Partial<BucketCall>;
+  return { terms: resolvePolicy(policy as Policy), bucket: checkBucket(bucket) };
+}
+
+function checkCall(call: unknown): object {
+  if (typeof call !== "object" || call === null) throw new SluiceError("invalid-option", "call", "an object", call);
+  const { version } = call as Partial<TakeCall>;
+  if (version === VERSION) return call;
+  throw new SluiceError("invalid-option", "version", `${VERSION}: a Worker of the version of its objects`, version);
+}
+
+function checkBucket(bucket: unknown): string {
+  if (typeof bucket === "string" && bucket !== "" && bucket.length <= LONGEST_BUCKET) return bucket;
+  throw new SluiceError("invalid-key", "bucket", `a string of 1 to ${LONGEST_BUCKET} characters`, bucket);
+}
+
+/** A decision as it is sent. */
+export function wireDecision(decision: Decision): WireDecision {
+  const { allowed, remaining, resetAfterMs, nextAfterMs } = decision;
+  const waitMs = decision.allowed ? (decision.delayMs ?? 0) : decision.retryAfterMs;
+  return [allowed ? 1 : 0, remaining, resetAfterMs, nextAfterMs, waitMs];
+}
+
+/** The decision that was sent, under the policy that was asked about. */
+export function readDecision(
+  [allowed, remaining, resetAfterMs, nextAfterMs, waitMs]: WireDecision,
+  { name: policy, limit, algorithm }: Terms,
+): Decision {
+  if (!allowed) {
+    return { allowed: false, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs: waitMs };
+  }
+  if (algorithm !== "leaky-bucket") return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs };
+  return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs, delayMs: waitMs as number };
+}
