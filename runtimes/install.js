@@ -7,9 +7,12 @@ import { fileURLToPath } from "node:url";
 /** This folder, for those who use what is installed here. */
 export const runtimesFolder = dirname(fileURLToPath(import.meta.url));
 
-/** Installs what the lock file says, unless that was done since it was written. Runs no scripts of packages. */
+/**
+ * Installs what the lock file says, unless that was done since it was written. Runs no scripts of packages.
+ * @param {string} folder
+ */
 export function install(folder) {
-  const changed = (path) => statSync(join(folder, path)).mtimeMs;
+  const changed = (/** @type {string} */ path) => statSync(join(folder, path)).mtimeMs;
   const installed = "node_modules/.package-lock.json";
   if (existsSync(join(folder, installed)) && changed(installed) >= changed("package-lock.json")) return;
   execFileSync("npm", ["ci", "--ignore-scripts"], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });

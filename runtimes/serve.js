@@ -24,7 +24,6 @@ export async function serveInWorkerd(entry, env = {}) {
 /**
  * Miniflare, which runs workerd, on a free port and without looking for anything on the network.
  * @param {object} options
- * @returns {Promise<import("miniflare").Miniflare>}
  */
 export async function miniflareOf(options) {
   process.env.CLOUDFLARE_CF_FETCH_ENABLED = "false";

@@ -9,6 +9,7 @@ import { memoryStore } from "../stores/memory/memory-store.ts";
 import { Breaker, type Watcher } from "./breaker.ts";
 import { Clearings } from "./clearings.ts";
 import { Deadlines, type Timed } from "./deadlines.ts";
+import { Denials } from "./local-denial.ts";
 
 const guards = new WeakMap<Store, Guard>();
 
@@ -43,6 +44,7 @@ export class Guard {
   private fallback: SyncStore | undefined;
   private lastFault: Fault | undefined;
   private warned = false;
+  private readonly denied: Map<string, Denials> = new Map();
   /** The buckets that were found spoilt and told of. */
   private readonly spoilt: Set<string> = new Set();
 
@@ -54,6 +56,14 @@ export class Guard {
   get local(): SyncStore {
     this.fallback ??= memoryStore();
     return this.fallback;
+  }
+
+  /** What a policy has denied lately: the same for all limiters of it, also where each request makes its own. */
+  denialsOf({ bucket, limit, windowMs, unit }: Terms): Denials {
+    const name = `${limit} ${windowMs} ${unit} ${bucket}`;
+    let denials = this.denied.get(name);
+    if (!denials) this.denied.set(name, (denials = new Denials()));
+    return denials;
   }
 
   /** One group of charges, until `due`. The answer is a list of one list, as the store gives it. */

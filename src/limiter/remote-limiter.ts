@@ -8,18 +8,19 @@ import type { Watcher } from "./breaker.ts";
 import { tell } from "./events.ts";
 import { Fault, type Guard, guardOf } from "./guard.ts";
 import { Limiter } from "./limiter.ts";
-import { Denials, repeatFor } from "./local-denial.ts";
+import { type Denials, repeatFor } from "./local-denial.ts";
 import { type Care, type CaredCharge, decideWithout } from "./on-store-error.ts";
 
 /** One policy on a store that answers by promise. */
 export class RemoteLimiter extends Limiter {
   private readonly guard: Guard;
-  private readonly denials: Denials = new Denials();
+  private readonly denials: Denials;
   private readonly watcher: Watcher;
 
   constructor(store: Store, terms: Terms, care: Care, release: () => Promise<void>) {
     super(store, terms, care, release);
     this.guard = guardOf(store);
+    this.denials = this.guard.denialsOf(terms);
     const { onEvent } = care;
     const policy = terms.name;
     this.watcher = {

@@ -1,19 +1,44 @@
-/** What the tests of Durable Objects do inside of workerd. Every task is one request: POST /name with its input. */
+/** What the tests of Durable Objects do inside of workerd. */
 import { DurableObject } from "cloudflare:workers";
-import { combine, consumeAll, createLimiter, memoryStore, type Policy, type RateLimiter, type Store } from "sluice";
+import {
+  combine,
+  consumeAll,
+  createLimiter,
+  type Decision,
+  type LimiterEvent,
+  type Mode,
+  memoryStore,
+  type Policy,
+  type RateLimiter,
+  type Store,
+  slidingLog,
+  tokenBucket,
+} from "sluice";
 import { resolvePolicy } from "sluice/algorithms";
 import {
   type DurableObjectNamespaceLike,
+  type DurableObjectStoreOptions,
   durableObjectRateLimiter,
   durableObjectStore,
   RateLimiterDO,
 } from "sluice/cloudflare";
 import { describeRateLimiter, storeSuite } from "sluice/testing";
 import { failuresOf } from "../collect.ts";
+import { randomSample, seededRandom } from "../model-walk.ts";
+import { workerOf } from "./tasks.ts";
 
 interface Env {
   OBJECTS: DurableObjectNamespaceLike;
   SLOPPY: DurableObjectNamespaceLike;
+}
+
+/** What a test may know of an object. */
+interface Look {
+  rows: number;
+  alarm: number | null;
+  tables: string[];
+  /** Another number for every instance: memory is lost between two that differ. */
+  born: number;
 }
 
 /** The class under test, and a look into what it keeps. */
@@ -26,26 +51,32 @@ export class Objects extends RateLimiterDO {
       setAlarm(time: number): Promise<void>;
     };
   };
-  born = Math.random();
+  born: number = Math.random();
+  alarms = 0;
 
   /** Loses all memory, as when Cloudflare moves it. */
   async crash(): Promise<void> {
     this.ctx.abort("a test wants it");
   }
 
-  async look(): Promise<{ rows: number; alarm: number | null; tables: string[]; born: number }> {
+  async look(): Promise<Look> {
     const { sql } = this.ctx.storage;
     const tables = sql
       .exec("SELECT name FROM sqlite_master WHERE type = 'table'")
       .toArray()
       .map(({ name }) => String(name));
-    const buckets = tables.find((name) => name.startsWith("sluice_"));
+    const buckets = tables.find((name) => name === "sluice_buckets_1");
     const rows = buckets ? Number(sql.exec(`SELECT count(*) AS n FROM ${buckets}`).toArray()[0]?.n) : 0;
     return { rows, alarm: await this.ctx.storage.getAlarm(), tables, born: this.born };
   }
 
   async sql(query: string, ...values: unknown[]): Promise<Record<string, unknown>[]> {
     return this.ctx.storage.sql.exec(query, ...values).toArray();
+  }
+
+  /** The alarm goes off now, and not when it is due. */
+  async ring(): Promise<void> {
+    await this.alarm();
   }
 }
 
@@ -58,12 +89,8 @@ export class Sloppy extends DurableObject {
     for (const _ of groups) {
       const used = (await this.ctx.storage.get("used")) ?? 0;
       await scheduler.wait(5);
-      if (used >= 50) {
-        answers.push([[0, 0, 1000, 1000, 1000]]);
-        continue;
-      }
-      await this.ctx.storage.put("used", used + 1);
-      answers.push([[1, 49 - used, 1000, 1000, 0]]);
+      if (used < 50) await this.ctx.storage.put("used", used + 1);
+      answers.push([used < 50 ? [1, 49 - used, 1000, 1000, 0] : [0, 0, 1000, 1000, 1000]]);
     }
     return answers;
   }
@@ -73,26 +100,42 @@ declare const scheduler: { wait(ms: number): Promise<void> };
 
 let made = 0;
 
-/** The namespace, with objects that nobody has used before. */
-function fresh(namespace: DurableObjectNamespaceLike): DurableObjectNamespaceLike & { crash(): Promise<void> } {
-  const prefix = `${made++}:`;
-  const used = new Set<string>();
-  return {
-    idFromName(name) {
-      used.add(name);
-      return namespace.idFromName(prefix + name);
-    },
-    get: (id) => namespace.get(id),
-    async crash() {
-      for (const name of used) {
-        const stub = namespace.get(namespace.idFromName(prefix + name) as never) as Objects;
-        await stub.crash().catch(() => {});
-      }
-    },
-  };
+/** A namespace with objects that nobody has used before, and a way to their insides. */
+class Fresh implements DurableObjectNamespaceLike {
+  readonly names: Set<string> = new Set();
+  /** How many stubs were asked for: one for every call. */
+  calls = 0;
+  private readonly namespace: DurableObjectNamespaceLike;
+  private readonly prefix: string;
+
+  constructor(namespace: DurableObjectNamespaceLike, prefix = `${made++}:`) {
+    this.namespace = namespace;
+    this.prefix = prefix;
+  }
+
+  idFromName(name: string): object {
+    this.names.add(name);
+    return this.namespace.idFromName(this.prefix + name);
+  }
+
+  get(id: never): object {
+    this.calls++;
+    return this.namespace.get(id);
+  }
+
+  object(name: string): Objects {
+    return this.namespace.get(this.namespace.idFromName(this.prefix + name) as never) as Objects;
+  }
+
+  async crash(): Promise<void> {
+    for (const name of this.names)
+      await this.object(name)
+        .crash()
+        .catch(() => {});
+  }
 }
 
-/** Moves the clock of this isolate, which its objects share. Past all real alarms, so that none goes off. */
+/** Moves the clock of this isolate, which its objects share. Beyond all real alarms, so that none goes off. */
 const { now: realNow } = Date;
 let fakeNow = 0;
 function fakeTime(): (ms: number) => void {
@@ -103,36 +146,49 @@ function fakeTime(): (ms: number) => void {
   };
 }
 
-type Shards = number | "per-key";
-type Input = Record<string, never>;
+function burst(limiter: RateLimiter, count: number, key = "k"): Promise<Decision[]> {
+  return Promise.all(Array.from({ length: count }, () => limiter.consume(key)));
+}
 
-const tasks: Record<string, (env: Env, input: Input) => unknown> = {
+function admitted(decisions: readonly Decision[]): number {
+  return decisions.filter(({ allowed }) => allowed).length;
+}
+
+/** The error of a call, as a caller sees it. */
+async function errorOf(call: () => unknown): Promise<string> {
+  try {
+    return `no error, but ${JSON.stringify(await call())}`;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+const FIFTY = tokenBucket({ capacity: 50, tokensPerSecond: "50/1h" });
+type Shards = NonNullable<DurableObjectStoreOptions["shards"]>;
+type AlgorithmName = Parameters<typeof randomSample>[0];
+
+export default workerOf<Env>({
   /** The contract kit, with a clock that can be moved and objects that are lost. */
-  async kit({ OBJECTS }, { algorithm, shards }: { algorithm: "token-bucket"; shards: Shards }) {
+  async kit({ OBJECTS }, { algorithm, shards }: { algorithm: AlgorithmName; shards: Shards }) {
     const advance = fakeTime();
     let cases = 0;
     const create = () => {
-      const namespace = fresh(OBJECTS);
+      const namespace = new Fresh(OBJECTS);
       const open = () => durableObjectStore(namespace, { shards });
-      return {
-        store: open(),
-        advance,
-        restart: async () => {
-          await namespace.crash();
-          return open();
-        },
+      const restart = async () => {
+        await namespace.crash();
+        return open();
       };
+      return { store: open(), advance, restart };
     };
-    const options = { algorithms: [algorithm], time: "fake", restart: true } as const;
     const failures = await failuresOf(({ describe, it }) => {
       const counted = (name: string, body: () => Promise<void>) => {
         cases++;
         it(name, body);
       };
-      if (shards !== "per-key") {
-        storeSuite("Durable Objects", create, { ...options, describe, it: counted });
-        return;
-      }
+      const options = { algorithms: [algorithm], time: "fake", restart: true, describe, it: counted } as const;
+      if (shards !== "per-key") return storeSuite("Durable Objects", create, options);
+      // No group can name two keys there, which the suite of stores does.
       describeRateLimiter(
         "Durable Objects, one for each key",
         (policy: Policy) => {
@@ -140,24 +196,343 @@ const tasks: Record<string, (env: Env, input: Input) => unknown> = {
           const on = (store: Store): RateLimiter => createLimiter({ policy, store, localDenialMs: 0 });
           return { limiter: on(store), advance, restart: async () => on(await restart()) };
         },
-        { ...options, describe, it: counted },
+        options,
       );
     });
     Date.now = realNow;
     return { cases, failures };
   },
-};
 
-export default {
-  async fetch(request: Request, env: Env): Promise<Response> {
-    const task = tasks[new URL(request.url).pathname.slice(1)];
-    if (!task) return new Response("no such task", { status: 404 });
-    try {
-      return Response.json((await task(env, await request.json())) ?? null);
-    } catch (error) {
-      return new Response(String((error as Error)?.stack ?? error), { status: 500 });
+  /** Random steps on objects and in memory alike; objects are lost on the way. */
+  async walk({ OBJECTS }, { algorithm, steps, seed }: { algorithm: AlgorithmName; steps: number; seed: number }) {
+    const advance = fakeTime();
+    const random = seededRandom(seed);
+    const upTo = (most: number) => Math.floor(random() * (most + 1));
+    let [done, crashes, allowed] = [0, 0, 0];
+    while (done < steps) {
+      const namespace = new Fresh(OBJECTS);
+      const objects = durableObjectStore(namespace, { shards: 4 });
+      const memory = memoryStore({ clock: { now: () => Date.now() } });
+      const policies = [randomSample(algorithm, random), randomSample(algorithm, random)];
+      const [first, second] = policies.map(({ policy }, i) => resolvePolicy({ ...policy, name: `p${i}` })) as [
+        ReturnType<typeof resolvePolicy>,
+        ReturnType<typeof resolvePolicy>,
+      ];
+      for (let i = 0; i < 100 && done < steps; i++, done++) {
+        // A full bucket may be forgotten or not, and a clock that steps back must not find out: so it goes on here.
+        advance(random() < 0.4 ? 0 : upTo(Math.ceil((2 * first.windowMs) / first.limit)));
+        if (random() < 0.02) {
+          await namespace.crash();
+          crashes++;
+        }
+        const key = `key ${upTo(5)}`;
+        const mode = (["take", "take", "take", "take", "peek", "refund"] as Mode[])[upTo(5)] as Mode;
+        const cost = () => [0, 1, 1, 2, upTo(first.limit), first.limit + 1][upTo(5)] as number;
+        const group = [{ terms: first, key, cost: cost(), mode }];
+        if (random() < 0.3) group.push({ terms: second, key, cost: cost(), mode });
+        const [[there], [here]] = await Promise.all([objects.take([group]), memory.take([group])]);
+        if (there?.[0]?.allowed) allowed++;
+        if (JSON.stringify(there) === JSON.stringify(here)) continue;
+        throw new Error(`seed ${seed} step ${done}: ${JSON.stringify({ group, there, here })}`);
+      }
     }
+    Date.now = realNow;
+    return { done, crashes, allowed };
   },
-};
 
-export { combine, consumeAll, durableObjectRateLimiter, memoryStore, resolvePolicy };
+  /** So many at once, on fifty. */
+  async burst({ OBJECTS, SLOPPY }, { shards, calls, on }: { shards: Shards; calls: "one" | "many"; on?: "sloppy" }) {
+    const namespace = new Fresh(on === "sloppy" ? SLOPPY : OBJECTS);
+    const limiter = () =>
+      createLimiter({ policy: FIFTY, store: durableObjectStore(namespace, { shards }), localDenialMs: 0 });
+    // A store for each of them shares no call with another.
+    const limiters = Array.from({ length: calls === "one" ? 1 : 200 }, limiter);
+    const decisions = await Promise.all(
+      Array.from({ length: 200 }, (_, i) => (limiters[i % limiters.length] as RateLimiter).consume("k")),
+    );
+    return {
+      admitted: admitted(decisions),
+      calls: namespace.calls,
+      remaining: Math.min(...decisions.map(({ remaining }) => remaining)),
+    };
+  },
+
+  /** One request of many that come over HTTP. */
+  async hit({ OBJECTS }, { shards, run }: { shards: Shards; run: string }) {
+    const namespace = new Fresh(OBJECTS, `${run}:`);
+    return durableObjectRateLimiter(namespace, FIFTY, { shards, localDenialMs: 0 }).consume("k");
+  },
+
+  /** What a few keys have spent, and what their object keeps. */
+  async spend({ OBJECTS }, { run, count, keys = ["k"] }: { run: string; count: number; keys?: string[] }) {
+    const namespace = new Fresh(OBJECTS, `${run}:`);
+    const limiter = durableObjectRateLimiter(namespace, FIFTY, { shards: 1, localDenialMs: 0 });
+    const decisions = (await Promise.all(keys.map((key) => burst(limiter, count, key)))).flat();
+    return { admitted: admitted(decisions), look: await namespace.object("shard:0").look() };
+  },
+
+  /** Many buckets that fill soon, and some that do not. */
+  async fill({ OBJECTS }, { run, short, long }: { run: string; short: number; long: number }) {
+    const namespace = new Fresh(OBJECTS, `${run}:`);
+    const store = durableObjectStore(namespace, { shards: 1 });
+    const soon = createLimiter({ policy: tokenBucket({ capacity: 1, tokensPerSecond: 10 }), store });
+    const late = createLimiter({ policy: tokenBucket({ capacity: 1, tokensPerSecond: "1/1h" }), store });
+    const spend = (limiter: RateLimiter, count: number) =>
+      Promise.all(Array.from({ length: count }, (_, i) => limiter.consume(`key ${i}`)));
+    const decisions = [...(await spend(soon, short)), ...(await spend(late, long))];
+    return { admitted: admitted(decisions), look: await namespace.object("shard:0").look(), now: realNow() };
+  },
+
+  async look({ OBJECTS }, { run }: { run: string }) {
+    return new Fresh(OBJECTS, `${run}:`).object("shard:0").look();
+  },
+
+  /** Long buckets are let go by moving the clock, and then the alarm. */
+  async forget({ OBJECTS }, { run, ms }: { run: string; ms: number }) {
+    const object = new Fresh(OBJECTS, `${run}:`).object("shard:0");
+    Date.now = () => realNow() + ms;
+    await object.ring();
+    Date.now = realNow;
+    return object.look();
+  },
+
+  /** What a call writes: rows of the billing. */
+  async writes({ OBJECTS }) {
+    const namespace = new Fresh(OBJECTS);
+    const limiter = durableObjectRateLimiter(namespace, tokenBucket({ capacity: 2, tokensPerSecond: "1/1h" }), {
+      shards: 1,
+      localDenialMs: 0,
+    });
+    const object = namespace.object("shard:0");
+    const rows = async () => JSON.stringify(await object.sql("SELECT * FROM sluice_buckets_1"));
+    const before = (await object.look()).tables;
+    await limiter.peek("k");
+    await limiter.consume("k", 3);
+    await limiter.refund("k", 1);
+    await limiter.reset("k");
+    const untouched = (await object.look()).tables;
+    await limiter.consume("k", 2);
+    const granted = await rows();
+    const denied = await limiter.consume("k");
+    await limiter.consume("k", 9);
+    await limiter.peek("k");
+    const afterDenials = await rows();
+    await limiter.refund("k", 2);
+    return {
+      before,
+      untouched,
+      granted,
+      denied: !denied.allowed,
+      same: granted === afterDenials,
+      refunded: await rows(),
+    };
+  },
+
+  /** Rows and tables of other versions, and rows that are spoilt. */
+  async versions({ OBJECTS }) {
+    const namespace = new Fresh(OBJECTS);
+    // A stub of an object that was lost is of no use any more.
+    const object = () => namespace.object("shard:0");
+    const policies = [tokenBucket("2/h"), slidingLog("2/h")];
+    const limiters = policies.map((policy) =>
+      durableObjectRateLimiter(namespace, policy, { shards: 1, localDenialMs: 0, onStoreError: "throw" }),
+    );
+    for (const limiter of limiters) await limiter.consume("k", 2);
+    const answers: unknown[] = [];
+    for (const spoilt of ["", "garbage", "1", "1,2,3,4,5,6", "-1,-1", "1e3,2", "9".repeat(30), "NaN,NaN", "3,1,1"]) {
+      await object().sql("UPDATE sluice_buckets_1 SET state = ?", spoilt);
+      await namespace.crash();
+      for (const limiter of limiters) answers.push((await limiter.consume("k", 2)).allowed);
+    }
+    await object().sql("CREATE TABLE sluice_buckets_0 (other TEXT)");
+    await object().sql("CREATE TABLE sluice_buckets_2 (later TEXT)");
+    await namespace.crash();
+    for (const limiter of limiters) answers.push((await limiter.consume("k", 2)).allowed);
+    return { answers, tables: (await object().look()).tables };
+  },
+
+  /** A class of a user's own that keeps something beside the buckets. */
+  async neighbours({ OBJECTS }) {
+    const namespace = new Fresh(OBJECTS);
+    const limiter = durableObjectRateLimiter(namespace, tokenBucket("2/h"), { shards: 1 });
+    const object = namespace.object("shard:0");
+    await object.sql("CREATE TABLE mine (kept TEXT)");
+    await object.sql("INSERT INTO mine VALUES ('still here')");
+    await limiter.consume("k");
+    Date.now = () => realNow() + 3 * 3_600_000;
+    await object.ring();
+    Date.now = realNow;
+    return { look: await object.look(), mine: await object.sql("SELECT * FROM mine") };
+  },
+
+  /** Several limits in one call, and over several objects. */
+  async together({ OBJECTS }) {
+    const namespace = new Fresh(OBJECTS);
+    const make = (policy: Policy) => durableObjectRateLimiter(namespace, policy, { localDenialMs: 0 });
+    const [burst, daily, address] = [tokenBucket("5/h"), tokenBucket("20/d"), tokenBucket("3/m")].map(make) as [
+      RateLimiter,
+      RateLimiter,
+      RateLimiter,
+    ];
+    const both = combine([burst, daily]);
+    const before = namespace.calls;
+    const joint = await Promise.all(Array.from({ length: 30 }, () => both.consume("user")));
+    const calls = namespace.calls - before;
+    const store = durableObjectStore(namespace);
+    // Two keys that live in different objects.
+    let other = 0;
+    while (store.partOf(`address ${other}`) === store.partOf("guest")) other++;
+    const apart: Decision[] = [];
+    for (let i = 0; i < 6; i++) {
+      apart.push(
+        await consumeAll([
+          { limiter: burst, key: "guest" },
+          { limiter: address, key: `address ${other}` },
+        ]),
+      );
+    }
+    const left = (await burst.peek("guest", 0)).remaining;
+    return {
+      admitted: admitted(joint),
+      calls,
+      daily: (await daily.peek("user", 0)).remaining,
+      apart: admitted(apart),
+      left,
+    };
+  },
+
+  /** A denied key is not asked about again for a while; whoever makes a limiter for every request has the same. */
+  async denials({ OBJECTS }) {
+    const namespace = new Fresh(OBJECTS);
+    const limiter = () => durableObjectRateLimiter(namespace, tokenBucket("2/h"), { shards: 1 });
+    await limiter().consume("k", 2);
+    await limiter().consume("k");
+    const { calls } = namespace;
+    const denied = admitted(await Promise.all(Array.from({ length: 500 }, () => limiter().consume("k")))) === 0;
+    return { denied, calls: namespace.calls - calls };
+  },
+
+  /** Objects that fail, hang or are gone. */
+  async faults({ OBJECTS }) {
+    const events: LimiterEvent["type"][] = [];
+    const onEvent = ({ type }: LimiterEvent) => events.push(type);
+    const broken = {
+      idFromName: (name: string) => OBJECTS.idFromName(name),
+      get: () => ({ take: async () => Promise.reject(new Error("Network connection lost.")) }),
+    };
+    const policy = tokenBucket("3/h");
+    const local = createLimiter({ policy, store: durableObjectStore(broken), onEvent });
+    const degraded = await burst(local, 10);
+    const closed = await createLimiter({ policy, store: durableObjectStore(broken), onStoreError: "closed" }).consume(
+      "k",
+    );
+    const hanging = { ...broken, get: () => ({ take: () => new Promise(() => {}) }) };
+    const start = performance.now();
+    const late = await createLimiter({ policy, store: durableObjectStore(hanging), deadlineMs: 100 }).consume("k");
+    const waited = performance.now() - start;
+    // The real thing: an object that is lost while it is called, and is there again for the next call.
+    const namespace = new Fresh(OBJECTS);
+    const limiter = durableObjectRateLimiter(namespace, policy, { shards: 1, onStoreError: "throw", localDenialMs: 0 });
+    const first = await limiter.consume("k");
+    const [, lost] = await Promise.all([namespace.crash(), errorOf(() => limiter.consume("k"))]);
+    const after = await limiter.consume("k", 0);
+    return {
+      admitted: admitted(degraded),
+      marked: degraded.every(({ degraded }) => degraded),
+      events,
+      closed,
+      late: late.degraded,
+      waited,
+      first: first.remaining,
+      lost,
+      after: after.remaining,
+    };
+  },
+
+  /** What is not right, said to the store and to the object. */
+  async input({ OBJECTS }) {
+    const namespace = new Fresh(OBJECTS);
+    const limiter = durableObjectRateLimiter(namespace, tokenBucket("2/h"), { shards: 1 });
+    await limiter.consume("k");
+    const object = namespace.object("shard:0") as unknown as Record<string, (call: unknown) => Promise<unknown>>;
+    const rows = async () => JSON.stringify(await namespace.object("shard:0").sql("SELECT * FROM sluice_buckets_1"));
+    const before = await rows();
+    const policy = { algorithm: "token-bucket", capacity: 2, tokensPerSecond: "1/1800000ms" };
+    const good = [0, "s1:{k}b2/h,2", 1, "take"];
+    const calls: Record<string, unknown> = {
+      nothing: undefined,
+      "a string": "take",
+      "another version": { version: 2, policies: [policy], groups: [[good]] },
+      "no lists": { version: 1 },
+      "a cost that is a string": {
+        version: 1,
+        policies: [policy],
+        groups: [[good], [[0, "s1:{k}b2/h,2", "1", "take"]]],
+      },
+      "a cost below 0": { version: 1, policies: [policy], groups: [[[0, "s1:{k}b2/h,2", -5, "take"]]] },
+      "a cost that is NaN": { version: 1, policies: [policy], groups: [[[0, "s1:{k}b2/h,2", Number.NaN, "take"]]] },
+      "no bucket": { version: 1, policies: [policy], groups: [[[0, "", 1, "take"]]] },
+      "a bucket of a megabyte": { version: 1, policies: [policy], groups: [[[0, "k".repeat(2 ** 20), 1, "take"]]] },
+      "another mode": { version: 1, policies: [policy], groups: [[[0, "s1:{k}b2/h,2", 1, "steal"]]] },
+      "a policy that is not there": { version: 1, policies: [policy], groups: [[[7, "s1:{k}b2/h,2", 1, "take"]]] },
+      "a bucket twice": { version: 1, policies: [policy], groups: [[good, good]] },
+      "seventeen charges": {
+        version: 1,
+        policies: [policy],
+        groups: [Array.from({ length: 17 }, (_, i) => [0, `b${i}`, 1, "take"])],
+      },
+      "2000 charges": { version: 1, policies: [policy], groups: Array.from({ length: 2000 }, () => [good]) },
+      "a capacity of NaN": { version: 1, policies: [{ ...policy, capacity: Number.NaN }], groups: [[good]] },
+      "a capacity that is a string": { version: 1, policies: [{ ...policy, capacity: "2" }], groups: [[good]] },
+      "a rate of nothing": { version: 1, policies: [{ ...policy, tokensPerSecond: 0 }], groups: [[good]] },
+      "a policy of __proto__": { version: 1, policies: [{ algorithm: "__proto__" }], groups: [[good]] },
+      "an unknown member": { version: 1, policies: [{ ...policy, unlimited: true }], groups: [[good]] },
+    };
+    const byRpc: Record<string, string> = {};
+    const byFetch: Record<string, unknown> = {};
+    for (const [name, call] of Object.entries(calls)) {
+      byRpc[name] = await errorOf(() => object.take?.(call));
+      const response = (await (object as unknown as { fetch: typeof fetch }).fetch("https://sluice/take", {
+        method: "POST",
+        body: JSON.stringify(call),
+      })) as Response;
+      const body = (await response.json()) as { error?: { code?: string } };
+      byFetch[name] = `${response.status} ${body.error?.code}`;
+    }
+    const methods: Record<string, string> = {};
+    for (const method of ["wake", "settle", "write", "constructor", "storage"]) {
+      methods[method] = await errorOf(() => object[method]?.({}));
+    }
+    const fetched = async (path: string, init: RequestInit) =>
+      ((await (object as unknown as { fetch: typeof fetch }).fetch(`https://sluice${path}`, init)) as Response).status;
+    const statuses = [await fetched("/take", { method: "GET" }), await fetched("/steal", { method: "POST" })];
+    const store = {
+      nothing: await errorOf(() => durableObjectStore(undefined as never)),
+      aNumber: await errorOf(() => durableObjectStore(7 as never)),
+      shards0: await errorOf(() => durableObjectStore(namespace, { shards: 0 })),
+      shardsHalf: await errorOf(() => durableObjectStore(namespace, { shards: 1.5 })),
+      shardsText: await errorOf(() => durableObjectStore(namespace, { shards: "per key" as never })),
+      unknown: await errorOf(() => durableObjectStore(namespace, { shard: 4 } as never)),
+      cost: await errorOf(() => limiter.consume("k", "1" as never)),
+      key: await errorOf(() => limiter.consume("")),
+    };
+    return { byRpc, byFetch, methods, statuses, store, unchanged: before === (await rows()) };
+  },
+
+  /** Keys that have something to hide, or are long. */
+  async keys({ OBJECTS }) {
+    const namespace = new Fresh(OBJECTS);
+    const secret = durableObjectRateLimiter(namespace, tokenBucket("2/h"), { shards: 1, secretKeys: true });
+    const open = durableObjectRateLimiter(namespace, tokenBucket("3/h"), { shards: 1 });
+    await secret.consume("api-key-123");
+    await open.consume("{ada}");
+    await open.consume("x".repeat(2 ** 20));
+    const inspected = await open.inspect("{ada}");
+    const rows = await namespace.object("shard:0").sql("SELECT bucket FROM sluice_buckets_1");
+    const perKey = new Fresh(OBJECTS);
+    await durableObjectRateLimiter(perKey, tokenBucket("3/h"), { shards: "per-key", secretKeys: true }).consume(
+      "api-key-123",
+    );
+    return { rows: rows.map(({ bucket }) => String(bucket)), inspected, names: [...perKey.names] };
+  },
+});

@@ -1,19 +1,40 @@
 /** Durable Objects in real workerd: the contract, concurrency, restarts, expiry, bad input. Needs `npm run build`. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Decision, Inspection } from "sluice";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { until } from "../servers/until.js";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
-let workerd: Workerd;
-beforeAll(async () => {
-  workerd = await startWorkerd("objects-worker.ts", {
+const folder = mkdtempSync(join(tmpdir(), "sluice-objects-"));
+const start = () =>
+  startWorkerd("objects-worker.ts", {
     durableObjects: {
       OBJECTS: { className: "Objects", useSQLite: true },
       SLOPPY: { className: "Sloppy", useSQLite: true },
     },
+    durableObjectsPersist: folder,
   });
+
+let workerd: Workerd;
+beforeAll(async () => {
+  workerd = await start();
 });
-afterAll(() => workerd?.stop());
+afterAll(async () => {
+  await workerd?.stop();
+  rmSync(folder, { recursive: true });
+});
 
 const ALGORITHMS = ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-log"] as const;
+
+/** What a test may see of an object. */
+interface Look {
+  rows: number;
+  alarm: number | null;
+  tables: string[];
+  born: number;
+}
 
 describe("the contract kit, inside of workerd", () => {
   it.each(ALGORITHMS.flatMap((algorithm) => ([128, "per-key"] as const).map((shards) => ({ algorithm, shards }))))(
@@ -27,4 +48,216 @@ describe("the contract kit, inside of workerd", () => {
       expect(cases).toBeGreaterThan(20);
     },
   );
+});
+
+describe("random steps, compared to memory", () => {
+  it.each(ALGORITHMS)("%s: 4000 of them, and objects that are lost on the way", async (algorithm) => {
+    const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
+    const { done, crashes, allowed } = await workerd.ask<{ done: number; crashes: number; allowed: number }>("walk", {
+      algorithm,
+      steps: 4000,
+      seed,
+    });
+    expect(done).toBe(4000);
+    expect(crashes).toBeGreaterThan(20);
+    expect(allowed).toBeGreaterThan(500);
+    expect(allowed).toBeLessThan(3800);
+  });
+});
+
+describe("200 at once on a capacity of 50", () => {
+  const FIFTY = { admitted: 50, remaining: 0 };
+
+  it.each([1, 16, "per-key"] as const)("in one call, %s shards: 50", async (shards) => {
+    expect(await workerd.ask("burst", { shards, calls: "one" })).toEqual({ ...FIFTY, calls: 1 });
+  });
+
+  it.each([1, 16, "per-key"] as const)("in 200 calls, %s shards: 50", async (shards) => {
+    expect(await workerd.ask("burst", { shards, calls: "many" })).toEqual({ ...FIFTY, calls: 200 });
+  });
+
+  it.each([16, "per-key"] as const)("in 200 requests over HTTP, %s shards: 50", async (shards) => {
+    const run = `hits ${shards} ${Math.random()}`;
+    const decisions = await Promise.all(
+      Array.from({ length: 200 }, () => workerd.ask<Decision>("hit", { shards, run })),
+    );
+    expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(50);
+    expect(decisions.filter(({ degraded }) => degraded)).toEqual([]);
+  });
+
+  it("by fetch and JSON, where the runtime is too old for RPC: 50", async () => {
+    const old = await startWorkerd("objects-worker.ts", {
+      durableObjects: { OBJECTS: { className: "Objects", useSQLite: true } },
+      compatibilityDate: "2024-01-01",
+    });
+    try {
+      for (const shards of [1, "per-key"]) {
+        expect(await old.ask("burst", { shards, calls: "many" })).toEqual({ ...FIFTY, calls: 200 });
+        expect(await old.ask("burst", { shards, calls: "one" })).toEqual({ ...FIFTY, calls: 1 });
+      }
+    } finally {
+      await old.stop();
+    }
+  });
+
+  it("finds an object that waits between reading and writing", async () => {
+    const { admitted } = await workerd.ask<{ admitted: number }>("burst", { shards: 1, calls: "many", on: "sloppy" });
+    expect(admitted).toBeGreaterThan(50);
+  });
+});
+
+describe("state that outlives its object", () => {
+  it("goes on after a restart of the whole runtime", async () => {
+    expect(await workerd.ask("spend", { run: "restart", count: 30 })).toMatchObject({ admitted: 30 });
+    await workerd.stop();
+    workerd = await start();
+    expect(await workerd.ask("spend", { run: "restart", count: 60 })).toMatchObject({ admitted: 20 });
+  });
+
+  it("goes on after an idle object was evicted", { timeout: 60_000 }, async () => {
+    const before = await workerd.ask<{ admitted: number; look: Look }>("spend", { run: "idle", count: 30 });
+    expect(before.admitted).toBe(30);
+    // Nothing may wake it, so that there is nothing to look at meanwhile: workerd lets an object go after ten seconds.
+    await new Promise((resolve) => setTimeout(resolve, 13_000));
+    const after = await workerd.ask<{ admitted: number; look: Look }>("spend", { run: "idle", count: 60 });
+    expect(after.look.born).not.toBe(before.look.born);
+    expect(after.admitted).toBe(20);
+  });
+
+  it("is read or dropped when another version has written it", async () => {
+    const { answers, tables } = await workerd.ask<{ answers: boolean[]; tables: string[] }>("versions");
+    // A token bucket and a log can't be told by the same spoilt text: each is full again, or as it was.
+    expect(answers).toHaveLength(20);
+    expect(answers.slice(0, 18)).toEqual(Array(18).fill(true));
+    expect(answers.slice(18)).toEqual([false, false]);
+    expect(tables.filter((name) => name.startsWith("sluice"))).toEqual(["sluice_buckets_1"]);
+  });
+});
+
+describe("expiry", () => {
+  it("forgets 5000 buckets at the alarm, keeps those that live, and leaves nothing behind", {
+    timeout: 60_000,
+  }, async () => {
+    const { admitted, look, now } = await workerd.ask<{ admitted: number; look: Look; now: number }>("fill", {
+      run: "expiry",
+      short: 5000,
+      long: 7,
+    });
+    expect(admitted).toBe(5007);
+    expect(look.rows).toBe(5007);
+    expect(look.alarm).toBeGreaterThan(now);
+    expect(look.alarm).toBeLessThan(now + 11_000);
+    await until(
+      "the alarm",
+      async () => {
+        const { rows } = await workerd.ask<Look>("look", { run: "expiry" });
+        return rows > 7 ? `${rows} rows` : undefined;
+      },
+      30_000,
+    );
+    const later = await workerd.ask<Look>("look", { run: "expiry" });
+    expect(later.rows).toBe(7);
+    expect(later.alarm).toBeGreaterThan(now + 3_590_000);
+    const empty = await workerd.ask<Look>("forget", { run: "expiry", ms: 2 * 3_600_000 });
+    expect(empty).toMatchObject({ rows: 0, alarm: null, tables: [] });
+    // The same object again, as if it had never been.
+    expect(await workerd.ask("spend", { run: "expiry", count: 60 })).toMatchObject({ admitted: 50, look: { rows: 1 } });
+  });
+
+  it("brings an alarm forward, and never puts it off", async () => {
+    const first = await workerd.ask<{ look: Look }>("spend", { run: "forward", count: 1 });
+    const second = await workerd.ask<{ look: Look }>("fill", { run: "forward", short: 1, long: 0 });
+    expect(second.look.alarm).toBeLessThan(first.look.alarm as number);
+    const third = await workerd.ask<{ look: Look }>("spend", { run: "forward", count: 1, keys: ["another"] });
+    expect(third.look.alarm).toBe(second.look.alarm);
+  });
+
+  it("leaves what a derived class keeps beside the buckets", async () => {
+    const { look, mine } = await workerd.ask<{ look: Look; mine: unknown[] }>("neighbours");
+    expect(look.rows).toBe(0);
+    expect(mine).toEqual([{ kept: "still here" }]);
+  });
+});
+
+describe("what is written", () => {
+  it("is grants: looks, denials and what never fits write nothing, and make no table", async () => {
+    const { before, untouched, granted, denied, same, refunded } = await workerd.ask<{
+      before: string[];
+      untouched: string[];
+      granted: string;
+      denied: boolean;
+      same: boolean;
+      refunded: string;
+    }>("writes");
+    expect(untouched).toEqual(before);
+    expect(JSON.parse(granted)).toHaveLength(1);
+    expect(denied).toBe(true);
+    expect(same).toBe(true);
+    // A bucket that is full again is one that was never used.
+    expect(refunded).toBe("[]");
+  });
+
+  it("hides secrets and shortens long keys, also in the names of objects", async () => {
+    const { rows, inspected, names } = await workerd.ask<{ rows: string[]; inspected: Inspection; names: string[] }>(
+      "keys",
+    );
+    expect(rows).toHaveLength(3);
+    expect(rows.filter((row) => row.includes("api-key"))).toEqual([]);
+    expect(Math.max(...rows.map((row) => row.length))).toBeLessThan(200);
+    expect(rows).toContain(inspected.storedKey);
+    expect(inspected).toMatchObject({ key: "{ada}", found: true, limit: 3, remaining: 2 });
+    expect(inspected.ttlMs).toBeGreaterThanOrEqual(inspected.resetAfterMs);
+    expect(names).toHaveLength(1);
+    expect(names[0]).toMatch(/^key:#[0-9a-f]{32}$/);
+  });
+});
+
+describe("limiters on objects", () => {
+  it("combines policies of one key in one call, and keys of several objects by turns", async () => {
+    expect(await workerd.ask("together")).toEqual({ admitted: 5, calls: 1, daily: 15, apart: 3, left: 2 });
+  });
+
+  it("denies a flood without asking, also for limiters that are made for every request", async () => {
+    expect(await workerd.ask("denials")).toEqual({ denied: true, calls: 0 });
+  });
+
+  it("decides by itself when objects fail, and never sends a charge twice", async () => {
+    const seen = await workerd.ask<Record<string, never>>("faults");
+    expect(seen).toMatchObject({ admitted: 3, marked: true, late: true, first: 2, events: ["store-down"] });
+    expect(seen.closed).toMatchObject({ allowed: false, unavailable: true });
+    expect(seen.waited).toBeLessThan(1000);
+    // The call that was under way may have been charged or not; what was charged before is not lost.
+    expect([1, 2]).toContain(seen.after);
+  });
+});
+
+describe("bad input", () => {
+  it("is answered with a clear error, by RPC and by fetch, and changes nothing", async () => {
+    const { byRpc, byFetch, methods, statuses, store, unchanged } = await workerd.ask<{
+      byRpc: Record<string, string>;
+      byFetch: Record<string, string>;
+      methods: Record<string, string>;
+      statuses: number[];
+      store: Record<string, string>;
+      unchanged: boolean;
+    }>("input");
+    expect(byRpc).toMatchSnapshot();
+    for (const [name, answer] of Object.entries(byFetch))
+      expect(answer, name).toMatch(/^400 (invalid|out-of|unknown)-/);
+    for (const [name, answer] of Object.entries(methods)) expect(answer, name).not.toMatch(/^no error/);
+    expect(statuses).toEqual([405, 404]);
+    expect(store).toMatchSnapshot();
+    expect(unchanged).toBe(true);
+  });
+
+  it("names what is missing when the class has no SQLite", async () => {
+    const plain = await startWorkerd("objects-worker.ts", {
+      durableObjects: { OBJECTS: { className: "Objects", useSQLite: false } },
+    });
+    try {
+      await expect(plain.ask("input")).rejects.toThrow(/new_sqlite_classes/);
+    } finally {
+      await plain.stop();
+    }
+  });
 });

@@ -9,6 +9,16 @@ interface Miniflare {
   dispose(): Promise<void>;
 }
 
+interface Bundle {
+  bundled(entry: string, format: "esm"): Promise<string>;
+}
+
+interface Serve {
+  miniflareOf(options: object): Promise<Miniflare>;
+}
+
+const at = (path: string | URL): string => fileURLToPath(new URL(path, import.meta.url));
+
 /** A script that runs. */
 export interface Workerd {
   /** Where it listens. */
@@ -22,15 +32,12 @@ export interface Workerd {
 /** Starts a script of this folder, or of another one, with such bindings. */
 export async function startWorkerd(entry: string | URL, options: object = {}): Promise<Workerd> {
   install(runtimesFolder);
-  const { bundled } = (await import("../../runtimes/bundle.js")) as {
-    bundled(entry: string, format: "esm"): Promise<string>;
-  };
-  const { miniflareOf } = (await import("../../runtimes/serve.js")) as {
-    miniflareOf(options: object): Promise<Miniflare>;
-  };
+  // By their addresses: what these import is installed now, and not yet when types are checked.
+  const { bundled } = (await import(at("../../runtimes/bundle.js"))) as Bundle;
+  const { miniflareOf } = (await import(at("../../runtimes/serve.js"))) as Serve;
   const miniflare = await miniflareOf({
     modules: true,
-    script: await bundled(fileURLToPath(new URL(entry, import.meta.url)), "esm"),
+    script: await bundled(at(entry), "esm"),
     ...options,
   });
   const url = String(await miniflare.ready);

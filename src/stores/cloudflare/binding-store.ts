@@ -13,8 +13,8 @@ const PERIODS = [10_000, 60_000];
 
 /** Asks the binding of a Worker, whose numbers are those of `terms`. */
 export function bindingStore(binding: RateLimitBinding): Store {
-  if (!has(binding, ["limit"]) || has(binding, ["idFromName"])) {
-    const expected = "a rate-limit binding: env.RL, if wrangler.jsonc has one of that name in ratelimits";
+  if (!has(binding, ["limit"])) {
+    const expected = "a rate-limit binding, such as env.RL with one of that name in ratelimits of wrangler.jsonc";
     throw new SluiceError("invalid-option", "binding", expected, binding);
   }
   return new Binding(binding);

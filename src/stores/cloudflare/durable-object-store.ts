@@ -45,7 +45,8 @@ export function durableObjectStore(
   options: DurableObjectStoreOptions = {},
 ): DurableObjectStore {
   if (!has(namespace, ["idFromName", "get"])) {
-    const expected = "a Durable Object namespace: env.RATE_LIMITER, if wrangler.jsonc binds one of that name";
+    const expected =
+      "a Durable Object namespace, such as env.RATE_LIMITER with a binding of that name in wrangler.jsonc";
     throw new SluiceError("invalid-option", "namespace", expected, namespace);
   }
   checkOptions("durableObjectStore", options, DURABLE_OBJECT_OPTIONS);

@@ -51,8 +51,8 @@ const MOST_KNOWN = 10_000;
 
 /** Keeps counters in a namespace of Workers KV: windows, not buckets. */
 export function kvStore(kv: KVNamespaceLike, options: KVStoreOptions = {}): KVStore {
-  if (!has(kv, ["get", "put", "delete"]) || has(kv, ["idFromName"])) {
-    const expected = "a KV namespace: env.KV, if wrangler.jsonc binds one of that name";
+  if (!has(kv, ["get", "put", "delete"])) {
+    const expected = "a KV namespace, such as env.KV with a binding of that name in wrangler.jsonc";
     throw new SluiceError("invalid-option", "kv", expected, kv);
   }
   checkOptions("kvStore", options, KV_OPTIONS);
@@ -163,7 +163,7 @@ class KV implements KVStore {
     const writes = group.map((charge, i) => {
       const entry = entries[i] as Known;
       const change = changes.get(charge.key);
-      if (change) note(entry, charge, change.state, now);
+      if (change) note(entry, charge, (decisions[i] as Decision).allowed, change.state, now);
       return entry.dirty ? this.write(charge, entry) : undefined;
     });
     await Promise.all(writes);
@@ -229,8 +229,8 @@ class KV implements KVStore {
 }
 
 /** Notes what became of a bucket. A grant is kept apart until it is written, to be added to what is read meanwhile. */
-function note(entry: Known, charge: Charge, state: readonly number[], now: number): void {
-  if (charge.mode === "take") {
+function note(entry: Known, charge: Charge, allowed: boolean, state: readonly number[], now: number): void {
+  if (charge.mode === "take" && allowed) {
     entry.unsaved = decide(entry.unsaved.length > 0 ? entry.unsaved : undefined, charge, now).state;
   } else {
     entry.saved = state;

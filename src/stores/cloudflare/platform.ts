@@ -47,11 +47,9 @@ export interface RateLimitBinding {
 /** Lets a promise be settled after the response was sent: `waitUntil` of `cloudflare:workers`, or of a request's context. */
 export type WaitUntil = (promise: Promise<unknown>) => void;
 
-/** Whether something has these methods. Proxies of RPC have every name, so that more is not asked. */
+/** Whether something has these methods, and is no service binding: that answers to every name. */
 export function has(thing: unknown, methods: readonly string[]): boolean {
-  return (
-    typeof thing === "object" &&
-    thing !== null &&
-    methods.every((method) => typeof (thing as Record<string, unknown>)[method] === "function")
-  );
+  if (typeof thing !== "object" || thing === null) return false;
+  const members = thing as Record<string, unknown>;
+  return methods.every((method) => typeof members[method] === "function") && members.noSuchMethod === undefined;
 }
