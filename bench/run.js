@@ -9,6 +9,7 @@ const PARTS = [
   "memory-bypass",
   "chosen-keys",
   "redis-throughput",
+  "cloudflare-throughput",
   "http-throughput",
   "import-size",
 ];

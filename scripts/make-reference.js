@@ -39,6 +39,11 @@ const ENTRIES = [
   },
   { name: "sluice/upstash", file: "src/upstash.ts", about: "Redis over REST, through @upstash/redis." },
   {
+    name: "sluice/cloudflare",
+    file: "src/cloudflare.ts",
+    about: "Durable Objects, Workers KV and the rate-limit binding.",
+  },
+  {
     name: "sluice/testing",
     file: "src/testing/index.ts",
     about: "A fake clock, and suites that certify a limiter or a store.",
@@ -76,6 +81,7 @@ ${sections.join("\n\n")}
 /** What an entry file exports, in order, and where each name is declared. */
 function exportsOf(/** @type {string} */ file) {
   const source = read(file);
+  /** @type {{ name: string; type: boolean; file: string }[]} */
   const found = [];
   for (const [, only, list = "", from = ""] of source.matchAll(/^export (type )?\{([^}]*)\} from "([^"]+)";/gm)) {
     for (const part of list
@@ -86,8 +92,13 @@ function exportsOf(/** @type {string} */ file) {
       found.push({ name: part.replace(/^type /, ""), type, file: join(dirname(file), from) });
     }
   }
+  for (const [, from = ""] of source.matchAll(/^export \* from "([^"]+)";/gm)) {
+    // A name of its own stands before the same name of another file.
+    const own = found.map(({ name }) => name);
+    found.push(...exportsOf(join(dirname(file), from)).filter(({ name }) => !own.includes(name)));
+  }
   const left = source
-    .replace(/^export (?:type )?\{[^}]*\} from "[^"]+";/gm, "")
+    .replace(/^export (?:(?:type )?\{[^}]*\}|\*) from "[^"]+";/gm, "")
     .replace(/\/\*[\s\S]*?\*\//g, "")
     .trim();
   if (found.length === 0 || left)

@@ -1,13 +1,7 @@
 /**
  * The front door of `sluice/cloudflare` outside of Cloudflare's runtime: for Node, where bindings are reached through
- * a proxy of wrangler, and for tools that load a Worker to look at it. Only the base of the class differs.
+ * a proxy of wrangler, and for tools that load a Worker to look at it.
  */
-import {
-  type RateLimiterDOClass,
-  type RateLimiterObject,
-  rateLimiterObject,
-} from "./stores/cloudflare/rate-limiter-do.ts";
-
 export { bindingRateLimiter } from "./limiter/binding-rate-limiter.ts";
 export {
   type DurableObjectRateLimiterOptions,
@@ -21,6 +15,7 @@ export {
   durableObjectStore,
 } from "./stores/cloudflare/durable-object-store.ts";
 export { type KVStore, type KVStoreOptions, kvStore } from "./stores/cloudflare/kv-store.ts";
+export { RateLimiterDO } from "./stores/cloudflare/outside-workers.ts";
 export type {
   DurableObjectNamespaceLike,
   DurableObjectStateLike,
@@ -28,7 +23,4 @@ export type {
   RateLimitBinding,
   WaitUntil,
 } from "./stores/cloudflare/platform.ts";
-
-/** The Durable Object that holds buckets. No object can be made of it here. */
-export const RateLimiterDO: RateLimiterDOClass = /* @__PURE__ */ rateLimiterObject(Object);
-export type RateLimiterDO = RateLimiterObject;
+export type { RateLimiterDOClass } from "./stores/cloudflare/rate-limiter-do.ts";

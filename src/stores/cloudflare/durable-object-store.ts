@@ -145,8 +145,9 @@ class DurableObjects implements DurableObjectStore {
   }
 
   private add(part: number | string, job: Job): void {
-    // A microtask: on Workers whoever is called in one event must not wait for what belongs to another.
-    if (this.queues.size === 0) queueMicrotask(() => this.flush());
+    // A microtask: on Workers whoever is called in one event must not wait for what belongs to another. By a promise,
+    // because queueMicrotask costs as much there as the arithmetic.
+    if (this.queues.size === 0) void Promise.resolve().then(() => this.flush());
     const queue = this.queues.get(part);
     if (queue) queue.push(job);
     else this.queues.set(part, [job]);

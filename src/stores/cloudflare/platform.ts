@@ -13,7 +13,7 @@ export interface DurableObjectStubLike {
 }
 
 /** A cursor over rows. */
-export interface SqlRows extends Iterable<Record<string, unknown>> {
+interface SqlRows extends Iterable<Record<string, unknown>> {
   toArray(): Record<string, unknown>[];
 }
 

@@ -20,7 +20,7 @@ export interface RateLimiterObject {
   readonly __DURABLE_OBJECT_BRAND: never;
 }
 
-/** How the class is made. */
+/** A class of such objects: yours may extend it. */
 export type RateLimiterDOClass = new (ctx: DurableObjectStateLike, env: unknown) => RateLimiterObject;
 
 /** The class over the platform's own base, which is what makes its methods reachable by RPC. */

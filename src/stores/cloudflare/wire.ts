@@ -16,7 +16,7 @@ const LONGEST_BUCKET = 1024;
 export const MOST_CHARGES = 1024;
 
 /** One charge: which of the call's policies, the bucket as it is stored, the cost, and what to do. */
-export type WireCharge = readonly [policy: number, bucket: string, cost: number, mode: Mode];
+type WireCharge = readonly [policy: number, bucket: string, cost: number, mode: Mode];
 
 /** Groups of charges, each all or none. */
 export interface TakeCall {
@@ -49,7 +49,7 @@ export interface BucketCall {
 }
 
 /** A policy as it is sent: by its numbers alone. A rate is a ratio, because a number would round it. */
-export function wirePolicy({ algorithm, limit, windowMs, p, unit }: Terms): Policy {
+function wirePolicy({ algorithm, limit, windowMs, p, unit }: Terms): Policy {
   if (algorithm === "token-bucket") return { algorithm, capacity: limit, tokensPerSecond: `${p}/${unit}ms` };
   if (algorithm === "leaky-bucket") return { algorithm, capacity: limit, leaksPerSecond: `${p}/${unit}ms` };
   return { algorithm, limit, windowMs };
@@ -82,7 +82,7 @@ export function readTakeCall(call: unknown): Charge[][] {
   if (!Array.isArray(policies) || !Array.isArray(groups)) {
     throw new SluiceError("invalid-option", "call", "lists of policies and groups", call);
   }
-  const terms = policies.map(resolvePolicy);
+  const terms = policies.map(termsOf);
   let charges = 0;
   return groups.map((group: unknown) => {
     if (!Array.isArray(group) || group.length > MAX_CHARGES || (charges += group.length) > MOST_CHARGES) {
@@ -110,7 +110,22 @@ function readCharge(charge: unknown, terms: readonly Terms[]): Charge {
 /** The bucket that an object was asked about. */
 export function readBucketCall(call: unknown): { terms: Terms; bucket: string } {
   const { policy, bucket } = checkCall(call) as Partial<BucketCall>;
-  return { terms: resolvePolicy(policy as Policy), bucket: checkBucket(bucket) };
+  return { terms: termsOf(policy as Policy), bucket: checkBucket(bucket) };
+}
+
+/** The policies of late, checked. An object is told the same few with every call. */
+const known = new Map<string, Terms>();
+const MOST_KNOWN = 1000;
+
+function termsOf(policy: Policy): Terms {
+  const text = JSON.stringify(policy);
+  let terms = known.get(text);
+  if (!terms) {
+    terms = resolvePolicy(policy);
+    if (known.size >= MOST_KNOWN) known.clear();
+    known.set(text, terms);
+  }
+  return terms;
 }
 
 function checkCall(call: unknown): object {
