@@ -98,8 +98,6 @@ export class Sloppy extends DurableObject {
 
 declare const scheduler: { wait(ms: number): Promise<void> };
 
-let made = 0;
-
 /** A namespace with objects that nobody has used before, and a way to their insides. */
 class Fresh implements DurableObjectNamespaceLike {
   readonly names: Set<string> = new Set();
@@ -108,7 +106,7 @@ class Fresh implements DurableObjectNamespaceLike {
   private readonly namespace: DurableObjectNamespaceLike;
   private readonly prefix: string;
 
-  constructor(namespace: DurableObjectNamespaceLike, prefix = `${made++}:`) {
+  constructor(namespace: DurableObjectNamespaceLike, prefix = `${crypto.randomUUID()}:`) {
     this.namespace = namespace;
     this.prefix = prefix;
   }
@@ -203,37 +201,41 @@ export default workerOf<Env>({
     return { cases, failures };
   },
 
-  /** Random steps on objects and in memory alike; objects are lost on the way. */
+  /** Random steps on objects and in memory alike, in several places at once; objects are lost on the way. */
   async walk({ OBJECTS }, { algorithm, steps, seed }: { algorithm: AlgorithmName; steps: number; seed: number }) {
     const advance = fakeTime();
     const random = seededRandom(seed);
     const upTo = (most: number) => Math.floor(random() * (most + 1));
     let [done, crashes, allowed] = [0, 0, 0];
-    while (done < steps) {
+    const place = () => {
       const namespace = new Fresh(OBJECTS);
       const objects = durableObjectStore(namespace, { shards: 4 });
       const memory = memoryStore({ clock: { now: () => Date.now() } });
-      const policies = [randomSample(algorithm, random), randomSample(algorithm, random)];
-      const [first, second] = policies.map(({ policy }, i) => resolvePolicy({ ...policy, name: `p${i}` })) as [
-        ReturnType<typeof resolvePolicy>,
-        ReturnType<typeof resolvePolicy>,
-      ];
-      for (let i = 0; i < 100 && done < steps; i++, done++) {
-        // A full bucket may be forgotten or not, and a clock that steps back must not find out: so it goes on here.
-        advance(random() < 0.4 ? 0 : upTo(Math.ceil((2 * first.windowMs) / first.limit)));
+      const terms = ["p", "q"].map((name) => resolvePolicy({ ...randomSample(algorithm, random).policy, name }));
+      return async () => {
+        const key = `key ${upTo(5)}`;
+        const mode = (["take", "take", "take", "take", "peek", "refund"] as Mode[])[upTo(5)] as Mode;
+        const charges = terms.slice(0, random() < 0.3 ? 2 : 1).map((terms) => {
+          const cost = [0, 1, 1, 2, upTo(terms.limit), terms.limit + 1][upTo(5)] as number;
+          return { terms, key, cost, mode };
+        });
         if (random() < 0.02) {
           await namespace.crash();
           crashes++;
         }
-        const key = `key ${upTo(5)}`;
-        const mode = (["take", "take", "take", "take", "peek", "refund"] as Mode[])[upTo(5)] as Mode;
-        const cost = () => [0, 1, 1, 2, upTo(first.limit), first.limit + 1][upTo(5)] as number;
-        const group = [{ terms: first, key, cost: cost(), mode }];
-        if (random() < 0.3) group.push({ terms: second, key, cost: cost(), mode });
-        const [[there], [here]] = await Promise.all([objects.take([group]), memory.take([group])]);
+        const [[there], [here]] = await Promise.all([objects.take([charges]), memory.take([charges])]);
+        done++;
         if (there?.[0]?.allowed) allowed++;
-        if (JSON.stringify(there) === JSON.stringify(here)) continue;
-        throw new Error(`seed ${seed} step ${done}: ${JSON.stringify({ group, there, here })}`);
+        if (JSON.stringify(there) === JSON.stringify(here)) return;
+        throw new Error(`seed ${seed} step ${done}: ${JSON.stringify({ charges, there, here })}`);
+      };
+    };
+    while (done < steps) {
+      const places = Array.from({ length: 20 }, place);
+      for (let i = 0; i < 100 && done < steps; i++) {
+        // A full bucket may be forgotten or not, and a clock that steps back must not find out: so it goes on here.
+        advance(random() < 0.4 ? 0 : upTo([3, 100, 5000][upTo(2)] as number));
+        await Promise.all(places.map((step) => step()));
       }
     }
     Date.now = realNow;

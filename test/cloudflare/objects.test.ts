@@ -1,20 +1,17 @@
-/** Durable Objects in real workerd: the contract, concurrency, restarts, expiry, bad input. Needs `npm run build`. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+/** Durable Objects in real workerd: concurrency, restarts, expiry, faults, bad input. Needs `npm run build`. */
 import type { Decision, Inspection } from "sluice";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { until } from "../servers/until.js";
-import { startWorkerd, type Workerd } from "./workerd.ts";
+import { startWorkerd, storageFolder, type Workerd } from "./workerd.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "sluice-objects-"));
+const storage = storageFolder();
 const start = () =>
   startWorkerd("objects-worker.ts", {
     durableObjects: {
       OBJECTS: { className: "Objects", useSQLite: true },
       SLOPPY: { className: "Sloppy", useSQLite: true },
     },
-    durableObjectsPersist: folder,
+    durableObjectsPersist: storage.path,
   });
 
 let workerd: Workerd;
@@ -23,10 +20,8 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await workerd?.stop();
-  rmSync(folder, { recursive: true });
+  storage.remove();
 });
-
-const ALGORITHMS = ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-log"] as const;
 
 /** What a test may see of an object. */
 interface Look {
@@ -35,35 +30,6 @@ interface Look {
   tables: string[];
   born: number;
 }
-
-describe("the contract kit, inside of workerd", () => {
-  it.each(ALGORITHMS.flatMap((algorithm) => ([128, "per-key"] as const).map((shards) => ({ algorithm, shards }))))(
-    "$algorithm over $shards",
-    async ({ algorithm, shards }) => {
-      const { cases, failures } = await workerd.ask<{ cases: number; failures: string[] }>("kit", {
-        algorithm,
-        shards,
-      });
-      expect(failures).toEqual([]);
-      expect(cases).toBeGreaterThan(20);
-    },
-  );
-});
-
-describe("random steps, compared to memory", () => {
-  it.each(ALGORITHMS)("%s: 4000 of them, and objects that are lost on the way", async (algorithm) => {
-    const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
-    const { done, crashes, allowed } = await workerd.ask<{ done: number; crashes: number; allowed: number }>("walk", {
-      algorithm,
-      steps: 4000,
-      seed,
-    });
-    expect(done).toBe(4000);
-    expect(crashes).toBeGreaterThan(20);
-    expect(allowed).toBeGreaterThan(500);
-    expect(allowed).toBeLessThan(3800);
-  });
-});
 
 describe("200 at once on a capacity of 50", () => {
   const FIFTY = { admitted: 50, remaining: 0 };
@@ -114,16 +80,6 @@ describe("state that outlives its object", () => {
     expect(await workerd.ask("spend", { run: "restart", count: 60 })).toMatchObject({ admitted: 20 });
   });
 
-  it("goes on after an idle object was evicted", { timeout: 60_000 }, async () => {
-    const before = await workerd.ask<{ admitted: number; look: Look }>("spend", { run: "idle", count: 30 });
-    expect(before.admitted).toBe(30);
-    // Nothing may wake it, so that there is nothing to look at meanwhile: workerd lets an object go after ten seconds.
-    await new Promise((resolve) => setTimeout(resolve, 13_000));
-    const after = await workerd.ask<{ admitted: number; look: Look }>("spend", { run: "idle", count: 60 });
-    expect(after.look.born).not.toBe(before.look.born);
-    expect(after.admitted).toBe(20);
-  });
-
   it("is read or dropped when another version has written it", async () => {
     const { answers, tables } = await workerd.ask<{ answers: boolean[]; tables: string[] }>("versions");
     // A token bucket and a log can't be told by the same spoilt text: each is full again, or as it was.
@@ -134,10 +90,18 @@ describe("state that outlives its object", () => {
   });
 });
 
-describe("expiry", () => {
-  it("forgets 5000 buckets at the alarm, keeps those that live, and leaves nothing behind", {
-    timeout: 60_000,
-  }, async () => {
+describe("time that really passes", () => {
+  it.concurrent("goes on after an idle object was evicted", async () => {
+    const before = await workerd.ask<{ admitted: number; look: Look }>("spend", { run: "idle", count: 30 });
+    expect(before.admitted).toBe(30);
+    // Nothing may wake it, so that there is nothing to look at meanwhile: workerd lets an object go after ten seconds.
+    await new Promise((resolve) => setTimeout(resolve, 13_000));
+    const after = await workerd.ask<{ admitted: number; look: Look }>("spend", { run: "idle", count: 60 });
+    expect(after.look.born).not.toBe(before.look.born);
+    expect(after.admitted).toBe(20);
+  });
+
+  it.concurrent("forgets 5000 buckets at the alarm, and keeps those that live", async () => {
     const { admitted, look, now } = await workerd.ask<{ admitted: number; look: Look; now: number }>("fill", {
       run: "expiry",
       short: 5000,
@@ -158,10 +122,16 @@ describe("expiry", () => {
     const later = await workerd.ask<Look>("look", { run: "expiry" });
     expect(later.rows).toBe(7);
     expect(later.alarm).toBeGreaterThan(now + 3_590_000);
-    const empty = await workerd.ask<Look>("forget", { run: "expiry", ms: 2 * 3_600_000 });
+  });
+});
+
+describe("expiry", () => {
+  it("leaves nothing behind when the last bucket is gone: no row, no table, no alarm", async () => {
+    expect(await workerd.ask("fill", { run: "empty", short: 3, long: 3 })).toMatchObject({ look: { rows: 6 } });
+    const empty = await workerd.ask<Look>("forget", { run: "empty", ms: 2 * 3_600_000 });
     expect(empty).toMatchObject({ rows: 0, alarm: null, tables: [] });
     // The same object again, as if it had never been.
-    expect(await workerd.ask("spend", { run: "expiry", count: 60 })).toMatchObject({ admitted: 50, look: { rows: 1 } });
+    expect(await workerd.ask("spend", { run: "empty", count: 60 })).toMatchObject({ admitted: 50, look: { rows: 1 } });
   });
 
   it("brings an alarm forward, and never puts it off", async () => {

@@ -1,4 +1,7 @@
 /** Scripts in the real runtime of Cloudflare: what a test starts, and how it asks. Needs `npm run build`. */
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { install, runtimesFolder } from "../../runtimes/install.js";
 
@@ -29,15 +32,23 @@ export interface Workerd {
   stop(): Promise<void>;
 }
 
+/** A folder for what scripts store, in memory where the machine has that: thousands of grants are flushed one by one. */
+export function storageFolder(): { path: string; remove(): void } {
+  const path = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "sluice-workerd-"));
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
+}
+
 /** Starts a script of this folder, or of another one, with such bindings. */
 export async function startWorkerd(entry: string | URL, options: object = {}): Promise<Workerd> {
   install(runtimesFolder);
   // By their addresses: what these import is installed now, and not yet when types are checked.
   const { bundled } = (await import(at("../../runtimes/bundle.js"))) as Bundle;
   const { miniflareOf } = (await import(at("../../runtimes/serve.js"))) as Serve;
+  const storage = storageFolder();
   const miniflare = await miniflareOf({
     modules: true,
     script: await bundled(at(entry), "esm"),
+    durableObjectsPersist: storage.path,
     ...options,
   });
   const url = String(await miniflare.ready);
@@ -53,6 +64,9 @@ export async function startWorkerd(entry: string | URL, options: object = {}): P
       return JSON.parse(text);
     },
     fetch: (path, init) => miniflare.dispatchFetch(new URL(path, url).href, init),
-    stop: () => miniflare.dispose(),
+    async stop() {
+      await miniflare.dispose();
+      storage.remove();
+    },
   };
 }
