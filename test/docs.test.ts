@@ -5,7 +5,8 @@
  * A block stands alone unless its fence says "ts continue", which goes on from the block before. In
  * `console.log(value); // text` the text is what has to be printed, white space aside. Suites that a
  * block gives to node:test or vitest are run too. Blocks that are only shown have another language, or
- * say "js before": how something was done with a library that is not installed here. Those are parsed.
+ * say "js before": how something was done with a library that is not installed here. Those are parsed. A
+ * "ts worker" is a Worker: it runs in workerd, with the bindings of test/cloudflare/bindings.d.ts, and is asked once.
  *
  * Blocks find a Redis of their own in REDIS_URL, and the same one as Upstash has it over REST. They have
  * to close what they open.
@@ -14,9 +15,10 @@ import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { Server } from "node:net";
 import { dirname, join, relative } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { format, promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startWorkerd } from "./cloudflare/workerd.ts";
 import { type RedisServer, startRedis } from "./servers/redis-server.js";
 import { until } from "./servers/until.js";
 import { startUpstashBridge, type UpstashBridge } from "./servers/upstash-bridge.js";
@@ -31,6 +33,8 @@ interface Snippet {
   readonly line: number;
   readonly extension: "ts" | "js";
   readonly lines: string[];
+  /** Whether it is a Worker. */
+  readonly worker: boolean;
 }
 
 /** What a running snippet talks to, as a global. */
@@ -64,7 +68,10 @@ function snippetsOf(page: string): Snippet[] {
     open = undefined;
     const [language, more] = fence.trim().split(" ");
     if (!fenced || (language !== "ts" && language !== "js")) continue;
-    open = more === "continue" ? found.at(-1) : { page, line: i + 1, extension: language, lines: [] };
+    open =
+      more === "continue"
+        ? found.at(-1)
+        : { page, line: i + 1, extension: language, lines: [], worker: more === "worker" };
     if (!open) throw new Error(`${page}:${i + 1} continues nothing`);
     while (open.lines.length <= i) open.lines.push("");
     if (more !== "continue") (more === "before" ? shown : found).push(open);
@@ -136,7 +143,11 @@ describe("snippets", () => {
     const config = {
       extends: "../../test/tsconfig.json",
       compilerOptions: { allowJs: true, checkJs: true },
-      files: snippets.map((snippet) => `${nameOf(snippet)}.${snippet.extension}`),
+      files: [
+        ...snippets.map((snippet) => `${nameOf(snippet)}.${snippet.extension}`),
+        "../../src/stores/cloudflare/workers.d.ts",
+        "../../test/cloudflare/bindings.d.ts",
+      ],
       include: [],
     };
     writeFileSync(join(CACHE, "tsconfig.json"), JSON.stringify(config));
@@ -170,7 +181,44 @@ describe("snippets", () => {
     expect(stdout).toBe("");
   });
 
-  for (const snippet of snippets) {
+  for (const snippet of snippets.filter(({ worker }) => worker)) {
+    it(`${snippet.page}:${snippet.line} runs as a Worker and prints what it says`, async () => {
+      const file = join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`);
+      // What the Worker prints is given out by another path of it. A class that it exports itself stands before ours.
+      const staged = file.replace(/\.ts$/, "-staged.ts");
+      writeFileSync(
+        staged,
+        `const lines = [];
+        globalThis.stage = { log: (line, ...values) => lines.push([line, values.map(text).join(" ")]) };
+        const text = (value) => typeof value === "string" ? value : JSON.stringify(value);
+        export { RateLimiterDO } from "sluice/cloudflare";
+        export * from ${JSON.stringify(file)};
+        export default {
+          async fetch(request, ...more) {
+            const { default: worker } = await import(${JSON.stringify(file)});
+            return request.url.endsWith("/printed") ? Response.json(lines) : worker.fetch(request, ...more);
+          },
+        };`,
+      );
+      const workerd = await startWorkerd(pathToFileURL(staged), {
+        durableObjects: { RATE_LIMITER: { className: "RateLimiterDO", useSQLite: true } },
+        kvNamespaces: ["KV"],
+        ratelimits: { RL: { namespace_id: "1001", simple: { limit: 100, period: 60 } } },
+      });
+      try {
+        const response = await workerd.fetch("/");
+        expect(response.status, await response.text()).toBe(200);
+        const printed = new Map((await (await workerd.fetch("/printed")).json()) as [number, string][]);
+        for (const [line, promise] of promisesOf(snippet)) {
+          expect(flat(printed.get(line) ?? "nothing"), `${snippet.page}:${line}`).toBe(promise);
+        }
+      } finally {
+        await workerd.stop();
+      }
+    });
+  }
+
+  for (const snippet of snippets.filter(({ worker }) => !worker)) {
     it(`${snippet.page}:${snippet.line} runs and prints what it says`, async () => {
       const promises = promisesOf(snippet);
       const printed = new Map<number, string>();

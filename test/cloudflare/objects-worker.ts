@@ -23,6 +23,7 @@ import {
   RateLimiterDO,
 } from "sluice/cloudflare";
 import { describeRateLimiter, storeSuite } from "sluice/testing";
+import { rateLimiterObject } from "../../src/stores/cloudflare/rate-limiter-do.ts";
 import { failuresOf } from "../collect.ts";
 import { randomSample, seededRandom } from "../model-walk.ts";
 import { workerOf } from "./tasks.ts";
@@ -30,6 +31,7 @@ import { workerOf } from "./tasks.ts";
 interface Env {
   OBJECTS: DurableObjectNamespaceLike;
   SLOPPY: DurableObjectNamespaceLike;
+  BILLED: DurableObjectNamespaceLike;
 }
 
 /** What a test may know of an object. */
@@ -77,6 +79,51 @@ export class Objects extends RateLimiterDO {
   /** The alarm goes off now, and not when it is due. */
   async ring(): Promise<void> {
     await this.alarm();
+  }
+}
+
+/** The class without its platform. */
+const Plain = rateLimiterObject(Object);
+
+/** What the class does, with the rows counted that Cloudflare bills for. */
+export class Billed extends DurableObject {
+  private readonly inner: InstanceType<typeof Plain>;
+  private readonly bill = { read: 0, written: 0 };
+
+  constructor(ctx: never, env: never) {
+    super(ctx, env);
+    const { storage } = ctx as { storage: ConstructorParameters<typeof Plain>[0]["storage"] };
+    const { bill } = this;
+    const exec = (query: string, ...values: (string | number)[]) => {
+      const rows = storage.sql.exec(query, ...values) as unknown as {
+        toArray(): Record<string, unknown>[];
+        rowsRead: number;
+        rowsWritten: number;
+      };
+      const found = rows.toArray();
+      bill.read += rows.rowsRead;
+      bill.written += rows.rowsWritten;
+      return Object.assign(found, { toArray: () => found });
+    };
+    const counted = {
+      sql: { exec },
+      transactionSync: <T>(closure: () => T) => storage.transactionSync(closure),
+      getAlarm: () => storage.getAlarm(),
+      setAlarm: (time: number) => storage.setAlarm(time),
+      deleteAll: () => storage.deleteAll(),
+    };
+    this.inner = new Plain({ storage: counted, blockConcurrencyWhile: (run) => run() }, env);
+  }
+
+  take(call: never): Promise<unknown> {
+    return this.inner.take(call);
+  }
+
+  /** The rows since the last time. */
+  async billed(): Promise<{ read: number; written: number }> {
+    const { read, written } = this.bill;
+    Object.assign(this.bill, { read: 0, written: 0 });
+    return { read, written };
   }
 }
 
@@ -328,6 +375,31 @@ export default workerOf<Env>({
       same: granted === afterDenials,
       refunded: await rows(),
     };
+  },
+
+  /** What Cloudflare bills for: rows read and written. */
+  async bill({ BILLED }) {
+    const namespace = new Fresh(BILLED);
+    const limiter = durableObjectRateLimiter(namespace, tokenBucket({ capacity: 1000, tokensPerSecond: 1 }), {
+      shards: 1,
+      localDenialMs: 0,
+    });
+    const object = namespace.object("shard:0") as unknown as Billed;
+    const spent: Record<string, { read: number; written: number }> = {};
+    const during = async (what: string, calls: () => Promise<unknown>) => {
+      await object.billed();
+      await calls();
+      spent[what] = await object.billed();
+    };
+    await limiter.consume("somebody else");
+    await during("the first grant of a key", () => limiter.consume("k"));
+    await during("99 grants more, one by one", async () => {
+      for (let i = 0; i < 99; i++) await limiter.consume("k");
+    });
+    await during("100 grants at once", () => burst(limiter, 100));
+    await limiter.consume("k", 800);
+    await during("100 denials", () => burst(limiter, 100));
+    return spent;
   },
 
   /** Rows and tables of other versions, and rows that are spoilt. */

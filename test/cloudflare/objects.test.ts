@@ -10,6 +10,7 @@ const start = () =>
     durableObjects: {
       OBJECTS: { className: "Objects", useSQLite: true },
       SLOPPY: { className: "Sloppy", useSQLite: true },
+      BILLED: { className: "Billed", useSQLite: true },
     },
     durableObjectsPersist: storage.path,
   });
@@ -165,6 +166,18 @@ describe("what is written", () => {
     expect(same).toBe(true);
     // A bucket that is full again is one that was never used.
     expect(refunded).toBe("[]");
+  });
+
+  // The figures of docs/stores/durable-objects.md.
+  it("costs a row for a grant, two when its time is moved, one for many at once, and none for a denial", async () => {
+    const bill = await workerd.ask<Record<string, { read: number; written: number }>>("bill");
+    console.log("rows that are billed:", JSON.stringify(bill));
+    expect(bill["the first grant of a key"]?.written).toBe(2);
+    // Each grant makes it last a second longer, and the time that its row is kept until is moved now and then.
+    expect(bill["99 grants more, one by one"]?.written).toBeLessThan(119);
+    expect(bill["99 grants more, one by one"]?.read).toBeLessThan(110);
+    expect(bill["100 grants at once"]?.written).toBeLessThanOrEqual(3);
+    expect(bill["100 denials"]).toEqual({ read: 0, written: 0 });
   });
 
   it("hides secrets and shortens long keys, also in the names of objects", async () => {

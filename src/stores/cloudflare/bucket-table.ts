@@ -10,8 +10,10 @@ import type { Changes, States } from "../settle.ts";
 import type { DurableObjectStorageLike } from "./platform.ts";
 import { isState, readState, stateText } from "./state-text.ts";
 
-/** What is kept is kept until a multiple of this, and up to twice as long as it has to be. */
+/** What is kept is kept until a multiple of this, so that alarms are at least as far apart. */
 const GRAIN_MS = 5000;
+/** By this part of its time to full a bucket is kept longer than it has to be, and at least by the grain. */
+const SPARE = 1 / 8;
 /** So many numbers are held in memory, of the buckets that were read or written last. */
 const MOST_NUMBERS = 500_000;
 /** What a bucket costs besides its numbers, in numbers. */
@@ -57,13 +59,13 @@ export class BucketTable implements States {
   }
 
   /** Writes the states of some buckets, all of them or none, and says when the first of them may be forgotten. */
-  write(changes: Changes): number {
+  write(changes: Changes, now: number): number {
     let soonest = Number.POSITIVE_INFINITY;
     const rows = new Map<string, Row | undefined>();
     if (!this.exists) this.create();
     this.storage.transactionSync(() => {
       for (const [bucket, { state, expires }] of changes) {
-        const row = this.writeOne(bucket, state, expires);
+        const row = this.writeOne(bucket, state, expires, now);
         rows.set(bucket, row);
         if (row) soonest = Math.min(soonest, row.keptUntil);
       }
@@ -76,7 +78,7 @@ export class BucketTable implements States {
     return soonest;
   }
 
-  private writeOne(bucket: string, state: readonly number[], expires: number): Row | undefined {
+  private writeOne(bucket: string, state: readonly number[], expires: number, now: number): Row | undefined {
     const { sql } = this.storage;
     // A full bucket is one that was never used.
     if (state.every((cell) => cell === 0)) {
@@ -89,7 +91,8 @@ export class BucketTable implements States {
       sql.exec(`UPDATE ${TABLE} SET state = ? WHERE bucket = ?`, text, bucket);
       return { state, keptUntil };
     }
-    const later = (Math.ceil(expires / GRAIN_MS) + 1) * GRAIN_MS;
+    const spare = Math.max(GRAIN_MS, (expires - now) * SPARE);
+    const later = Math.ceil((expires + spare) / GRAIN_MS) * GRAIN_MS;
     sql.exec(
       `INSERT INTO ${TABLE} VALUES (?1, ?2, ?3)
        ON CONFLICT (bucket) DO UPDATE SET state = ?2, kept_until = ?3`,
@@ -102,7 +105,7 @@ export class BucketTable implements States {
 
   /** Forgets a bucket. */
   remove(bucket: string): void {
-    if (this.exists) this.write(new Map([[bucket, { state: [], expires: 0 }]]));
+    if (this.exists) this.write(new Map([[bucket, { state: [], expires: 0 }]]), 0);
   }
 
   /** The row of a bucket as it is stored. */

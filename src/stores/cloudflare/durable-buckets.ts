@@ -37,7 +37,7 @@ export class DurableBuckets {
     const changes: Changes = new Map();
     const decided = groups.map((group) => settle(group, this.table, now, changes).map(wireDecision));
     // In the same turn as the rows, so that neither is stored without the other.
-    if (changes.size > 0) await this.wakeBy(this.table.write(changes));
+    if (changes.size > 0) await this.wakeBy(this.table.write(changes, now));
     return decided;
   }
 
