@@ -32,13 +32,15 @@ export function limiterOn<Client extends object, Options extends object>(
   }
   const sign = (name: string, value: unknown) => kind.same?.(name, value) ?? value;
   const known = (typeof client === "object" && client !== null && stores.get(client)) || [];
-  let made = known.find((one) => kind.options.every((name) => sign(name, one.options[name]) === sign(name, own[name])));
+  let made = known.find(
+    (one) => one.kind === kind && kind.options.every((name) => sign(name, one.options[name]) === sign(name, own[name])),
+  );
   if (!made) {
-    made = { options: own, store: kind.make(client, own as Options) };
+    made = { kind, options: own, store: kind.make(client, own as Options) };
     stores.set(client, [...known, made]);
   }
   return createLimiter({ policy, store: made.store, ...failure });
 }
 
 /** The stores of every client, one for each set of options. */
-const stores = new WeakMap<object, { options: Record<string, unknown>; store: Store }[]>();
+const stores = new WeakMap<object, { kind: object; options: Record<string, unknown>; store: Store }[]>();

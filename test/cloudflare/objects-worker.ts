@@ -20,6 +20,7 @@ import {
   type DurableObjectStoreOptions,
   durableObjectRateLimiter,
   durableObjectStore,
+  kvRateLimiter,
   RateLimiterDO,
 } from "sluice/cloudflare";
 import { describeRateLimiter, storeSuite } from "sluice/testing";
@@ -524,7 +525,7 @@ export default workerOf<Env>({
   },
 
   /** What is not right, said to the store and to the object. */
-  async input({ OBJECTS }) {
+  async input({ OBJECTS, SLOPPY }) {
     const namespace = new Fresh(OBJECTS);
     const limiter = durableObjectRateLimiter(namespace, tokenBucket("2/h"), { shards: 1 });
     await limiter.consume("k");
@@ -589,6 +590,8 @@ export default workerOf<Env>({
       unknown: await errorOf(() => durableObjectStore(namespace, { shard: 4 } as never)),
       cost: await errorOf(() => limiter.consume("k", "1" as never)),
       key: await errorOf(() => limiter.consume("")),
+      anotherClass: await errorOf(() => durableObjectRateLimiter(SLOPPY, tokenBucket("2/h")).inspect("k")),
+      anotherKind: await errorOf(() => kvRateLimiter(namespace as never, slidingLog("2/h"))),
     };
     return { byRpc, byFetch, methods, statuses, store, unchanged: before === (await rows()) };
   },

@@ -197,7 +197,13 @@ class DurableObjects implements DurableObjectStore {
     const name = this.shards === "per-key" ? `key:${part}` : `shard:${part}`;
     const stub = this.namespace.get(this.namespace.idFromName(name) as never);
     const remote = stub as Partial<Record<M, (call: object) => Promise<never>>>;
-    if (remote[method]) return await remote[method](call);
+    if (remote[method]) {
+      return await remote[method](call).catch((error: unknown) => {
+        if (!/does not implement|not support RPC|no such method/i.test(String(error))) throw error;
+        const expected = "a namespace whose class is RateLimiterDO of sluice/cloudflare, or extends it";
+        throw Object.assign(new SluiceError("invalid-option", "namespace", expected), { cause: error });
+      });
+    }
     const request = { method: "POST", body: JSON.stringify(call) };
     const response = await (stub as DurableObjectStubLike).fetch(`https://sluice/${method}`, request);
     const body = (await response.json().catch(() => undefined)) as never;

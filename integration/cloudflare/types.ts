@@ -1,0 +1,98 @@
+/** Cloudflare's own types in the positions of ours, against the built package. Nothing here runs; tsc reads it. */
+import { env, waitUntil } from "cloudflare:workers";
+import { fixedWindow, slidingLog, tokenBucket } from "sluice";
+import {
+  bindingRateLimiter,
+  type DurableObjectNamespaceLike,
+  durableObjectRateLimiter,
+  durableObjectStore,
+  hybridRateLimiter,
+  type KVNamespaceLike,
+  kvRateLimiter,
+  kvStore,
+  type RateLimitBinding,
+  RateLimiterDO,
+} from "sluice/cloudflare";
+import { rateLimit } from "sluice/fetch";
+
+/** The class under a name of one's own, with a method more. */
+export class Counters extends RateLimiterDO {
+  async hello(): Promise<string> {
+    return "hello";
+  }
+}
+
+interface Env {
+  readonly TYPED: DurableObjectNamespace<RateLimiterDO>;
+  readonly OWN: DurableObjectNamespace<Counters>;
+  readonly PLAIN: DurableObjectNamespace;
+  readonly KV: KVNamespace;
+  readonly RL: RateLimit;
+}
+
+declare global {
+  namespace Cloudflare {
+    interface Env {
+      readonly GLOBAL: DurableObjectNamespace<RateLimiterDO>;
+    }
+  }
+}
+
+const bucket = tokenBucket("5/s", { burst: 10 });
+const log = slidingLog("100/60s");
+
+/** Every binding goes where it belongs, as Cloudflare types it. */
+export function limitersOf({ TYPED, OWN, PLAIN, KV, RL }: Env, ctx: ExecutionContext) {
+  const objects: DurableObjectNamespaceLike[] = [TYPED, OWN, PLAIN, env.GLOBAL];
+  const keys: KVNamespaceLike = KV;
+  const binding: RateLimitBinding = RL;
+  const first = bindingRateLimiter(RL, fixedWindow("100/60s"), { onStoreError: "open" });
+  const exact = durableObjectRateLimiter(TYPED, bucket, { shards: "per-key" });
+  return [
+    exact,
+    durableObjectRateLimiter(OWN, bucket, { shards: 16 }),
+    durableObjectRateLimiter(PLAIN, bucket),
+    durableObjectStore(env.GLOBAL),
+    kvRateLimiter(KV, log),
+    kvRateLimiter(KV, log, { waitUntil }),
+    kvRateLimiter(KV, log, { waitUntil: (promise) => ctx.waitUntil(promise) }),
+    kvStore(KV, { waitUntil }),
+    first,
+    hybridRateLimiter(first, exact),
+    { objects, keys, binding },
+  ];
+}
+
+/** Stubs know the methods of the class. */
+export async function greet({ OWN }: Env): Promise<string> {
+  return OWN.getByName("shard:0").hello();
+}
+
+/** Objects are made by the platform, with its own state. */
+export const made = (ctx: DurableObjectState, env: Env): RateLimiterDO => new RateLimiterDO(ctx, env);
+
+export default {
+  fetch: rateLimit({
+    identity: "cloudflare",
+    limiter: (_request, { TYPED }: Env) => durableObjectRateLimiter(TYPED, bucket),
+  })(async (request: Request, _env: Env, ctx: ExecutionContext) => {
+    ctx.waitUntil(Promise.resolve());
+    return new Response(String(request.cf?.colo));
+  }),
+} satisfies ExportedHandler<Env>;
+
+/** What does not fit is told when it is written. */
+export function mistakes({ TYPED, KV, RL }: Env) {
+  // @ts-expect-error a namespace of KV has no objects
+  durableObjectRateLimiter(KV, bucket);
+  // @ts-expect-error the binding may be missing
+  durableObjectRateLimiter(undefined as DurableObjectNamespace | undefined, bucket);
+  // @ts-expect-error a namespace of objects keeps no keys
+  kvRateLimiter(TYPED, log);
+  // @ts-expect-error the rate-limit binding keeps nothing
+  kvRateLimiter(RL, log);
+  // @ts-expect-error a namespace of KV is not the rate-limit binding
+  bindingRateLimiter(KV, fixedWindow("100/60s"));
+  // @ts-expect-error no such option
+  durableObjectRateLimiter(TYPED, bucket, { waitUntil });
+}
