@@ -25,11 +25,13 @@ class Hybrid implements RateLimiter {
   readonly consistency = "approximate";
   private readonly first: RateLimiter;
   private readonly exact: RateLimiter;
+  private readonly policies: readonly ResolvedPolicy[];
   private disposed = false;
 
   constructor(first: RateLimiter, exact: RateLimiter) {
     this.first = first;
     this.exact = exact;
+    this.policies = Object.freeze([first, exact].flatMap((ring) => ring.getPolicies?.() ?? [ring.getPolicy()]));
   }
 
   async consume(key: string, cost = 1): Promise<Decision> {
@@ -65,6 +67,10 @@ class Hybrid implements RateLimiter {
 
   getPolicy(): ResolvedPolicy {
     return this.exact.getPolicy();
+  }
+
+  getPolicies(): readonly ResolvedPolicy[] {
+    return this.policies;
   }
 
   /** Both rings are somebody else's. */

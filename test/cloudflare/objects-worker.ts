@@ -111,6 +111,7 @@ export class Billed extends DurableObject {
       transactionSync: <T>(closure: () => T) => storage.transactionSync(closure),
       getAlarm: () => storage.getAlarm(),
       setAlarm: (time: number) => storage.setAlarm(time),
+      deleteAlarm: () => storage.deleteAlarm(),
       deleteAll: () => storage.deleteAll(),
     };
     this.inner = new Plain({ storage: counted, blockConcurrencyWhile: (run) => run() }, env);
@@ -335,6 +336,33 @@ export default workerOf<Env>({
 
   async look({ OBJECTS }, { run }: { run: string }) {
     return new Fresh(OBJECTS, `${run}:`).object("shard:0").look();
+  },
+
+  /** Grants that come while an empty object gives up its storage. */
+  async vanishing({ OBJECTS }, { rounds }: { rounds: number }) {
+    const advance = fakeTime();
+    const lost: unknown[] = [];
+    for (let i = 0; i < rounds; i++) {
+      const namespace = new Fresh(OBJECTS);
+      const make = () =>
+        createLimiter({ policy: FIFTY, store: durableObjectStore(namespace, { shards: 1 }), localDenialMs: 0 });
+      await make().consume("old", 50);
+      advance(2 * 3_600_000);
+      const object = () => namespace.object("shard:0");
+      await Promise.all([
+        make().consume("k"),
+        object().ring(),
+        make().consume("k"),
+        make().consume("another"),
+        object().ring(),
+        make().consume("k"),
+      ]);
+      if (i % 2 === 0) await namespace.crash();
+      const left = [(await make().peek("k", 0)).remaining, (await make().peek("another", 0)).remaining];
+      if (String(left) !== "47,49") lost.push(left);
+    }
+    Date.now = realNow;
+    return lost;
   },
 
   /** Long buckets are let go by moving the clock, and then the alarm. */

@@ -135,6 +135,10 @@ describe("expiry", () => {
     expect(await workerd.ask("spend", { run: "empty", count: 60 })).toMatchObject({ admitted: 50, look: { rows: 1 } });
   });
 
+  it("loses no grant that comes while storage is given up", async () => {
+    expect(await workerd.ask("vanishing", { rounds: 200 })).toEqual([]);
+  });
+
   it("brings an alarm forward, and never puts it off", async () => {
     const first = await workerd.ask<{ look: Look }>("spend", { run: "forward", count: 1 });
     const second = await workerd.ask<{ look: Look }>("fill", { run: "forward", short: 1, long: 0 });

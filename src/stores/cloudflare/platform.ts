@@ -23,6 +23,7 @@ export interface DurableObjectStorageLike {
   transactionSync<T>(closure: () => T): T;
   getAlarm(): Promise<number | null>;
   setAlarm(time: number): Promise<void>;
+  deleteAlarm(): Promise<void>;
   deleteAll(): Promise<void>;
 }
 
