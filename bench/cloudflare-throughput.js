@@ -3,9 +3,9 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { bundled } from "../runtimes/bundle.js";
-import { install, runtimesFolder } from "../runtimes/install.js";
-import { miniflareOf } from "../runtimes/serve.js";
+import { install, workerdFolder } from "../runtimes/install.js";
+import { bundled } from "../runtimes/workerd/bundle.js";
+import { miniflareOf } from "../runtimes/workerd/serve.js";
 import { figure, goal, goalTable, median, ratios, spread, table } from "./report.js";
 import { ms, repeats } from "./settings.js";
 
@@ -38,7 +38,7 @@ function measured(name, { denied, together }) {
 }
 
 export async function run(progress) {
-  install(runtimesFolder);
+  install(workerdFolder);
   const folder = await mkdtemp(join(tmpdir(), "sluice-bench-"));
   const workers = {};
   try {
@@ -109,7 +109,7 @@ function checkClock(results) {
 const speeds = (results, name, where) => results[name][where].map(({ perMs }) => perMs);
 
 async function report(results) {
-  const { dependencies } = JSON.parse(await readFile(join(runtimesFolder, "package.json"), "utf8"));
+  const { dependencies } = JSON.parse(await readFile(join(workerdFolder, "package.json"), "utf8"));
   const tables = Object.keys(KEY_COUNTS).map((keys) => tableOf(results, keys));
   const goals = Object.keys(KEY_COUNTS).flatMap((keys) => goalsOf(results, keys));
   return [`workerd of miniflare ${dependencies.miniflare}.`, ...tables, goalTable(goals)];

@@ -7,13 +7,13 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { install, runtimesFolder } from "../runtimes/install.js";
+import { install, runtimesFolder, workerdFolder } from "../runtimes/install.js";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const ofRoot = (path) => join(here, "../node_modules", path);
 
 /** Where the packages of a folder are: the runtimes of the edge are installed already where all runtimes are. */
-const packagesOf = (folder) => (folder === "edge" ? runtimesFolder : join(here, folder));
+const packagesOf = (folder) => (folder === "edge" ? [runtimesFolder, workerdFolder] : [join(here, folder)]);
 
 const suites = readdirSync(here, { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
@@ -84,7 +84,7 @@ const unknown = wanted.filter((name) => !suites.some(isWanted(name)));
 if (unknown.length > 0) throw new Error(`no suite ${unknown}; there are ${suites.map(nameOf).join(", ")}`);
 const chosen = wanted.length > 0 ? suites.filter((suite) => wanted.some((name) => isWanted(name)(suite))) : suites;
 for (const folder of new Set(chosen.map(({ folder }) => folder))) {
-  if (existsSync(join(packagesOf(folder), "package.json"))) install(packagesOf(folder));
+  for (const packages of packagesOf(folder)) if (existsSync(join(packages, "package.json"))) install(packages);
 }
 const total = { passed: 0, failed: 0 };
 for (const one of chosen) {

@@ -7,6 +7,9 @@ import { fileURLToPath } from "node:url";
 /** This folder, for those who use what is installed here. */
 export const runtimesFolder = dirname(fileURLToPath(import.meta.url));
 
+/** What runs in workerd alone, which the ordinary tests need too: on any machine, and not much of it. */
+export const workerdFolder = join(runtimesFolder, "workerd");
+
 /**
  * Installs what the lock file says, unless that was done since it was written. Runs no scripts of packages.
  * @param {string} folder

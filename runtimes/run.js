@@ -9,8 +9,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { startRedis } from "../test/servers/redis-server.js";
 import { startUpstashBridge } from "../test/servers/upstash-bridge.js";
-import { bundled } from "./bundle.js";
-import { install, runtimesFolder } from "./install.js";
+import { install, runtimesFolder, workerdFolder } from "./install.js";
+import { bundled } from "./workerd/bundle.js";
+import { miniflareOf } from "./workerd/serve.js";
 
 const root = dirname(runtimesFolder);
 const installed = (path) => join(runtimesFolder, "node_modules", path);
@@ -58,15 +59,8 @@ function underVitest(runtime, command, args) {
 }
 
 async function inWorkerd() {
-  const { Miniflare } = await import("miniflare");
   const script = await bundled(join(runtimesFolder, "worker.js"), "esm");
-  const miniflare = new Miniflare({
-    modules: true,
-    script,
-    compatibilityDate: "2026-07-01",
-    host: "127.0.0.1",
-    port: 0,
-  });
+  const miniflare = await miniflareOf({ modules: true, script });
   try {
     const response = await miniflare.dispatchFetch("http://localhost/");
     const { passed, failures, verdicts } = await response.json();
@@ -79,15 +73,11 @@ async function inWorkerd() {
 
 /** Many requests of one Worker at once: none may wait for what belongs to another, in a calm and when Redis hangs. */
 async function inWorkerdOverRest() {
-  const { Miniflare } = await import("miniflare");
   const server = await startRedis();
   const bridge = await startUpstashBridge(server.port);
-  const miniflare = new Miniflare({
+  const miniflare = await miniflareOf({
     modules: true,
     script: await bundled(join(runtimesFolder, "upstash-worker.js"), "esm"),
-    compatibilityDate: "2026-07-01",
-    host: "127.0.0.1",
-    port: 0,
     bindings: { url: bridge.url, token: bridge.token },
   });
   const ask = async () => (await miniflare.dispatchFetch("http://localhost/")).json();
@@ -132,7 +122,7 @@ async function inEdgeRuntime() {
   return runtime.evaluate("kit.runKit()");
 }
 
-install(runtimesFolder);
+for (const folder of [runtimesFolder, workerdFolder]) install(folder);
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !(name in runtimes));
 if (unknown.length > 0) throw new Error(`no runtime ${unknown}; there are ${Object.keys(runtimes).join(", ")}`);

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { install, runtimesFolder } from "../../runtimes/install.js";
+import { install, workerdFolder } from "../../runtimes/install.js";
 
 /** What is used of miniflare. */
 interface Miniflare {
@@ -40,10 +40,10 @@ export function storageFolder(): { path: string; remove(): void } {
 
 /** Starts a script of this folder, or of another one, with such bindings. */
 export async function startWorkerd(entry: string | URL, options: object = {}): Promise<Workerd> {
-  install(runtimesFolder);
+  install(workerdFolder);
   // By their addresses: what these import is installed now, and not yet when types are checked.
-  const { bundled } = (await import(at("../../runtimes/bundle.js"))) as Bundle;
-  const { miniflareOf } = (await import(at("../../runtimes/serve.js"))) as Serve;
+  const { bundled } = (await import(at("../../runtimes/workerd/bundle.js"))) as Bundle;
+  const { miniflareOf } = (await import(at("../../runtimes/workerd/serve.js"))) as Serve;
   const storage = storageFolder();
   const miniflare = await miniflareOf({
     modules: true,
