@@ -1,5 +1,13 @@
 /** KV, the rate-limit binding and hybrids in real workerd: what they promise, and by how much they miss. Needs `npm run build`. */
-import type { Decision, Inspection } from "sluice";
+import { type Decision, fixedWindow, type Inspection, slidingLog, tokenBucket } from "sluice";
+import {
+  bindingRateLimiter,
+  type DurableObjectNamespaceLike,
+  durableObjectRateLimiter,
+  type KVNamespaceLike,
+  kvRateLimiter,
+  type RateLimitBinding,
+} from "sluice/cloudflare";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
@@ -13,6 +21,12 @@ beforeAll(async () => {
   });
 });
 afterAll(() => workerd?.stop());
+
+interface Bindings extends Record<string, unknown> {
+  OBJECTS: DurableObjectNamespaceLike;
+  KV: KVNamespaceLike;
+  RL: RateLimitBinding;
+}
 
 const WINDOWS = ["fixed-window", "sliding-window", "sliding-log"] as const;
 
@@ -172,6 +186,25 @@ describe("hybrids", () => {
       consistency: "approximate",
       policy: 5,
     });
+  });
+});
+
+describe("from Node, where a proxy stands for the bindings", () => {
+  it("counts in the same objects, KV and binding", async () => {
+    await awayFromTheEdge();
+    const { OBJECTS, KV, RL } = (await workerd.bindings()) as Bindings;
+    const care = { onStoreError: "throw", deadlineMs: "10s" } as const;
+    const limiters = [
+      durableObjectRateLimiter(OBJECTS, tokenBucket("2/h"), care),
+      kvRateLimiter(KV, slidingLog("2/h"), care),
+      bindingRateLimiter(RL, fixedWindow("20/60s"), care),
+    ];
+    const verdicts: string[] = [];
+    for (const limiter of limiters) {
+      const decisions = [await limiter.consume("node"), await limiter.consume("node"), await limiter.consume("node")];
+      verdicts.push(decisions.map(({ allowed }) => allowed).join());
+    }
+    expect(verdicts).toEqual(["true,true,false", "true,true,false", "true,true,true"]);
   });
 });
 

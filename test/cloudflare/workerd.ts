@@ -9,6 +9,7 @@ import { install, workerdFolder } from "../../runtimes/install.js";
 interface Miniflare {
   readonly ready: Promise<URL>;
   dispatchFetch(url: string, init?: object): Promise<Response>;
+  getBindings(): Promise<Record<string, unknown>>;
   dispose(): Promise<void>;
 }
 
@@ -29,6 +30,8 @@ export interface Workerd {
   /** Runs one of its tasks and gives what that returns. */
   ask<T>(task: string, input?: unknown): Promise<T>;
   fetch(path: string, init?: object): Promise<Response>;
+  /** Its bindings, as programs of Node reach them: through a proxy. */
+  bindings(): Promise<Record<string, unknown>>;
   stop(): Promise<void>;
 }
 
@@ -64,6 +67,7 @@ export async function startWorkerd(entry: string | URL, options: object = {}): P
       return JSON.parse(text);
     },
     fetch: (path, init) => miniflare.dispatchFetch(new URL(path, url).href, init),
+    bindings: () => miniflare.getBindings(),
     async stop() {
       await miniflare.dispose();
       storage.remove();

@@ -111,6 +111,8 @@ class KV implements KVStore {
 
   async reset(terms: Terms, key: string): Promise<void> {
     const bucket = this.bucketOf(terms, key);
+    // A write that was put off must not bring it back.
+    Object.assign(this.entryOf(bucket), { dirty: false });
     this.known.delete(bucket);
     await this.kv.delete(bucket);
   }
