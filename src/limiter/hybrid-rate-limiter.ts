@@ -1,7 +1,7 @@
 /** Two rings: a cheap one that turns floods away, and an exact one that decides what it lets through. */
 import { checkCost, checkKey } from "../core/charge.ts";
-import type { Decision, Inspection } from "../core/decision.ts";
-import { refuseDisposed, SluiceError } from "../core/errors.ts";
+import type { Decision, Denied, Inspection } from "../core/decision.ts";
+import { type ErrorCode, refuseDisposed, SluiceError } from "../core/errors.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 
@@ -36,18 +36,23 @@ class Hybrid implements RateLimiter {
 
   async consume(key: string, cost = 1): Promise<Decision> {
     this.check(key, cost);
-    const first = await this.first.consume(key, cost);
-    if (isVerdict(first) && !first.allowed) return first;
-    const decision = await this.exact.consume(key, cost);
-    if (!decision.allowed && isVerdict(first) && cost > 0) await this.onFirst((ring) => ring.refund(key, cost));
-    return decision;
+    const first = await this.onFirst((ring) => ring.consume(key, cost));
+    if (first && !first.allowed) return first;
+    const giveBack = () => this.onFirst((ring) => (first && cost > 0 ? ring.refund(key, cost) : Promise.resolve()));
+    try {
+      const decision = await this.exact.consume(key, cost);
+      if (!decision.allowed) await giveBack();
+      return decision;
+    } catch (error) {
+      await giveBack();
+      throw error;
+    }
   }
 
   async peek(key: string, cost = 1): Promise<Decision> {
     this.check(key, cost);
     const first = await this.onFirst((ring) => ring.peek(key, cost));
-    if (first && isVerdict(first) && !first.allowed) return first;
-    return this.exact.peek(key, cost);
+    return first && !first.allowed ? first : this.exact.peek(key, cost);
   }
 
   async refund(key: string, cost: number): Promise<void> {
@@ -60,7 +65,7 @@ class Hybrid implements RateLimiter {
     await Promise.all([this.onFirst((ring) => ring.reset(key)), this.exact.reset(key)]);
   }
 
-  inspect(key: string): Promise<Inspection> {
+  async inspect(key: string): Promise<Inspection> {
     this.check(key, 0);
     return this.exact.inspect(key);
   }
@@ -84,18 +89,20 @@ class Hybrid implements RateLimiter {
     checkCost(cost);
   }
 
-  /** Does something with the first ring, if it can: a binding can only be asked. */
+  /**
+   * Does something with the first ring, if that can be done: a binding can only be asked, and for one at a time. What
+   * it says without its store is about itself, and no verdict on the key.
+   */
   private async onFirst<T>(action: (first: RateLimiter) => Promise<T>): Promise<T | undefined> {
     try {
-      return await action(this.first);
+      const answer = await action(this.first);
+      const { degraded, unavailable } = (answer ?? {}) as Partial<Denied>;
+      return degraded || unavailable ? undefined : answer;
     } catch (error) {
-      if (error instanceof SluiceError && error.code === "unsupported") return undefined;
+      if (error instanceof SluiceError && PASSED_BY.includes(error.code)) return undefined;
       throw error;
     }
   }
 }
 
-/** Whether a ring has said something about the key, and not only about itself. */
-function isVerdict(decision: Decision): boolean {
-  return !decision.degraded && !(!decision.allowed && decision.unavailable);
-}
+const PASSED_BY: readonly ErrorCode[] = ["unsupported", "invalid-cost", "store-unavailable"];

@@ -228,11 +228,12 @@ export default workerOf<Env>({
       await sleep(10);
     }
     await Promise.all(waiting);
-    const last = kv.writes.at(-1)?.value ?? "{}";
+    const [account] = Object.values(JSON.parse(kv.writes.at(-1)?.value ?? "{}").isolates ?? {}) as number[][];
     return {
       writes: kv.writes.length,
       reads: kv.reads,
-      written: JSON.parse(last).state?.[1],
+      // The version of the account, the start of the window, and the count.
+      written: account?.[2],
       left: await left(limiter, key),
     };
   },

@@ -7,6 +7,7 @@ import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import type { Store } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
+import { storedKey, tagOf } from "../stored-key.ts";
 import { has, type RateLimitBinding } from "./platform.ts";
 
 const PERIODS = [10_000, 60_000];
@@ -67,7 +68,8 @@ class Binding implements Store {
     if (cost === 0) return { allowed: true, ...about, ...full };
     if (cost > limit) return { allowed: false, ...about, ...full, retryAfterMs: null };
     if (cost !== 1) throw new SluiceError("invalid-cost", "cost", "0 or 1, as the binding counts requests", cost);
-    const { success } = await this.binding.limit({ key });
+    // As other stores name it, so that no two policies on one binding spend each other's budget.
+    const { success } = await this.binding.limit({ key: storedKey(tagOf(key, {}), terms.bucket) });
     if (success) return { allowed: true, ...about, ...full };
     // When the period began is not told, so that the whole of it is the wait that is surely enough.
     const period = { resetAfterMs: windowMs, nextAfterMs: windowMs, retryAfterMs: windowMs };

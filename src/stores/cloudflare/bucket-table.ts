@@ -15,7 +15,7 @@ const GRAIN_MS = 5000;
 /** By this part of its time to full a bucket is kept longer than it has to be, and at least by the grain. */
 const SPARE = 1 / 8;
 /** So many numbers are held in memory, of the buckets that were read or written last. */
-const MOST_NUMBERS = 500_000;
+const MOST_NUMBERS = 100_000;
 /** What a bucket costs besides its numbers, in numbers. */
 const OVERHEAD = 16;
 /** So many rows are forgotten in one go, so that nobody waits for it long. */
@@ -42,7 +42,7 @@ export class BucketTable implements States {
     this.exists = false;
     for (const { name } of this.tables("name LIKE 'sluice_buckets_%'")) {
       if (name === TABLE) this.exists = true;
-      else storage.sql.exec(`DROP TABLE "${name}"`);
+      else if (/^sluice_buckets_\d+$/.test(String(name))) storage.sql.exec(`DROP TABLE "${name}"`);
     }
   }
 
@@ -129,7 +129,6 @@ export class BucketTable implements States {
       )
       .toArray();
     for (const { bucket } of gone) this.drop(bucket as string);
-    if (gone.length === MOST_FORGOTTEN) return now;
     const [next] = sql.exec(`SELECT min(kept_until) AS soonest FROM ${TABLE}`).toArray();
     return typeof next?.soonest === "number" ? next.soonest : undefined;
   }

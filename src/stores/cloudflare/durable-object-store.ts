@@ -12,6 +12,7 @@ import { shardOf } from "./shard.ts";
 import {
   type BucketCall,
   bucketCall,
+  checkSendable,
   MOST_CHARGES,
   readDecision,
   type TakeCall,
@@ -82,6 +83,10 @@ class DurableObjects implements DurableObjectStore {
     this.namespace = namespace;
     this.shards = shards;
     this.options = options;
+  }
+
+  check(terms: Terms): void {
+    checkSendable(terms);
   }
 
   take(groups: readonly Group[], waiting?: Waiting): Promise<Decision[][]> {

@@ -1,33 +1,32 @@
 /**
- * Counters in Workers KV: cheap to read everywhere, and approximate by nature. Isolates do not see each other's
- * writes for up to a minute, and of two that write at once one is lost. Within one isolate the count is exact.
+ * Counters in Workers KV: cheap to read everywhere, and approximate by nature. KV has no step that reads and writes at
+ * once, and shows writes of others up to a minute late.
  *
- * KV takes one write a second for each key, so that an isolate reads and writes a key once a second at most and
- * counts by itself in between.
+ * So no isolate counts for another. The value of a bucket has a count for each isolate that granted something, with a
+ * number that grows whenever it changes: of two accounts of one isolate the one with the higher number is the newer
+ * one, whatever was overwritten or read too late. An isolate writes its own count and copies the others.
+ *
+ * KV takes one write a second for each key, so that an isolate reads and writes a key about once a second and counts by
+ * itself in between.
  */
-import { algorithms } from "../../algorithms/algorithms.ts";
 import { decide } from "../../algorithms/decide.ts";
-import { usage } from "../../algorithms/step.ts";
 import type { Charge, Group } from "../../core/charge.ts";
 import { elapsed, hour } from "../../core/clock.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
-import type { AlgorithmName } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
-import { type Changes, settle } from "../settle.ts";
+import { settle } from "../settle.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
-import { mergeStates } from "./merge-states.ts";
+import { type Entry, type Isolate, isolateOf, readValue, writeValue } from "./kv-entries.ts";
 import { has, type KVNamespaceLike, type WaitUntil } from "./platform.ts";
-import { isState } from "./state-text.ts";
 
 /** What a store in KV can be told. */
 export interface KVStoreOptions extends KeyOptions {
   /**
-   * Lets writes end after the response was sent: `waitUntil` of `cloudflare:workers`, or `(p) => ctx.waitUntil(p)`.
-   * Without it a request waits for its write, and what was granted within a second of a write is written by a later
-   * request, or never.
+   * Lets writes end after the response was sent: `waitUntil` of `cloudflare:workers`. Without it a request waits for its
+   * write, and what was granted within a second of a write is written by a later request, or never.
    */
   waitUntil?: WaitUntil;
 }
@@ -42,12 +41,8 @@ export const KV_OPTIONS: readonly string[] = ["waitUntil", ...KEY_OPTIONS];
 
 /** The platform's limit for each key, and how often it is read. */
 const EVERY_MS = 1000;
-/** How long a read may still show what was there before a write. */
-const STALE_MS = 60_000;
 /** KV keeps nothing for less. */
 const SHORTEST_TTL_S = 60;
-/** So many keys are known at once; what is given up is read again. */
-const MOST_KNOWN = 10_000;
 
 /** Keeps counters in a namespace of Workers KV: windows, not buckets. */
 export function kvStore(kv: KVNamespaceLike, options: KVStoreOptions = {}): KVStore {
@@ -64,37 +59,22 @@ export function kvStore(kv: KVNamespaceLike, options: KVStoreOptions = {}): KVSt
   return new KV(kv, options);
 }
 
-/** What an isolate knows of one bucket. Times are elapsed milliseconds. */
-interface Known {
-  /** What KV holds, as far as is known. */
-  saved: readonly number[];
-  /** What was granted here and is not written yet. */
-  unsaved: readonly number[];
-  readAt: number;
-  writtenAt: number;
-  /** Whether something has to be written. */
-  dirty: boolean;
-  /** Until when a write is expected that was put off. */
-  expectedBy: number;
-}
-
-/** All stores on one namespace count together. */
-const known = new WeakMap<KVNamespaceLike, Map<string, Known>>();
-
 class KV implements KVStore {
   readonly consistency = "approximate";
   // A key that was not read here for a while comes from far away.
   readonly deadlineMs = 1000;
   private readonly kv: KVNamespaceLike;
   private readonly options: KVStoreOptions;
-  private readonly known: Map<string, Known>;
+  /** All stores on one namespace count together. */
+  private readonly isolate: () => Isolate;
+  /** Why a write failed for which nobody waited: the next call is told. */
+  private failure: Error | undefined;
   private disposed = false;
 
   constructor(kv: KVNamespaceLike, options: KVStoreOptions) {
     this.kv = kv;
     this.options = options;
-    this.known = known.get(kv) ?? new Map();
-    known.set(kv, this.known);
+    this.isolate = isolateOf(kv);
   }
 
   check({ algorithm }: Terms): void {
@@ -104,36 +84,31 @@ class KV implements KVStore {
   }
 
   async take(groups: readonly Group[]): Promise<Decision[][]> {
+    const { failure } = this;
+    this.failure = undefined;
+    if (failure) throw failure;
     const decided: Decision[][] = [];
     for (const group of groups) decided.push(await this.takeGroup(group));
     return decided;
   }
 
+  /** Says in KV that what was counted before counts no more: isolates that have granted something would write it again. */
   async reset(terms: Terms, key: string): Promise<void> {
     const bucket = this.bucketOf(terms, key);
-    // A write that was put off must not bring it back.
-    Object.assign(this.entryOf(bucket), { dirty: false });
-    this.known.delete(bucket);
-    await this.kv.delete(bucket);
+    const entry = this.isolate().entryOf(bucket);
+    entry.forget(Math.max(hour(), entry.resetAt + 1));
+    await this.put(bucket, terms, entry);
   }
 
   async inspect(terms: Terms, key: string): Promise<Inspection> {
     const bucket = this.bucketOf(terms, key);
     const raw = await this.kv.get(bucket);
-    const [[decision] = []] = await this.take([[{ terms, key, cost: 0, mode: "peek" }]]);
-    const { policy, limit, remaining, resetAfterMs } = decision as Decision;
-    const until = parse(raw)?.until;
-    return {
-      policy,
-      key,
-      storedKey: bucket,
-      found: raw !== null,
-      limit,
-      remaining,
-      resetAfterMs,
-      ttlMs: typeof until === "number" ? Math.max(0, until - hour()) : null,
-      raw,
-    };
+    const [decision] = (await this.takeGroup([{ terms, key, cost: 0, mode: "peek" }])) as [Decision];
+    const { policy, limit, remaining, resetAfterMs } = decision;
+    const { accounts, until } = readValue(raw, terms.algorithm);
+    const found = [...accounts.values()].some(({ state }) => state !== undefined);
+    const ttlMs = found ? Math.max(0, until - hour()) : null;
+    return { policy, key, storedKey: bucket, found, limit, remaining, resetAfterMs, ttlMs, raw: found ? raw : null };
   }
 
   async dispose(): Promise<void> {
@@ -150,109 +125,97 @@ class KV implements KVStore {
     const entries = await Promise.all(group.map((charge) => this.learn(charge)));
     // From here to the writing nothing is waited for: requests of one isolate count one after the other.
     const now = hour();
-    const changes: Changes = new Map();
-    const merged = new Map(
-      group.map(({ key, terms }, i) => {
-        const { saved, unsaved } = entries[i] as Known;
-        return [key, mergeStates(saved, unsaved, terms)];
-      }),
+    group.forEach((charge, i) => {
+      if (charge.mode === "refund") this.apply(charge, entries[i] as Entry, now);
+    });
+    const totals = new Map(group.map(({ key, terms }, i) => [key, (entries[i] as Entry).total(terms)]));
+    const decisions = settle(
+      group.map((charge) => (charge.mode === "refund" ? { ...charge, cost: 0, mode: "peek" } : charge)),
+      { read: (bucket) => totals.get(bucket) },
+      now,
+      new Map(),
     );
-    const read = (bucket: string, algorithm: AlgorithmName) => {
-      const state = merged.get(bucket) ?? [];
-      return isState(state, algorithm) && state.length > 0 ? state : undefined;
-    };
-    const decisions = settle(group, { read }, now, changes);
+    const granted = decisions.every(({ allowed }) => allowed);
     const writes = group.map((charge, i) => {
-      const entry = entries[i] as Known;
-      const change = changes.get(charge.key);
-      if (change) note(entry, charge, (decisions[i] as Decision).allowed, change.state, now);
+      const entry = entries[i] as Entry;
+      if (granted && charge.mode === "take") this.apply(charge, entry, now);
       return entry.dirty ? this.write(charge, entry) : undefined;
     });
     await Promise.all(writes);
     return decisions.map((decision): Decision => ({ ...decision, approximate: true }));
   }
 
-  /** What is known of a bucket, read anew if that was a while ago. Each request reads for itself: I/O is its own. */
-  private async learn({ key: bucket, terms }: Charge): Promise<Known> {
-    const entry = this.entryOf(bucket);
-    if (elapsed() - entry.readAt < EVERY_MS) return entry;
-    const { state } = parse(await this.kv.get(bucket)) ?? {};
-    const read = Array.isArray(state) && isState(state, terms.algorithm) ? (state as number[]) : [];
-    entry.readAt = elapsed();
-    // What was written here may not be seen yet; counts only grow, so that the greater one is the newer one.
-    const trusted = elapsed() - entry.writtenAt > STALE_MS || usageOf(read, terms) >= usageOf(entry.saved, terms);
-    if (trusted) entry.saved = read;
-    return entry;
+  /** Takes from, or gives back to, what this isolate has granted itself. */
+  private apply(charge: Charge, entry: Entry, now: number): void {
+    const { state, changed } = decide(entry.own.state, charge, now);
+    if (changed) entry.change(state);
   }
 
-  private entryOf(bucket: string): Known {
-    let entry = this.known.get(bucket);
-    if (!entry) {
-      const never = Number.NEGATIVE_INFINITY;
-      entry = { saved: [], unsaved: [], readAt: never, writtenAt: never, dirty: false, expectedBy: never };
-      this.known.set(bucket, entry);
-      if (this.known.size > MOST_KNOWN) this.known.delete(this.known.keys().next().value as string);
+  /** What is known of a bucket, read anew if that was a while ago. Each request reads for itself: I/O is its own. */
+  private async learn({ key: bucket, terms }: Charge): Promise<Entry> {
+    const entry = this.isolate().entryOf(bucket);
+    const { readAt } = entry;
+    if (elapsed() - readAt < EVERY_MS) return entry;
+    // While one reads anew, others go on with what is known; of a bucket that nobody has read yet, nothing is.
+    if (readAt !== Number.NEGATIVE_INFINITY) entry.readAt = elapsed();
+    try {
+      entry.learn(readValue(await this.kv.get(bucket), terms.algorithm), terms);
+    } catch (error) {
+      entry.readAt = readAt;
+      throw error;
     }
+    entry.readAt = elapsed();
     return entry;
   }
 
   /** Writes now, or when a second has passed since the last time. */
-  private write({ key: bucket, terms }: Charge, entry: Known): Promise<void> | undefined {
+  private write({ key: bucket, terms }: Charge, entry: Entry): Promise<void> | undefined {
     const { waitUntil } = this.options;
-    const due = entry.writtenAt + EVERY_MS - elapsed();
+    const now = elapsed();
+    const due = entry.writtenAt + EVERY_MS - now;
     if (due <= 0) {
       const written = this.put(bucket, terms, entry);
       if (!waitUntil) return written;
-      waitUntil(written.catch(() => {}));
-    } else if (waitUntil && entry.expectedBy < elapsed()) {
+      this.afterwards(waitUntil, written);
+    } else if (waitUntil && now >= entry.expectedBy) {
       // A request that was put an end to takes its timers with it: then another one may try.
-      entry.expectedBy = elapsed() + 2 * EVERY_MS;
+      entry.expectedBy = now + 2 * EVERY_MS;
       const later = new Promise((resolve) => setTimeout(resolve, due));
-      waitUntil(later.then(() => (entry.dirty ? this.put(bucket, terms, entry) : undefined)).catch(() => {}));
+      this.afterwards(
+        waitUntil,
+        later.then(() => (entry.dirty ? this.put(bucket, terms, entry) : undefined)),
+      );
     }
     return undefined;
   }
 
-  private async put(bucket: string, terms: Terms, entry: Known): Promise<void> {
-    const now = hour();
-    const state = mergeStates(entry.saved, entry.unsaved, terms);
-    const { ttlMs } = decide(state, { terms, key: bucket, cost: 0, mode: "peek" }, now);
-    const expirationTtl = Math.max(SHORTEST_TTL_S, Math.ceil(ttlMs / 1000));
-    Object.assign(entry, { saved: state, unsaved: [], dirty: false, writtenAt: elapsed(), expectedBy: elapsed() });
+  private afterwards(waitUntil: WaitUntil, work: Promise<void>): void {
+    const done = work.catch((error) => {
+      this.failure = error as Error;
+    });
     try {
-      await this.kv.put(bucket, JSON.stringify({ state, until: now + expirationTtl * 1000 }), { expirationTtl });
+      waitUntil(done);
+    } catch (cause) {
+      const expected = "a function that can be called by itself, such as waitUntil of cloudflare:workers";
+      throw Object.assign(new SluiceError("invalid-option", "waitUntil", expected), { cause });
+    }
+  }
+
+  private async put(bucket: string, terms: Terms, entry: Entry): Promise<void> {
+    const now = hour();
+    const { ttlMs } = decide(entry.total(terms), { terms, key: bucket, cost: 0, mode: "peek" }, now);
+    // What was reset has to be known for as long as somebody could still count it.
+    const keptMs = entry.resetAt > 0 ? Math.max(ttlMs, 2 * terms.windowMs) : ttlMs;
+    const expirationTtl = Math.max(SHORTEST_TTL_S, Math.ceil(keptMs / 1000));
+    const value = writeValue(entry, now + expirationTtl * 1000);
+    entry.writing(elapsed());
+    try {
+      await this.kv.put(bucket, value, { expirationTtl });
     } catch (error) {
       // It counts here all the same, and is written with what comes next.
       entry.dirty = true;
       // Another isolate has written in the same second: that is no fault.
       if (!/429|too many/i.test(String(error))) throw error;
     }
-  }
-}
-
-/** Notes what became of a bucket. A grant is kept apart until it is written, to be added to what is read meanwhile. */
-function note(entry: Known, charge: Charge, allowed: boolean, state: readonly number[], now: number): void {
-  if (charge.mode === "take" && allowed) {
-    entry.unsaved = decide(entry.unsaved.length > 0 ? entry.unsaved : undefined, charge, now).state;
-  } else {
-    entry.saved = state;
-    entry.unsaved = [];
-  }
-  entry.dirty = true;
-}
-
-function usageOf(state: readonly number[], terms: Terms): number {
-  const algorithm = algorithms[terms.algorithm];
-  if (state.length === 0) return 0;
-  return usage(algorithm, algorithm.list ? [[...state]] : [...state], 0, terms, hour());
-}
-
-/** What a value says, if a store has written it. */
-function parse(value: string | null): { state?: unknown; until?: unknown } | undefined {
-  try {
-    const parsed: unknown = JSON.parse(value ?? "null");
-    return typeof parsed === "object" && parsed !== null ? parsed : undefined;
-  } catch {
-    return undefined;
   }
 }

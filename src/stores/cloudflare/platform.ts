@@ -12,14 +12,9 @@ export interface DurableObjectStubLike {
   fetch(url: string, init: { method: string; body: string }): Promise<Response>;
 }
 
-/** A cursor over rows. */
-interface SqlRows extends Iterable<Record<string, unknown>> {
-  toArray(): Record<string, unknown>[];
-}
-
 /** The storage of an object whose class has SQLite. */
 export interface DurableObjectStorageLike {
-  readonly sql: { exec(query: string, ...bindings: (string | number)[]): SqlRows };
+  readonly sql: { exec(query: string, ...bindings: (string | number)[]): { toArray(): Record<string, unknown>[] } };
   transactionSync<T>(closure: () => T): T;
   getAlarm(): Promise<number | null>;
   setAlarm(time: number): Promise<void>;

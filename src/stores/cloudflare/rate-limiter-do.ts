@@ -34,6 +34,7 @@ export function rateLimiterObject(Base: new (ctx: never, env: never) => object):
       try {
         this.#buckets = new DurableBuckets(ctx.storage);
       } catch (cause) {
+        if (!/sqlite/i.test(String(cause))) throw cause;
         const expected =
           'a class with SQLite: "new_sqlite_classes": ["RateLimiterDO"] in a migration of wrangler.jsonc';
         throw Object.assign(new SluiceError("invalid-option", "RateLimiterDO", expected), { cause });

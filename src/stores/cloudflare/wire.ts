@@ -71,6 +71,11 @@ export function takeCall(groups: readonly Group[]): TakeCall {
   };
 }
 
+/** Refuses a policy that can't be sent: a rate whose ratio is of too large numbers. */
+export function checkSendable(terms: Terms): void {
+  resolvePolicy(wirePolicy(terms));
+}
+
 /** One bucket as it is sent. */
 export function bucketCall(terms: Terms, bucket: string): BucketCall {
   return { version: VERSION, policy: wirePolicy(terms), bucket };
@@ -85,10 +90,13 @@ export function readTakeCall(call: unknown): Charge[][] {
   const terms = policies.map(termsOf);
   let charges = 0;
   return groups.map((group: unknown) => {
-    if (!Array.isArray(group) || group.length > MAX_CHARGES || (charges += group.length) > MOST_CHARGES) {
+    if (!Array.isArray(group) || group.length > MAX_CHARGES) {
       throw new SluiceError("invalid-option", "group", `a list of at most ${MAX_CHARGES} charges`, group);
     }
-    const read = group.map((charge) => readCharge(charge, terms));
+    charges += group.length;
+    if (charges > MOST_CHARGES) throw new SluiceError("invalid-option", "groups", `at most ${MOST_CHARGES} charges`);
+    // Not `map`, which passes by what is missing.
+    const read = Array.from(group, (charge) => readCharge(charge, terms));
     if (new Set(read.map(({ key }) => key)).size < read.length) {
       throw new SluiceError("invalid-option", "group", "each bucket once");
     }
@@ -96,9 +104,17 @@ export function readTakeCall(call: unknown): Charge[][] {
   });
 }
 
+function textOf(policy: unknown): string {
+  try {
+    return JSON.stringify(policy);
+  } catch {
+    throw new SluiceError("invalid-option", "policy", "a policy of plain numbers and strings", policy);
+  }
+}
+
 function readCharge(charge: unknown, terms: readonly Terms[]): Charge {
   const [policy, bucket, cost, mode] = Array.isArray(charge) ? charge : [];
-  const own = terms[policy as number];
+  const own = Number.isInteger(policy) ? terms[policy as number] : undefined;
   if (!own) throw new SluiceError("invalid-option", "policy", "the number of a policy of this call", policy);
   checkCost(cost);
   if (mode !== "take" && mode !== "peek" && mode !== "refund") {
@@ -118,7 +134,7 @@ const known = new Map<string, Terms>();
 const MOST_KNOWN = 1000;
 
 function termsOf(policy: Policy): Terms {
-  const text = JSON.stringify(policy);
+  const text = textOf(policy);
   let terms = known.get(text);
   if (!terms) {
     terms = resolvePolicy(policy);
