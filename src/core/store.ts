@@ -15,6 +15,8 @@ export interface Waiting {
 export interface Store {
   /** Whether its decisions are exact or approximate by nature. */
   readonly consistency: Consistency;
+  /** The same for stores that are one and the same, only called in different ways: they fail together. Default: itself. */
+  readonly origin?: object | undefined;
   /** What users should know of how it is set up, if anything. The limiters on it tell it as an event. */
   readonly warning?: string | undefined;
   /** How long its answer may take where a limiter is told nothing else. Default: 250. */
@@ -25,6 +27,8 @@ export interface Store {
   take(groups: readonly Group[], waiting?: Waiting): Promise<Decision[][]>;
   /** Which part of the store a key lives in, if it has parts: a group has to stay in one. It depends on the key alone. */
   partOf?(key: string): number | string;
+  /** Whether its parts fail by themselves, as machines of their own, and not with the whole of it. */
+  readonly failsInParts?: boolean | undefined;
   /** Forgets a key. */
   reset(terms: Terms, key: string): Promise<void>;
   /** Shows what is kept about a key. */

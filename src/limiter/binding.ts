@@ -25,7 +25,7 @@ export function bindingsOf(limiter: RateLimiter): readonly Binding[] {
   throw new SluiceError(
     "invalid-limiter",
     "limiter",
-    "a limiter made by createLimiter, combine or a function that ends in RateLimiter",
+    "a limiter made by createLimiter, combine or a function that ends in RateLimiter, other than hybridRateLimiter",
     limiter,
   );
 }

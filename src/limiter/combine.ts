@@ -53,7 +53,7 @@ class Combined implements BoundLimiter {
   async reset(key: string): Promise<void> {
     await Promise.all(
       this.spends(key, 0).map(({ store, terms, care }) =>
-        isSync(store) ? store.reset(terms, key) : guardOf(store).reset(terms, key, elapsed() + care.deadlineMs),
+        isSync(store) ? store.reset(terms, key) : guardOf(store).reset(store, terms, key, elapsed() + care.deadlineMs),
       ),
     );
   }
@@ -61,7 +61,9 @@ class Combined implements BoundLimiter {
   async inspect(key: string): Promise<Inspection> {
     const parts = await Promise.all(
       this.spends(key, 0).map(({ store, terms, care }) =>
-        isSync(store) ? store.inspect(terms, key) : guardOf(store).inspect(terms, key, elapsed() + care.deadlineMs),
+        isSync(store)
+          ? store.inspect(terms, key)
+          : guardOf(store).inspect(store, terms, key, elapsed() + care.deadlineMs),
       ),
     );
     const tightest = parts.reduce((least, part) => (part.remaining < least.remaining ? part : least));

@@ -7,16 +7,22 @@ export interface Timed {
   readonly due: number;
   /** Where it stands in the list. */
   place: number;
-  /** Its own timer, where it has one. */
-  timer?: unknown;
+  /** Those that it shares a timer with, where there is not one for all. */
+  tick?: Tick;
   expire(): void;
 }
 
 /** How late a deadline may be noticed: far less than anybody waits, and cheap at any rate of calls. */
 const GRAIN_MS = 10;
 
-/** On Cloudflare Workers a timer ends with the request that set it: there every call has one of its own. */
-const ownTimers: boolean =
+/** Calls of one tick, and so of one request. */
+interface Tick {
+  readonly calls: Set<Timed>;
+  timer: unknown;
+}
+
+/** On Cloudflare Workers a timer ends with the request that set it, and there may be only so many of them. */
+const timersPerTick: boolean =
   (globalThis as { navigator?: { userAgent?: string } }).navigator?.userAgent === "Cloudflare-Workers";
 
 /** After a stall, replies that lie in the socket are read first: they are not late, we are. */
@@ -26,14 +32,27 @@ function afterReading(run: () => void): void {
   else run();
 }
 
+/** Sets the timer of a tick: at first for the first of its calls, and then for those that are left. */
+function setTimer(tick: Tick, due: number): void {
+  tick.timer = setTimeout(() => {
+    const now = elapsed();
+    for (const call of [...tick.calls]) if (call.due <= now + 1) call.expire();
+    let next = Number.POSITIVE_INFINITY;
+    for (const { due } of tick.calls) next = Math.min(next, due);
+    if (tick.calls.size > 0) setTimer(tick, next);
+  }, due - elapsed());
+}
+
 /** The deadlines of one store. */
 export class Deadlines {
   private readonly pending: Timed[] = [];
   private armed = false;
+  /** The calls of this tick. */
+  private tick: Tick | undefined;
 
   add(call: Timed): void {
-    if (ownTimers) {
-      call.timer = setTimeout(() => call.expire(), call.due - elapsed());
+    if (timersPerTick) {
+      this.addToTick(call);
       return;
     }
     call.place = this.pending.push(call) - 1;
@@ -42,14 +61,28 @@ export class Deadlines {
 
   /** Forgets a call at once: what is kept until a timer looks at it is dear to collect. */
   remove(call: Timed): void {
-    if (ownTimers) {
-      clearTimeout(call.timer as number);
+    if (call.tick) {
+      const { calls, timer } = call.tick;
+      if (calls.delete(call) && calls.size === 0) clearTimeout(timer as number);
       return;
     }
     const last = this.pending.pop() as Timed;
     if (last === call) return;
     this.pending[call.place] = last;
     last.place = call.place;
+  }
+
+  private addToTick(call: Timed): void {
+    if (!this.tick) {
+      const tick: Tick = { calls: new Set(), timer: undefined };
+      this.tick = tick;
+      setTimer(tick, call.due);
+      void Promise.resolve().then(() => {
+        this.tick = undefined;
+      });
+    }
+    call.tick = this.tick;
+    this.tick.calls.add(call);
   }
 
   private arm(): void {

@@ -6,31 +6,41 @@ import { SluiceError } from "../core/errors.ts";
 import type { Store, SyncStore, Waiting } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { Breaker, type Watcher } from "./breaker.ts";
+import { Breaker, type Part, type Watcher } from "./breaker.ts";
 import { Clearings } from "./clearings.ts";
 import { Deadlines, type Timed } from "./deadlines.ts";
 import { Denials } from "./local-denial.ts";
 
-const guards = new WeakMap<Store, Guard>();
+const guards = new WeakMap<object, Guard>();
 
-/** The one guard of a store. */
+/** The one guard of a store, or of several that are one and the same. */
 export function guardOf(store: Store): Guard {
-  let guard = guards.get(store);
-  if (!guard) guards.set(store, (guard = new Guard(store)));
+  const origin = store.origin ?? store;
+  let guard = guards.get(origin);
+  if (!guard) guards.set(origin, (guard = new Guard()));
   return guard;
 }
 
 /** Why the store gave no answer. A value and not a rejection: in an outage there are many, and errors are dear. */
 export class Fault {
   readonly error: SluiceError;
+  /** Which part of the store it is about, where parts fail by themselves. */
+  readonly part: Part;
 
-  constructor(error: SluiceError) {
+  constructor(error: SluiceError, part: Part = WHOLE) {
     this.error = error;
+    this.part = part;
   }
 }
 
+/** The only part of a store that fails as a whole. */
+const WHOLE = 0;
+
 /** So many spoilt buckets are told of, each once: they stay spoilt until somebody mends them. */
 const MOST_SPOILT = 1000;
+
+/** So many limiters hear of transitions. */
+const MOST_WATCHERS = 256;
 
 /** Mistakes of the caller, not of the store: they are thrown, whatever is done about faults. */
 const CALLERS = ["disposed", "too-far-apart", "invalid-clock", "invalid-option", "invalid-cost", "unsupported"];
@@ -39,18 +49,12 @@ const CALLERS = ["disposed", "too-far-apart", "invalid-clock", "invalid-option",
 export class Guard {
   readonly breaker: Breaker = new Breaker();
   readonly clearings: Clearings = new Clearings();
-  private readonly store: Store;
   private readonly deadlines: Deadlines = new Deadlines();
   private fallback: SyncStore | undefined;
-  private lastFault: Fault | undefined;
   private warned = false;
   private readonly denied: Map<string, Denials> = new Map();
   /** The buckets that were found spoilt and told of. */
   private readonly spoilt: Set<string> = new Set();
-
-  constructor(store: Store) {
-    this.store = store;
-  }
 
   /** Buckets of this process for as long as the store is away. They are kept when it is back: it may go again. */
   get local(): SyncStore {
@@ -67,34 +71,39 @@ export class Guard {
   }
 
   /** One group of charges, until `due`. The answer is a list of one list, as the store gives it. */
-  take(group: Group, due: number): Promise<Decision[][] | Fault> {
-    return this.ask(due, (waiting) => this.store.take([group], waiting));
+  take(store: Store, group: Group, due: number): Promise<Decision[][] | Fault> {
+    return this.ask(partOf(store, group[0]?.key ?? ""), due, (waiting) => store.take([group], waiting));
   }
 
   /** Gives a group back. */
-  giveBack(group: Group, due: number): Promise<Decision[][] | Fault> {
-    return this.clearing(group, () => this.take(group, due));
+  giveBack(store: Store, group: Group, due: number): Promise<Decision[][] | Fault> {
+    return this.clearing(group, () => this.take(store, group, due));
   }
 
   /** Forgets a key, here and there. */
-  async reset(terms: Terms, key: string, due: number): Promise<void> {
+  async reset(store: Store, terms: Terms, key: string, due: number): Promise<void> {
     await this.fallback?.reset(terms, key);
-    const answer = await this.clearing([{ terms, key }], () => this.ask(due, () => this.store.reset(terms, key)));
+    const answer = await this.clearing([{ terms, key }], () =>
+      this.ask(partOf(store, key), due, () => store.reset(terms, key)),
+    );
     if (answer instanceof Fault) throw answer.error;
   }
 
-  async inspect(terms: Terms, key: string, due: number): Promise<Inspection> {
-    const answer = await this.ask(due, () => this.store.inspect(terms, key));
+  async inspect(store: Store, terms: Terms, key: string, due: number): Promise<Inspection> {
+    const answer = await this.ask(partOf(store, key), due, () => store.inspect(terms, key));
     if (answer instanceof Fault) throw answer.error;
     return answer;
   }
 
   /** Tells transitions from now on, and to the first who listens what the store itself has to say. */
-  watch(watcher: Watcher, warn: (message: string) => void): void {
-    this.breaker.watchers.add(watcher);
-    if (this.store.warning === undefined || this.warned) return;
+  watch({ warning }: Store, watcher: Watcher, warn: (message: string) => void): void {
+    const { watchers } = this.breaker;
+    watchers.add(watcher);
+    // Limiters that are made for every request are never disposed of.
+    if (watchers.size > MOST_WATCHERS) watchers.delete(watchers.values().next().value as Watcher);
+    if (warning === undefined || this.warned) return;
     this.warned = true;
-    warn(this.store.warning);
+    warn(warning);
   }
 
   /** Whether this is the first that is heard of a spoilt bucket. */
@@ -120,11 +129,12 @@ export class Guard {
     return answer;
   }
 
-  /** Asks the store, unless it is known to be down, and waits no longer than until `due`. */
-  private ask<T>(due: number, ask: (waiting: Waiting) => Promise<T>): Promise<T | Fault> {
-    if (!this.breaker.admits(elapsed())) return Promise.resolve(this.lastFault as Fault);
+  /** Asks the store, unless that part of it is known to be down, and waits no longer than until `due`. */
+  private ask<T>(part: Part, due: number, ask: (waiting: Waiting) => Promise<T>): Promise<T | Fault> {
+    const refusal = this.breaker.refusal(part, elapsed());
+    if (refusal) return Promise.resolve(new Fault(refusal, part));
     return new Promise((resolve, reject) => {
-      const call = new Call<T>(this, due, resolve, reject);
+      const call = new Call<T>(this, part, due, resolve, reject);
       this.deadlines.add(call);
       try {
         Promise.resolve(ask(call)).then(
@@ -138,17 +148,16 @@ export class Guard {
   }
 
   /** Notes that the store has answered a call, and so is not down. */
-  answered(call: Timed): void {
+  answered(call: Timed, part: Part): void {
     this.deadlines.remove(call);
-    this.breaker.passed(elapsed());
+    this.breaker.passed(part, elapsed());
   }
 
   /** Notes that it has not. */
-  missed(call: Timed, error: SluiceError, tries: boolean): Fault {
+  missed(call: Timed, part: Part, error: SluiceError, tries: boolean): Fault {
     this.deadlines.remove(call);
-    this.lastFault = new Fault(error);
-    this.breaker.failed(elapsed(), error, tries);
-    return this.lastFault;
+    this.breaker.failed(part, elapsed(), error, tries);
+    return new Fault(error, part);
   }
 }
 
@@ -158,15 +167,23 @@ class Call<T> implements Timed, Waiting {
   over = false;
   place = 0;
   private readonly guard: Guard;
+  private readonly part: Part;
   /** Whether it was let through to try a store that was down. */
   private readonly tries: boolean;
   private readonly resolve: (answer: T | Fault) => void;
   private readonly reject: (error: SluiceError) => void;
 
-  constructor(guard: Guard, due: number, resolve: (answer: T | Fault) => void, reject: (error: SluiceError) => void) {
+  constructor(
+    guard: Guard,
+    part: Part,
+    due: number,
+    resolve: (answer: T | Fault) => void,
+    reject: (error: SluiceError) => void,
+  ) {
     this.guard = guard;
+    this.part = part;
     this.due = due;
-    this.tries = guard.breaker.open;
+    this.tries = guard.breaker.isOpen(part);
     this.resolve = resolve;
     this.reject = reject;
   }
@@ -174,7 +191,7 @@ class Call<T> implements Timed, Waiting {
   passed(answer: T): void {
     if (this.over) return;
     this.over = true;
-    this.guard.answered(this);
+    this.guard.answered(this, this.part);
     this.resolve(answer);
   }
 
@@ -182,16 +199,26 @@ class Call<T> implements Timed, Waiting {
     if (this.over) return;
     this.over = true;
     if (!(error instanceof SluiceError) || error.code === "store-unavailable") {
-      this.resolve(this.guard.missed(this, unavailable(error), this.tries));
+      this.resolve(this.guard.missed(this, this.part, unavailable(error), this.tries));
       return;
     }
-    this.guard.answered(this);
+    this.guard.answered(this, this.part);
     if (CALLERS.includes(error.code)) this.reject(error);
     else this.resolve(new Fault(error));
   }
 
   expire(): void {
     this.failed(tooLate().error);
+  }
+}
+
+/** The part of a store that a key lives in, where parts fail by themselves. */
+function partOf(store: Store, key: string): Part {
+  try {
+    return (store.failsInParts && store.partOf?.(key)) || WHOLE;
+  } catch {
+    // A function of a user's that throws: the store says so itself.
+    return WHOLE;
   }
 }
 

@@ -131,7 +131,7 @@ async function ask({ store, charges }: Share, mode: "take" | "peek", due: number
   if (isSync(store)) return store.takeSync(group);
   const guard = guardOf(store);
   // When another store has used the time up, this one is not to blame.
-  const answer = elapsed() < due ? await guard.take(group, due) : tooLate();
+  const answer = elapsed() < due ? await guard.take(store, group, due) : tooLate();
   return answer instanceof Fault ? decideWithout(group, guard, answer, elapsed()) : (answer[0] as Decision[]);
 }
 
@@ -139,7 +139,7 @@ async function ask({ store, charges }: Share, mode: "take" | "peek", due: number
 async function giveBack({ store, charges }: Share, fault: "as wanted" | "or told"): Promise<void> {
   const group = inMode(charges, "refund");
   if (isSync(store)) return void store.takeSync(group);
-  const answer = await guardOf(store).giveBack(group, dueOf(charges));
+  const answer = await guardOf(store).giveBack(store, group, dueOf(charges));
   if (!(answer instanceof Fault)) return;
   const { error } = answer;
   if (fault === "as wanted" && charges.some(({ care }) => care.onStoreError === "throw")) throw error;

@@ -17,5 +17,6 @@ export function kvRateLimiter(kv: KVNamespaceLike, policy: Policy, options: KVRa
 const namespaces: StoreKind<KVNamespaceLike, KVStoreOptions> = {
   where: "kvRateLimiter",
   options: KV_OPTIONS,
+  perCall: ["waitUntil"],
   make: kvStore,
 };

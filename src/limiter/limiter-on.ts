@@ -13,6 +13,8 @@ export interface StoreKind<Client, Options extends object> {
   /** The names of the store's own options. */
   readonly options: readonly string[];
   make(client: Client, options: Options): Store;
+  /** Options that belong to a call, such as those of a request: a store with others is made for it, and not kept. */
+  readonly perCall?: readonly string[];
   /** What an option is compared by, where the same can be said in two ways. */
   same?(name: string, value: unknown): unknown;
 }
@@ -31,16 +33,20 @@ export function limiterOn<Client extends object, Options extends object>(
     if (value !== undefined) (kind.options.includes(name) ? own : failure)[name] = value;
   }
   const sign = (name: string, value: unknown) => kind.same?.(name, value) ?? value;
+  const same = (one: Record<string, unknown>) => (name: string) => sign(name, one[name]) === sign(name, own[name]);
   const known = (typeof client === "object" && client !== null && stores.get(client)) || [];
-  let made = known.find(
-    (one) => one.kind === kind && kind.options.every((name) => sign(name, one.options[name]) === sign(name, own[name])),
-  );
+  let made = known.find((one) => one.kind === kind && kind.options.every(same(one.options)));
   if (!made) {
     made = { kind, options: own, store: kind.make(client, own as Options) };
-    stores.set(client, [...known, made]);
+    const lasting = kind.options.filter((name) => !kind.perCall?.includes(name));
+    const likeIt = known.some((one) => one.kind === kind && lasting.every(same(one.options)));
+    if (!likeIt) stores.set(client, [...known.slice(-MOST_STORES), made]);
   }
   return createLimiter({ policy, store: made.store, ...failure });
 }
+
+/** So many stores of one client are known: functions that are made anew for every request are new options every time. */
+const MOST_STORES = 15;
 
 /** The stores of every client, one for each set of options. */
 const stores = new WeakMap<object, { kind: object; options: Record<string, unknown>; store: Store }[]>();

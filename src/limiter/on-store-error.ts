@@ -19,7 +19,7 @@ export interface FailureOptions {
    * `"closed"`: deny with `unavailable`; `"throw"`: reject. Default: `"local"`.
    */
   onStoreError?: OnStoreError;
-  /** The longest that a call waits for the store, in milliseconds or as text. Default: 250; at Cloudflare 1000. */
+  /** The longest that a call waits for the store, in milliseconds or as text. Default: 250; on Durable Objects and KV 1000. */
   deadlineMs?: number | string;
   /** How many processes share the policy: alone, each of them allows that part of it. Default: 1. */
   instances?: number;
@@ -113,14 +113,14 @@ export interface CaredCharge extends Charge {
 export function decideWithout(
   charges: readonly CaredCharge[],
   guard: Guard,
-  { error }: Fault,
+  { error, part }: Fault,
   now: number,
 ): Decision[] {
   if (charges.some(({ care }) => care.onStoreError === "throw")) throw error;
   if (guard.isNews(error)) {
     for (const { care, terms } of charges) tell(care.onEvent, { type: "foreign-value", policy: terms.name, error });
   }
-  const retryAfterMs = guard.breaker.retryAfterMs(now);
+  const retryAfterMs = guard.breaker.retryAfterMs(part, now);
   const denied = charges.some(
     ({ care, terms, cost }) =>
       care.onStoreError !== "local" && (cost > terms.limit || (care.onStoreError === "closed" && cost > 0)),

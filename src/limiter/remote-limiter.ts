@@ -27,7 +27,8 @@ export class RemoteLimiter extends Limiter {
       down: (error) => tell(onEvent, { type: "store-down", policy, error }),
       up: (downMs) => tell(onEvent, { type: "store-up", policy, downMs }),
     };
-    if (onEvent) this.guard.watch(this.watcher, (message) => tell(onEvent, { type: "warning", policy, message }));
+    if (onEvent)
+      this.guard.watch(store, this.watcher, (message) => tell(onEvent, { type: "warning", policy, message }));
   }
 
   override consume(key: string, cost = 1): Promise<Decision> {
@@ -53,7 +54,11 @@ export class RemoteLimiter extends Limiter {
   override async refund(key: string, cost: number): Promise<void> {
     this.check(key, cost);
     const { terms, care, guard } = this;
-    const answer = await guard.giveBack([{ terms, key, cost, mode: "refund" }], elapsed() + care.deadlineMs);
+    const answer = await guard.giveBack(
+      this.store,
+      [{ terms, key, cost, mode: "refund" }],
+      elapsed() + care.deadlineMs,
+    );
     if (!(answer instanceof Fault)) return;
     const { error } = answer;
     if (care.onStoreError === "throw") throw error;
@@ -63,12 +68,12 @@ export class RemoteLimiter extends Limiter {
   /** Whoever resets a key wants to know that it was done: a fault is thrown, whatever is done about others. */
   override async reset(key: string): Promise<void> {
     this.check(key, 0);
-    await this.guard.reset(this.terms, key, elapsed() + this.care.deadlineMs);
+    await this.guard.reset(this.store, this.terms, key, elapsed() + this.care.deadlineMs);
   }
 
   override async inspect(key: string): Promise<Inspection> {
     this.check(key, 0);
-    return this.guard.inspect(this.terms, key, elapsed() + this.care.deadlineMs);
+    return this.guard.inspect(this.store, this.terms, key, elapsed() + this.care.deadlineMs);
   }
 
   override async dispose(): Promise<void> {
@@ -79,7 +84,7 @@ export class RemoteLimiter extends Limiter {
   private async ask(key: string, cost: number, mode: "take" | "peek", sentAt: number): Promise<Decision> {
     const { terms, care, guard } = this;
     const charge: CaredCharge = { terms, care, key, cost, mode };
-    const answer = await guard.take([charge], sentAt + care.deadlineMs);
+    const answer = await guard.take(this.store, [charge], sentAt + care.deadlineMs);
     if (answer instanceof Fault) return decideWithout([charge], guard, answer, elapsed())[0] as Decision;
     const decision = answer[0]?.[0];
     if (!decision) throw new SluiceError("invalid-option", "store", "a decision for every charge");

@@ -329,6 +329,39 @@ export default workerOf<Env>({
     };
   },
 
+  /** Limiters that are made for every request, each with a function of its own, while what they ask is down. */
+  async perRequest({ KV, RL }) {
+    midWindow();
+    const down = new Isolate(KV);
+    down.beforeRead = async () => {
+      throw new Error("KV GET failed: 503");
+    };
+    const broken = {
+      limit: async (): Promise<{ success: boolean }> => {
+        throw new Error("down");
+      },
+    };
+    const overKV = () => kvRateLimiter(down, FIVE, { waitUntil: (promise) => void promise });
+    const overBinding = () => bindingRateLimiter(broken, fixedWindow("5/60s"));
+    const [byKV, byBinding]: [Decision[], Decision[]] = [[], []];
+    for (let i = 0; i < 50; i++) {
+      byKV.push(await overKV().consume("k"));
+      byBinding.push(await overBinding().consume("k"));
+    }
+    // And two policies on one binding.
+    const key = fresh();
+    const [login, search] = ["login", "search"].map((name) => bindingRateLimiter(RL, fixedWindow("20/60s", { name })));
+    const spent = await Promise.all(Array.from({ length: 30 }, () => login?.consume(key)));
+    const other = await search?.consume(key);
+    Date.now = realNow;
+    return {
+      byKV: admitted(byKV),
+      byBinding: admitted(byBinding),
+      login: admitted(spent as Decision[]),
+      search: other?.allowed,
+    };
+  },
+
   /** Values that no store has written. */
   async foreign({ KV }) {
     midWindow();
@@ -434,6 +467,13 @@ export default workerOf<Env>({
       exactly(slidingLog("3/2h")),
     );
     const past = await Promise.all(Array.from({ length: 6 }, () => alone.consume(key)));
+    const throwing = hybridRateLimiter(
+      kvRateLimiter(down, fixedWindow("1/3h"), { onStoreError: "throw" }),
+      exactly(slidingLog("3/3h")),
+    );
+    const thrown = (await throwing.consume(key)).allowed;
+    // A binding counts requests, whatever they cost.
+    const costly = (await bound.consume(fresh(), 3)).allowed;
     const seen = {
       flooded: admitted(flooded),
       floodCalls,
@@ -444,6 +484,8 @@ export default workerOf<Env>({
       bounded: admitted(bounded),
       looked: looked.allowed,
       past: admitted(past),
+      thrown,
+      costly,
       consistency: tight.consistency,
       policy: tight.getPolicy().limit,
     };

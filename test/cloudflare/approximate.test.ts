@@ -170,6 +170,13 @@ describe("the rate-limit binding", () => {
   });
 });
 
+describe("limiters that are made for every request", () => {
+  it("share what they know while KV or the binding is down, and policies on one binding share nothing", async () => {
+    await awayFromTheEdge();
+    expect(await workerd.ask("perRequest")).toEqual({ byKV: 5, byBinding: 5, login: 20, search: true });
+  });
+});
+
 describe("hybrids", () => {
   it("deny by the first ring, decide by the exact one, and pass a ring by that is down", async () => {
     await awayFromTheEdge();
@@ -183,6 +190,8 @@ describe("hybrids", () => {
       bounded: 3,
       looked: true,
       past: 3,
+      thrown: true,
+      costly: true,
       consistency: "approximate",
       policy: 5,
     });

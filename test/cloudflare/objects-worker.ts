@@ -406,6 +406,82 @@ export default workerOf<Env>({
     };
   },
 
+  /** A bucket that is used long after its row was made, past the time that the row was first kept for. */
+  async lasting({ OBJECTS }) {
+    const advance = fakeTime();
+    const namespace = new Fresh(OBJECTS);
+    const limiter = durableObjectRateLimiter(namespace, tokenBucket({ capacity: 1000, tokensPerSecond: 1 }), {
+      shards: 1,
+      localDenialMs: 0,
+    });
+    await limiter.consume("k");
+    await limiter.consume("k", 900);
+    advance(60_000);
+    await namespace.object("shard:0").ring();
+    const inMemory = (await limiter.peek("k", 0)).remaining;
+    await namespace.crash();
+    const stored = (await limiter.peek("k", 0)).remaining;
+    Date.now = realNow;
+    return { inMemory, stored };
+  },
+
+  /** An alarm that was set by an instance that is gone. */
+  async inherited({ OBJECTS }) {
+    const namespace = new Fresh(OBJECTS);
+    const spend = (policy: Policy) => durableObjectRateLimiter(namespace, policy, { shards: 1 }).consume("k");
+    await spend(tokenBucket({ capacity: 1, tokensPerSecond: 1 }));
+    const { alarm: before } = await namespace.object("shard:0").look();
+    await namespace.crash();
+    await spend(tokenBucket({ capacity: 1, tokensPerSecond: "1/1h" }));
+    const { alarm: after } = await namespace.object("shard:0").look();
+    return { before, after };
+  },
+
+  /** A write that fails in the middle of a group. */
+  async poison({ OBJECTS }) {
+    const namespace = new Fresh(OBJECTS);
+    const store = durableObjectStore(namespace, { shards: 1 });
+    const limiter = createLimiter({ policy: FIFTY, store, onStoreError: "throw", localDenialMs: 0 });
+    await limiter.consume("k");
+    await namespace
+      .object("shard:0")
+      .sql(
+        "CREATE TRIGGER poison BEFORE INSERT ON sluice_buckets_1 WHEN NEW.bucket LIKE '%poison%' BEGIN SELECT RAISE(ABORT, 'poisoned'); END",
+      );
+    const error = await errorOf(() =>
+      consumeAll([
+        { limiter, key: "k", cost: 10 },
+        { limiter, key: "poison", cost: 10 },
+      ]),
+    );
+    const left = (await limiter.peek("k", 0)).remaining;
+    await namespace.crash();
+    return { error, left, stored: (await limiter.peek("k", 0)).remaining };
+  },
+
+  /** More buckets than memory holds, and more that expire than go at once. */
+  async crowd({ OBJECTS }, { keys }: { keys: number }) {
+    const advance = fakeTime();
+    const namespace = new Fresh(OBJECTS);
+    const limiter = durableObjectRateLimiter(namespace, tokenBucket({ capacity: 2, tokensPerSecond: "2/1h" }), {
+      shards: 1,
+      localDenialMs: 0,
+      deadlineMs: "1m",
+    });
+    const all = Array.from({ length: keys }, (_, i) => `key ${i}`);
+    const spend = async () => admitted(await Promise.all(all.map((key) => limiter.consume(key))));
+    const rounds = [await spend(), await spend(), await spend()];
+    const { rows } = await namespace.object("shard:0").look();
+    advance(3 * 3_600_000);
+    const left: number[] = [];
+    for (let i = 0; i < 3; i++) {
+      await namespace.object("shard:0").ring();
+      left.push((await namespace.object("shard:0").look()).rows);
+    }
+    Date.now = realNow;
+    return { rounds, rows, left };
+  },
+
   /** What Cloudflare bills for: rows read and written. */
   async bill({ BILLED }) {
     const namespace = new Fresh(BILLED);
@@ -515,6 +591,42 @@ export default workerOf<Env>({
     return { denied, calls: namespace.calls - calls };
   },
 
+  /** One object fails, and the others do not. */
+  async oneFails({ OBJECTS }) {
+    const broken = `key:attacker`;
+    const namespace = {
+      idFromName: (name: string) => ({ name, id: OBJECTS.idFromName(`one fails:${name}`) }),
+      get: ({ name, id }: { name: string; id: never }) =>
+        name === broken ? { take: () => Promise.reject(new Error("overloaded")) } : OBJECTS.get(id),
+    } as unknown as DurableObjectNamespaceLike;
+    const events: LimiterEvent["type"][] = [];
+    const limiter = durableObjectRateLimiter(namespace, tokenBucket("3/h"), {
+      shards: "per-key",
+      onEvent: ({ type }) => events.push(type),
+    });
+    // One call that fails is one fault, however many it was for.
+    const first = await burst(limiter, 50, "attacker");
+    const afterOne = [...events];
+    for (let i = 0; i < 10; i++) await limiter.consume("attacker");
+    const others = await Promise.all(Array.from({ length: 100 }, (_, i) => limiter.consume(`key ${i}`)));
+    return {
+      degraded: first.filter(({ degraded }) => degraded).length,
+      afterOne,
+      events,
+      others: others.filter(({ degraded, allowed }) => allowed && !degraded).length,
+    };
+  },
+
+  /** What nobody waits for any more is not sent. */
+  async unwanted({ OBJECTS }) {
+    const namespace = new Fresh(OBJECTS);
+    const store = durableObjectStore(namespace, { shards: 1 });
+    const terms = resolvePolicy(FIFTY);
+    void store.take([[{ terms, key: "k", cost: 1, mode: "take" }]], { over: true });
+    const [[decision] = []] = await store.take([[{ terms, key: "k", cost: 1, mode: "take" }]], { over: false });
+    return decision?.remaining;
+  },
+
   /** Objects that fail, hang or are gone. */
   async faults({ OBJECTS }) {
     const events: LimiterEvent["type"][] = [];
@@ -525,7 +637,9 @@ export default workerOf<Env>({
     };
     const policy = tokenBucket("3/h");
     const local = createLimiter({ policy, store: durableObjectStore(broken), onEvent });
-    const degraded = await burst(local, 10);
+    // What a call fails for many is one fault, so that they come one by one.
+    const degraded: Decision[] = [];
+    for (let i = 0; i < 10; i++) degraded.push(await local.consume("k"));
     const closed = await createLimiter({ policy, store: durableObjectStore(broken), onStoreError: "closed" }).consume(
       "k",
     );

@@ -139,6 +139,24 @@ describe("expiry", () => {
     expect(await workerd.ask("vanishing", { rounds: 200 })).toEqual([]);
   });
 
+  it("keeps a bucket for as long as it is used, in memory and in its row", async () => {
+    expect(await workerd.ask("lasting")).toEqual({ inMemory: 159, stored: 159 });
+  });
+
+  it("does not put an alarm off that an instance before has set", async () => {
+    const { before, after } = await workerd.ask<{ before: number; after: number }>("inherited");
+    expect(before).toBeGreaterThan(0);
+    expect(after).toBe(before);
+  });
+
+  it("holds more buckets than memory does, and forgets more than go at once", async () => {
+    expect(await workerd.ask("crowd", { keys: 12_000 })).toEqual({
+      rounds: [12_000, 12_000, 0],
+      rows: 12_000,
+      left: [2000, 0, 0],
+    });
+  });
+
   it("brings an alarm forward, and never puts it off", async () => {
     const first = await workerd.ask<{ look: Look }>("spend", { run: "forward", count: 1 });
     const second = await workerd.ask<{ look: Look }>("fill", { run: "forward", short: 1, long: 0 });
@@ -184,6 +202,12 @@ describe("what is written", () => {
     expect(bill["100 denials"]).toEqual({ read: 0, written: 0 });
   });
 
+  it("is all of a group or none of it, in memory and in rows", async () => {
+    const { error, left, stored } = await workerd.ask<{ error: string; left: number; stored: number }>("poison");
+    expect(error).toMatch(/poisoned/);
+    expect({ left, stored }).toEqual({ left: 49, stored: 49 });
+  });
+
   it("hides secrets and shortens long keys, also in the names of objects", async () => {
     const { rows, inspected, names } = await workerd.ask<{ rows: string[]; inspected: Inspection; names: string[] }>(
       "keys",
@@ -206,6 +230,19 @@ describe("limiters on objects", () => {
 
   it("denies a flood without asking, also for limiters that are made for every request", async () => {
     expect(await workerd.ask("denials")).toEqual({ denied: true, calls: 0 });
+  });
+
+  it("asks other objects when one fails, and takes a call that fails for one fault", async () => {
+    expect(await workerd.ask("oneFails")).toEqual({
+      degraded: 50,
+      afterOne: [],
+      events: ["store-down"],
+      others: 100,
+    });
+  });
+
+  it("does not charge for what nobody waits for any more", async () => {
+    expect(await workerd.ask("unwanted")).toBe(49);
   });
 
   it("decides by itself when objects fail, and never sends a charge twice", async () => {

@@ -72,6 +72,7 @@ class DurableObjects implements DurableObjectStore {
   readonly consistency = "exact";
   // An object may have to be woken, or may live on another continent.
   readonly deadlineMs = 1000;
+  readonly failsInParts = true;
   private readonly namespace: DurableObjectNamespaceLike;
   private readonly shards: number | "per-key";
   private readonly options: KeyOptions;

@@ -122,6 +122,8 @@ export class Entry {
 export class Isolate {
   // Made at the first request: while a Worker loads there is no chance.
   readonly id: string = crypto.randomUUID().slice(0, 13);
+  /** Why a write failed for which nobody waited: the next call is told. */
+  failure: Error | undefined;
   private readonly entries: Map<string, Entry> = new Map();
   private numbers = 0;
 

@@ -65,16 +65,16 @@ class KV implements KVStore {
   readonly deadlineMs = 1000;
   private readonly kv: KVNamespaceLike;
   private readonly options: KVStoreOptions;
-  /** All stores on one namespace count together. */
+  /** All stores on one namespace count together, and fail together. */
+  readonly origin: object;
   private readonly isolate: () => Isolate;
-  /** Why a write failed for which nobody waited: the next call is told. */
-  private failure: Error | undefined;
   private disposed = false;
 
   constructor(kv: KVNamespaceLike, options: KVStoreOptions) {
     this.kv = kv;
     this.options = options;
     this.isolate = isolateOf(kv);
+    this.origin = this.isolate;
   }
 
   check({ algorithm }: Terms): void {
@@ -84,8 +84,8 @@ class KV implements KVStore {
   }
 
   async take(groups: readonly Group[]): Promise<Decision[][]> {
-    const { failure } = this;
-    this.failure = undefined;
+    const { failure } = this.isolate();
+    this.isolate().failure = undefined;
     if (failure) throw failure;
     const decided: Decision[][] = [];
     for (const group of groups) decided.push(await this.takeGroup(group));
@@ -191,7 +191,7 @@ class KV implements KVStore {
 
   private afterwards(waitUntil: WaitUntil, work: Promise<void>): void {
     const done = work.catch((error) => {
-      this.failure = error as Error;
+      this.isolate().failure = error as Error;
     });
     try {
       waitUntil(done);
