@@ -74,7 +74,6 @@ describe("the package", () => {
           "hybridRateLimiter",
           "kvRateLimiter",
           "kvStore",
-          "t",
         ],
         "./express": [
           "rateLimit",
@@ -251,8 +250,11 @@ const MIDDLEWARE_BUDGET = 22_000;
  * is where it stands, so that it does not grow unseen. The bench prints the same figure.
  */
 const BUDGET = 6550;
-/** The same of a limiter with the Redis store: the script, the failure policy and HMAC-SHA-256 come with it. */
-const REDIS_BUDGET = 19_500;
+/**
+ * The same of a limiter with the Redis store: the script, the failure policy and HMAC-SHA-256 come with it. Some 400 are
+ * for stores whose parts fail by themselves, and for timers on Workers.
+ */
+const REDIS_BUDGET = 20_000;
 
 /** What a bundler makes of an entry in the empty project. */
 async function bundle(entry: string): Promise<{ min: number; gzip: number }> {
