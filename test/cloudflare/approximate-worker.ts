@@ -26,7 +26,7 @@ import {
 import { rateLimit } from "sluice/fetch";
 import { storeSuite } from "sluice/testing";
 import { failuresOf } from "../collect.ts";
-import { workerOf } from "./tasks.ts";
+import { errorOf, workerOf } from "./tasks.ts";
 
 export { RateLimiterDO };
 
@@ -90,14 +90,6 @@ const fresh = () => `${realNow()} ${made++}`;
 
 function admitted(decisions: readonly Decision[]): number {
   return decisions.filter(({ allowed }) => allowed).length;
-}
-
-async function errorOf(call: () => unknown): Promise<string> {
-  try {
-    return `no error, but ${JSON.stringify(await call())}`;
-  } catch (error) {
-    return (error as Error).message;
-  }
 }
 
 /** What is left, by a look. */

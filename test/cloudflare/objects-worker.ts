@@ -27,7 +27,7 @@ import { describeRateLimiter, storeSuite } from "sluice/testing";
 import { rateLimiterObject } from "../../src/stores/cloudflare/rate-limiter-do.ts";
 import { failuresOf } from "../collect.ts";
 import { randomSample, seededRandom } from "../model-walk.ts";
-import { workerOf } from "./tasks.ts";
+import { errorOf, workerOf } from "./tasks.ts";
 
 interface Env {
   OBJECTS: DurableObjectNamespaceLike;
@@ -199,15 +199,6 @@ function burst(limiter: RateLimiter, count: number, key = "k"): Promise<Decision
 
 function admitted(decisions: readonly Decision[]): number {
   return decisions.filter(({ allowed }) => allowed).length;
-}
-
-/** The error of a call, as a caller sees it. */
-async function errorOf(call: () => unknown): Promise<string> {
-  try {
-    return `no error, but ${JSON.stringify(await call())}`;
-  } catch (error) {
-    return (error as Error).message;
-  }
 }
 
 const FIFTY = tokenBucket({ capacity: 50, tokensPerSecond: "50/1h" });

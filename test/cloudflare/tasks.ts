@@ -17,3 +17,12 @@ export function workerOf<Env>(tasks: Tasks<Env>): { fetch(request: Request, env:
     },
   };
 }
+
+/** The error of a call, as a caller sees it. */
+export async function errorOf(call: () => unknown): Promise<string> {
+  try {
+    return `no error, but ${JSON.stringify(await call())}`;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
