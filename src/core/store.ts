@@ -53,6 +53,11 @@ export interface Buckets {
   take(key: string, cost: number): Decision;
 }
 
+/** What a store is told from others by. */
+export function originOf(store: Store): object {
+  return store.origin ?? store;
+}
+
 /** Whether a store can answer in the same turn. */
 export function isSync(store: Store): store is SyncStore {
   return "takeSync" in store;

@@ -23,12 +23,22 @@ export type Part = number | string;
 /** What is known of a part that has failed lately. Times are elapsed milliseconds. */
 interface Trouble {
   faults: number;
-  /** The last of them. */
+  /** The last of them, and when it was. */
   error: SluiceError;
+  at: number;
   /** Whether it is left alone, but for one call that tries. */
   open: boolean;
   tryAt: number;
 }
+
+/** All parts. It is left alone too when parts fail one after the other and none answers. */
+export const WHOLE = -1;
+/** So many faults of any parts, with no answer in between, and it is the whole that is down. */
+const MOST_IN_ROW = 25;
+/** What fails with the same error within so many milliseconds is one fault: a call that was made for many. */
+const ONE_FAULT_MS = 5;
+/** A part that nobody has asked for so long is forgotten. */
+const FORGET_MS = 60_000;
 
 /** One per store. Times are elapsed milliseconds, given by the caller. */
 export class Breaker {
@@ -38,54 +48,87 @@ export class Breaker {
   /** How many parts are left alone, and since when there are any. */
   private opened = 0;
   private openedAt = 0;
+  private inRow = 0;
 
   /** Whether a part is left alone. */
   isOpen(part: Part): boolean {
-    return this.troubles.get(part)?.open === true;
+    return this.troubles.size > 0 && (this.openAt(part) ?? this.openAt(WHOLE)) !== undefined;
   }
 
   /** Why a part that is open was not asked; `undefined` when a call may go to it. While it is open, one may, once in a while. */
   refusal(part: Part, now: number): SluiceError | undefined {
-    const trouble = this.troubles.get(part);
-    if (!trouble?.open) return undefined;
-    if (now < trouble.tryAt) return trouble.error;
-    // However long this one waits for its answer, others may try after the same time.
-    trouble.tryAt = now + OPEN_MS;
+    if (this.troubles.size === 0) return undefined;
+    for (const open of new Set([this.openAt(WHOLE), this.openAt(part)])) {
+      if (!open) continue;
+      if (now < open.tryAt) return open.error;
+      // However long this one waits for its answer, others may try after the same time.
+      open.tryAt = now + OPEN_MS;
+    }
     return undefined;
   }
 
   /** Milliseconds until a part may be tried again, at least 1. */
   retryAfterMs(part: Part, now: number): number {
-    const trouble = this.troubles.get(part);
-    return trouble?.open ? Math.max(1, Math.ceil(trouble.tryAt - now)) : 1;
+    const tryAt = Math.max(this.openAt(part)?.tryAt ?? 0, this.openAt(WHOLE)?.tryAt ?? 0);
+    return Math.max(1, Math.ceil(tryAt - now));
   }
 
   passed(part: Part, now: number): void {
-    if (this.troubles.size > 0) this.forget(part, now);
+    this.inRow = 0;
+    if (this.troubles.size === 0) return;
+    this.forget(WHOLE, now);
+    this.forget(part, now);
+    this.forgetOld(now);
   }
 
-  /** Notes a fault; `tried` tells whether the call was the one that tried. What fails many calls at once is one fault. */
+  /** Notes a fault; `tried` tells whether the call was the one that tried. */
   failed(part: Part, now: number, error: SluiceError, tried: boolean): void {
-    let trouble = this.troubles.get(part);
-    if (!trouble) this.troubles.set(part, (trouble = { faults: 0, error, open: false, tryAt: 0 }));
-    if (trouble.faults === 0 || originOf(error) !== originOf(trouble.error)) trouble.faults++;
+    const isNew = this.note(part, now, error, tried, MOST_FAULTS);
+    if (part !== WHOLE && (tried || (isNew && ++this.inRow >= MOST_IN_ROW))) this.note(WHOLE, now, error, tried, 1);
+    this.forgetOld(now);
+    if (this.troubles.size > MOST_PARTS) this.forget(this.troubles.keys().next().value as Part, now);
+  }
+
+  /** Counts a fault, if it is another one, and opens what has had too many. */
+  private note(part: Part, now: number, error: SluiceError, tried: boolean, most: number): boolean {
+    const known = this.troubles.get(part);
+    // A probe of one part says nothing of a whole that is not down.
+    if (part === WHOLE && most === 1 && tried && !known?.open && this.inRow < MOST_IN_ROW) return false;
+    const trouble = known ?? { faults: 0, error, at: Number.NEGATIVE_INFINITY, open: false, tryAt: 0 };
+    if (!known) this.troubles.set(part, trouble);
+    const isNew = now - trouble.at >= ONE_FAULT_MS || originOf(error) !== originOf(trouble.error);
+    if (isNew) trouble.faults++;
     trouble.error = error;
+    trouble.at = now;
     if (trouble.open) {
       // What had been asked before it opened says nothing new.
       if (tried) trouble.tryAt = now + OPEN_MS;
-    } else if (trouble.faults >= MOST_FAULTS) {
+    } else if (trouble.faults >= most) {
       trouble.open = true;
       trouble.tryAt = now + OPEN_MS;
-      if (++this.opened > 1) return;
-      this.openedAt = now;
-      for (const watcher of this.watchers) watcher.down(error);
-    } else if (this.troubles.size > MOST_PARTS) {
-      this.forget(this.troubles.keys().next().value as Part, now);
+      if (++this.opened === 1) {
+        this.openedAt = now;
+        for (const watcher of this.watchers) watcher.down(error);
+      }
+    }
+    return isNew;
+  }
+
+  private openAt(part: Part): Trouble | undefined {
+    const trouble = this.troubles.get(part);
+    return trouble?.open ? trouble : undefined;
+  }
+
+  private forgetOld(now: number): void {
+    for (const [part, { at }] of this.troubles) {
+      // The oldest come first, or nearly so.
+      if (now - at < FORGET_MS) return;
+      this.forget(part, now);
     }
   }
 
   private forget(part: Part, now: number): void {
-    const open = this.isOpen(part);
+    const open = this.openAt(part);
     this.troubles.delete(part);
     if (!open || --this.opened > 0) return;
     for (const watcher of this.watchers) watcher.up(Math.round(now - this.openedAt));

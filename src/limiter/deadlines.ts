@@ -18,6 +18,8 @@ const GRAIN_MS = 10;
 /** Calls of one tick, and so of one request. */
 interface Tick {
   readonly calls: Set<Timed>;
+  /** When the timer goes off. */
+  due: number;
   timer: unknown;
 }
 
@@ -33,14 +35,15 @@ function afterReading(run: () => void): void {
 }
 
 /** Sets the timer of a tick: at first for the first of its calls, and then for those that are left. */
-function setTimer(tick: Tick, due: number): void {
+function setTimer(tick: Tick): void {
   tick.timer = setTimeout(() => {
     const now = elapsed();
     for (const call of [...tick.calls]) if (call.due <= now + 1) call.expire();
-    let next = Number.POSITIVE_INFINITY;
-    for (const { due } of tick.calls) next = Math.min(next, due);
-    if (tick.calls.size > 0) setTimer(tick, next);
-  }, due - elapsed());
+    if (tick.calls.size === 0) return;
+    tick.due = Number.POSITIVE_INFINITY;
+    for (const { due } of tick.calls) tick.due = Math.min(tick.due, due);
+    setTimer(tick);
+  }, tick.due - elapsed());
 }
 
 /** The deadlines of one store. */
@@ -63,7 +66,9 @@ export class Deadlines {
   remove(call: Timed): void {
     if (call.tick) {
       const { calls, timer } = call.tick;
-      if (calls.delete(call) && calls.size === 0) clearTimeout(timer as number);
+      if (!calls.delete(call) || calls.size > 0) return;
+      clearTimeout(timer as number);
+      if (this.tick === call.tick) this.tick = undefined;
       return;
     }
     const last = this.pending.pop() as Timed;
@@ -73,10 +78,11 @@ export class Deadlines {
   }
 
   private addToTick(call: Timed): void {
-    if (!this.tick) {
-      const tick: Tick = { calls: new Set(), timer: undefined };
+    // A call that is due before the timer goes off needs one of its own.
+    if (!this.tick || call.due < this.tick.due) {
+      const tick: Tick = { calls: new Set(), due: call.due, timer: undefined };
+      setTimer(tick);
       this.tick = tick;
-      setTimer(tick, call.due);
       void Promise.resolve().then(() => {
         this.tick = undefined;
       });

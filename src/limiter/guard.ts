@@ -3,10 +3,10 @@ import type { Group } from "../core/charge.ts";
 import { elapsed } from "../core/clock.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
-import type { Store, SyncStore, Waiting } from "../core/store.ts";
+import { originOf, type Store, type SyncStore, type Waiting } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { Breaker, type Part, type Watcher } from "./breaker.ts";
+import { Breaker, type Part, type Watcher, WHOLE } from "./breaker.ts";
 import { Clearings } from "./clearings.ts";
 import { Deadlines, type Timed } from "./deadlines.ts";
 import { Denials } from "./local-denial.ts";
@@ -15,7 +15,7 @@ const guards = new WeakMap<object, Guard>();
 
 /** The one guard of a store, or of several that are one and the same. */
 export function guardOf(store: Store): Guard {
-  const origin = store.origin ?? store;
+  const origin = originOf(store);
   let guard = guards.get(origin);
   if (!guard) guards.set(origin, (guard = new Guard()));
   return guard;
@@ -33,12 +33,11 @@ export class Fault {
   }
 }
 
-/** The only part of a store that fails as a whole. */
-const WHOLE = 0;
-
 /** So many spoilt buckets are told of, each once: they stay spoilt until somebody mends them. */
 const MOST_SPOILT = 1000;
 
+/** Of so many policies it is known what they denied. */
+const MOST_POLICIES = 256;
 /** So many limiters hear of transitions. */
 const MOST_WATCHERS = 256;
 
@@ -51,7 +50,7 @@ export class Guard {
   readonly clearings: Clearings = new Clearings();
   private readonly deadlines: Deadlines = new Deadlines();
   private fallback: SyncStore | undefined;
-  private warned = false;
+  private warned: string | undefined;
   private readonly denied: Map<string, Denials> = new Map();
   /** The buckets that were found spoilt and told of. */
   private readonly spoilt: Set<string> = new Set();
@@ -67,6 +66,7 @@ export class Guard {
     const name = `${limit} ${windowMs} ${unit} ${bucket}`;
     let denials = this.denied.get(name);
     if (!denials) this.denied.set(name, (denials = new Denials()));
+    if (this.denied.size > MOST_POLICIES) this.denied.delete(this.denied.keys().next().value as string);
     return denials;
   }
 
@@ -95,15 +95,17 @@ export class Guard {
     return answer;
   }
 
-  /** Tells transitions from now on, and to the first who listens what the store itself has to say. */
-  watch({ warning }: Store, watcher: Watcher, warn: (message: string) => void): void {
-    const { watchers } = this.breaker;
-    watchers.add(watcher);
-    // Limiters that are made for every request are never disposed of.
-    if (watchers.size > MOST_WATCHERS) watchers.delete(watchers.values().next().value as Watcher);
-    if (warning === undefined || this.warned) return;
-    this.warned = true;
-    warn(warning);
+  /** Tells transitions from now on. */
+  watch(watcher: Watcher): void {
+    // Limiters that are made for every request are never disposed of: the first ones are those that last.
+    if (this.breaker.watchers.size < MOST_WATCHERS) this.breaker.watchers.add(watcher);
+  }
+
+  /** What the store itself has to say, if that is news. */
+  newsOf({ warning }: Store): string | undefined {
+    if (warning === this.warned) return undefined;
+    this.warned = warning;
+    return warning;
   }
 
   /** Whether this is the first that is heard of a spoilt bucket. */
@@ -145,6 +147,11 @@ export class Guard {
         call.failed(error);
       }
     });
+  }
+
+  /** Notes that nobody waits for a call any more. */
+  settled(call: Timed): void {
+    this.deadlines.remove(call);
   }
 
   /** Notes that the store has answered a call, and so is not down. */
@@ -202,9 +209,14 @@ class Call<T> implements Timed, Waiting {
       this.resolve(this.guard.missed(this, this.part, unavailable(error), this.tries));
       return;
     }
+    if (CALLERS.includes(error.code)) {
+      // It says nothing about the store.
+      this.guard.settled(this);
+      this.reject(error);
+      return;
+    }
     this.guard.answered(this, this.part);
-    if (CALLERS.includes(error.code)) this.reject(error);
-    else this.resolve(new Fault(error));
+    this.resolve(new Fault(error, this.part));
   }
 
   expire(): void {
@@ -215,7 +227,7 @@ class Call<T> implements Timed, Waiting {
 /** The part of a store that a key lives in, where parts fail by themselves. */
 function partOf(store: Store, key: string): Part {
   try {
-    return (store.failsInParts && store.partOf?.(key)) || WHOLE;
+    return store.failsInParts ? (store.partOf?.(key) ?? WHOLE) : WHOLE;
   } catch {
     // A function of a user's that throws: the store says so itself.
     return WHOLE;

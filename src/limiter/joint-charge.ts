@@ -7,7 +7,7 @@ import { MAX_CHARGES, type Mode } from "../core/charge.ts";
 import { elapsed } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
-import { isSync, type Store, type SyncStore } from "../core/store.ts";
+import { isSync, originOf, type Store, type SyncStore } from "../core/store.ts";
 import type { Binding } from "./binding.ts";
 import { tell } from "./events.ts";
 import { Fault, guardOf, tooLate } from "./guard.ts";
@@ -37,7 +37,7 @@ export function checkTogether(option: string, bindings: readonly Binding[]): voi
   for (const { store, terms, key } of bindings as readonly (Binding & { key?: string })[]) {
     if (count > 1) store.check?.(terms, true);
     const rival = (bindings as readonly (Binding & { key?: string })[]).find(
-      (one) => one.store === store && one.terms.bucket === terms.bucket && one.key === key,
+      (one) => originOf(one.store) === originOf(store) && one.terms.bucket === terms.bucket && one.key === key,
     );
     if (!rival || samePolicy(rival.terms, terms)) continue;
     throw new SluiceError("policy-conflict", option, "one plan of a shared bucket, not two at once", terms.name);
@@ -158,7 +158,7 @@ function sharesOf(spends: readonly Spend[], mode: Mode): Share[] {
   for (let place = 0; place < spends.length; place++) {
     const { store, terms, care, key, cost } = spends[place] as Spend;
     const part = store.partOf?.(key) ?? 0;
-    let share = shares.find((share) => share.store === store && share.part === part);
+    let share = shares.find((share) => originOf(share.store) === originOf(store) && share.part === part);
     if (!share) shares.push((share = { store, part, charges: [], parts: [] }));
     const { charges, parts } = share;
     const i = charges.findIndex((charge) => charge.key === key && charge.terms.bucket === terms.bucket);

@@ -30,8 +30,10 @@ export class Denials {
     const denial = this.byKey.get(key);
     if (denial === undefined) return undefined;
     // A millisecond less, because the store's clock may have gone on for a part of one before it was read.
-    if (now - denial.sentAt < Math.min((denial.decision.retryAfterMs as number) - 1, forMs)) return denial;
-    this.byKey.delete(key);
+    const lasts = (denial.decision.retryAfterMs as number) - 1;
+    if (now - denial.sentAt < Math.min(lasts, forMs)) return denial;
+    // Others may repeat it for longer.
+    if (now - denial.sentAt >= lasts) this.byKey.delete(key);
     return undefined;
   }
 

@@ -1,6 +1,6 @@
 /** One name, one policy: two policies under one name on one store would spend each other's budget. */
 import { SluiceError } from "../core/errors.ts";
-import type { Store } from "../core/store.ts";
+import { originOf, type Store } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
 
 /** A policy that has a name, and the limiters that use it. */
@@ -9,12 +9,12 @@ interface Holder {
   limiters: number;
 }
 
-const claims = new WeakMap<Store, Map<string, Holder[]>>();
+const claims = new WeakMap<object, Map<string, Holder[]>>();
 
 /** Gives a name on a store to a policy, or refuses it when another policy has it. */
 export function claimName(store: Store, terms: Terms): void {
-  let names = claims.get(store);
-  if (!names) claims.set(store, (names = new Map()));
+  let names = claims.get(originOf(store));
+  if (!names) claims.set(originOf(store), (names = new Map()));
   const holders = names.get(terms.label) ?? [];
   const same = holders.find((holder) => samePolicy(holder.terms, terms));
   if (same) {
@@ -31,7 +31,7 @@ export function claimName(store: Store, terms: Terms): void {
 
 /** Frees the name with its last limiter: a policy with other numbers may take it and go on with its state. */
 export function releaseName(store: Store, terms: Terms): void {
-  const names = claims.get(store);
+  const names = claims.get(originOf(store));
   const holders = names?.get(terms.label) ?? [];
   const holder = holders.find((holder) => samePolicy(holder.terms, terms));
   if (holder && --holder.limiters === 0)

@@ -27,8 +27,8 @@ export class RemoteLimiter extends Limiter {
       down: (error) => tell(onEvent, { type: "store-down", policy, error }),
       up: (downMs) => tell(onEvent, { type: "store-up", policy, downMs }),
     };
-    if (onEvent)
-      this.guard.watch(store, this.watcher, (message) => tell(onEvent, { type: "warning", policy, message }));
+    if (onEvent) this.guard.watch(this.watcher);
+    this.tellNews();
   }
 
   override consume(key: string, cost = 1): Promise<Decision> {
@@ -85,6 +85,7 @@ export class RemoteLimiter extends Limiter {
     const { terms, care, guard } = this;
     const charge: CaredCharge = { terms, care, key, cost, mode };
     const answer = await guard.take(this.store, [charge], sentAt + care.deadlineMs);
+    this.tellNews();
     if (answer instanceof Fault) return decideWithout([charge], guard, answer, elapsed())[0] as Decision;
     const decision = answer[0]?.[0];
     if (!decision) throw new SluiceError("invalid-option", "store", "a decision for every charge");
@@ -93,5 +94,12 @@ export class RemoteLimiter extends Limiter {
       this.denials.note(key, cost, decision, sentAt, elapsed());
     }
     return decision;
+  }
+
+  /** Tells what the store has to say, to the first who listens. */
+  private tellNews(): void {
+    const { onEvent } = this.care;
+    const message = onEvent && this.guard.newsOf(this.store);
+    if (message !== undefined) tell(onEvent, { type: "warning", policy: this.terms.name, message });
   }
 }

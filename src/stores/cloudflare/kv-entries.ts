@@ -1,10 +1,9 @@
 /** What an isolate knows of the counters in KV, and what it says in their values. */
 import { algorithms } from "../../algorithms/algorithms.ts";
 import { usage } from "../../algorithms/step.ts";
-import { hour } from "../../core/clock.ts";
 import type { AlgorithmName } from "../../core/policy.ts";
 import type { Terms } from "../../core/terms.ts";
-import { mergeStates } from "./merge-states.ts";
+import { inPresent, mergeStates } from "./merge-states.ts";
 import type { KVNamespaceLike } from "./platform.ts";
 import { isState } from "./state-text.ts";
 
@@ -13,9 +12,11 @@ const MOST_NUMBERS = 500_000;
 /** What an entry costs besides its numbers, in numbers. */
 const OVERHEAD = 32;
 /** So many accounts are kept whether they count or not: an older one that is read late is then known to be older. */
-const FEW = 16;
+const FEW = 64;
 /** So many of the oldest are looked at for one that has nothing to write. */
 const CANDIDATES = 8;
+/** After so long a read shows what was written, if nobody has overwritten it. */
+const SEEN_MS = 60_000;
 
 /** What one isolate has granted. The number grows whenever the state changes. */
 export interface Account {
@@ -35,6 +36,8 @@ interface Value {
 
 /** One bucket. Times are elapsed milliseconds, but for `resetAt`. */
 export class Entry {
+  /** The name of its account. What is given up and begun again is another one, and the old account somebody else's. */
+  readonly id: string = crypto.randomUUID().slice(0, 13);
   /** What this isolate has granted. It is never forgotten for what somebody else has written. */
   own: Account = { version: 0, state: undefined };
   readAt: number = Number.NEGATIVE_INFINITY;
@@ -43,18 +46,12 @@ export class Entry {
   dirty = false;
   /** Until when a write is expected that was put off. */
   expectedBy: number = Number.NEGATIVE_INFINITY;
+  /** When it was reset, in milliseconds since the epoch; 0 if that matters no more. */
   resetAt = 0;
-  /** What it was taken to hold when it was last used. */
+  /** What it was taken to hold when it was last weighed. */
   weight = 0;
   /** What other isolates have granted, as far as is known. */
   private readonly others: Map<string, Account> = new Map();
-  private readonly id: string;
-  /** The sum of the others, until one of them changes. */
-  private sum: readonly number[] | undefined;
-
-  constructor(id: string) {
-    this.id = id;
-  }
 
   /** How many numbers it holds. */
   get size(): number {
@@ -65,12 +62,21 @@ export class Entry {
 
   /** What is granted in all, if anything. */
   total(terms: Terms): readonly number[] | undefined {
-    this.sum ??= [...this.others.values()].reduce<readonly number[]>(
-      (sum, { state = [] }) => mergeStates(sum, state, terms),
-      [],
-    );
-    const total = mergeStates(this.sum, this.own.state ?? [], terms);
+    let total: readonly number[] = [];
+    for (const { state } of [this.own, ...this.others.values()]) {
+      if (state) total = mergeStates(total, state, terms);
+    }
     return total.length > 0 ? total : undefined;
+  }
+
+  /** Brings what lies in the future into the present, for good: it would be there again with every look. */
+  heal(terms: Terms, now: number): void {
+    for (const [id, { version, state }] of this.accounts()) {
+      const healed = state && inPresent(state, terms, now);
+      if (!healed || healed === state) continue;
+      if (id === this.id) this.change(healed);
+      else this.others.set(id, { version, state: healed });
+    }
   }
 
   /** The accounts of all isolates. */
@@ -85,19 +91,24 @@ export class Entry {
     this.dirty = true;
   }
 
-  /** Takes over what is newer in a value. */
-  learn({ accounts, resetAt }: Value, terms: Terms): void {
+  /** Takes over what is newer in a value, and sees to it that what is older there is written again. */
+  learn({ accounts, resetAt: told }: Value, terms: Terms, now: number, passed: number): void {
+    // A reset matters for as long as somebody could still count what was before it.
+    const stands = (time: number) => (time + 2 * terms.windowMs < now ? 0 : time);
+    this.resetAt = stands(this.resetAt);
+    const resetAt = stands(told);
+    const { version = 0 } = accounts.get(this.id) ?? {};
+    const overwritten = version < this.own.version && this.own.state !== undefined;
+    if (passed - this.writtenAt > SEEN_MS && (overwritten || resetAt < this.resetAt)) this.dirty = true;
     if (resetAt < this.resetAt) return;
     if (resetAt > this.resetAt) this.forget(resetAt);
     for (const [id, account] of accounts) {
-      if (id === this.id || account.version <= (this.others.get(id)?.version ?? 0)) continue;
-      this.others.set(id, account);
-      this.sum = undefined;
+      if (id !== this.id && account.version > (this.others.get(id)?.version ?? 0)) this.others.set(id, account);
     }
     if (this.others.size <= FEW) return;
     // What counts no more need not be copied for ever.
     for (const [id, { state }] of this.others) {
-      if (!state || usageOf(state, terms) === 0) this.others.delete(id);
+      if (!state || usageOf(state, terms, now) === 0) this.others.delete(id);
     }
   }
 
@@ -105,37 +116,39 @@ export class Entry {
   forget(resetAt: number): void {
     this.resetAt = resetAt;
     this.others.clear();
-    this.sum = undefined;
     this.own = { version: this.own.version + 1, state: undefined };
     this.dirty = false;
   }
 
   /** It is being written now. */
-  writing(now: number): void {
+  writing(passed: number): void {
     this.dirty = false;
-    this.writtenAt = now;
+    this.writtenAt = passed;
     this.expectedBy = Number.NEGATIVE_INFINITY;
   }
 }
 
-/** The entries of one isolate, which has a name among others. */
+/** What this isolate knows of one namespace. */
 export class Isolate {
-  // Made at the first request: while a Worker loads there is no chance.
-  readonly id: string = crypto.randomUUID().slice(0, 13);
-  /** Why a write failed for which nobody waited: the next call is told. */
-  failure: Error | undefined;
+  /** Why writes fail, while they do. */
+  warning: string | undefined;
   private readonly entries: Map<string, Entry> = new Map();
   private numbers = 0;
 
-  /** The entry of a bucket. If there are too many, those go that were not used for longest. */
+  /** The entry of a bucket. */
   entryOf(bucket: string): Entry {
-    const entry = this.entries.get(bucket) ?? new Entry(this.id);
+    const entry = this.entries.get(bucket) ?? new Entry();
+    this.weigh(bucket, entry);
+    return entry;
+  }
+
+  /** Notes how much an entry holds, and that it was used. If that is too much, those go that were not used for longest. */
+  weigh(bucket: string, entry: Entry): void {
     this.remove(bucket, entry);
     this.entries.set(bucket, entry);
     entry.weight = entry.size;
     this.numbers += entry.weight;
     while (this.numbers > MOST_NUMBERS && this.entries.size > 1) this.giveUpOne();
-    return entry;
   }
 
   /** Of the oldest few one that has nothing to write, if there is one. */
@@ -146,21 +159,19 @@ export class Isolate {
   }
 
   private remove(bucket: string, entry: Entry): void {
-    if (this.entries.delete(bucket)) this.numbers -= entry.weight;
+    if (this.entries.get(bucket) !== entry) return;
+    this.entries.delete(bucket);
+    this.numbers -= entry.weight;
   }
 }
 
-const isolates = new WeakMap<KVNamespaceLike, () => Isolate>();
+const isolates = new WeakMap<KVNamespaceLike, Isolate>();
 
 /** What this isolate knows of a namespace: the same for all stores on it. */
-export function isolateOf(kv: KVNamespaceLike): () => Isolate {
-  let known = isolates.get(kv);
-  if (!known) {
-    let isolate: Isolate | undefined;
-    known = () => (isolate ??= new Isolate());
-    isolates.set(kv, known);
-  }
-  return known;
+export function isolateOf(kv: KVNamespaceLike): Isolate {
+  let isolate = isolates.get(kv);
+  if (!isolate) isolates.set(kv, (isolate = new Isolate()));
+  return isolate;
 }
 
 /** What a value says. One that no store has written says nothing. */
@@ -197,7 +208,7 @@ function parse(text: string | null): { isolates?: object; resetAt?: unknown; unt
   }
 }
 
-function usageOf(state: readonly number[], terms: Terms): number {
+function usageOf(state: readonly number[], terms: Terms, now: number): number {
   const algorithm = algorithms[terms.algorithm];
-  return usage(algorithm, algorithm.list ? [[...state]] : [...state], 0, terms, hour());
+  return usage(algorithm, algorithm.list ? [[...state]] : [...state], 0, terms, now);
 }

@@ -148,15 +148,85 @@ describe("what an isolate has done itself", () => {
     });
   });
 
-  it("survives a spray of other keys", async () => {
-    const { limiters } = placesWith(fixedWindow("5/1h"), 1);
+  it.each([
+    ["fixed window", fixedWindow("5/1h"), 25_000],
+    ["sliding log", slidingLog("5/1h"), 25_000],
+  ])("%s: survives a spray of other keys, also when it was given up for them", async (_, policy, keys) => {
+    const { limiters } = placesWith(policy, 1);
     const [limiter] = limiters as [RateLimiter];
     let admitted = 0;
     for (let burst = 0; burst < 3; burst++) {
       admitted += await asks(limiter, 10);
-      for (let i = 0; i < 12_000; i++) await limiter.consume(`spray ${burst} ${i}`);
+      now += 1500;
+      await limiter.consume("k", 0);
+      for (let i = 0; i < keys; i++) await limiter.consume(`spray ${burst} ${i}`);
+      now += 1500;
     }
     expect(admitted).toBe(5);
+  });
+
+  it("is written again when somebody has overwritten it", async () => {
+    const { places, limiters } = placesWith(fixedWindow("5/1h"), 3);
+    const [a, b, c] = limiters as [RateLimiter, RateLimiter, RateLimiter];
+    await b.consume("k", 0);
+    expect(await asks(a, 5)).toBe(5);
+    now += 1500;
+    // It has not seen what the first one wrote.
+    await b.consume("k");
+    for (let second = 0; second < 200; second++) {
+      now += 1000;
+      await a.consume("k");
+    }
+    (places[2] as Place).forgetCache();
+    expect(await left(c)).toBe(0);
+  });
+
+  it("is not charged for a call that was decided without it", async () => {
+    const place = new Place(new Central());
+    const limiter = kvRateLimiter(place, fixedWindow("5/1h"), { deadlineMs: 20, localDenialMs: 0 });
+    vi.restoreAllMocks();
+    let open = () => {};
+    const slow = vi.spyOn(place, "get").mockImplementation(
+      () =>
+        new Promise((resolve) => {
+          open = () => resolve(null);
+        }),
+    );
+    expect(await limiter.consume("k", 2)).toMatchObject({ degraded: true });
+    slow.mockRestore();
+    open();
+    await Promise.resolve();
+    expect((await limiter.peek("k", 0)).remaining).toBe(5);
+  });
+});
+
+describe("clocks", () => {
+  it.each([
+    ["fixed window", fixedWindow("5/10s")],
+    ["sliding window", slidingWindow("5/10s")],
+    ["sliding log", slidingLog("5/10s")],
+  ])("%s: one that is ahead frees nobody", async (_, policy) => {
+    const { limiters } = placesWith(policy, 2);
+    const [ahead, right] = limiters as [RateLimiter, RateLimiter];
+    now += 25_000;
+    await ahead.consume("k");
+    now -= 25_000;
+    expect(await asks(right, 100)).toBeLessThanOrEqual(5);
+  });
+
+  it.each([
+    ["fixed window", fixedWindow("5/1m"), 1],
+    ["sliding window", slidingWindow("5/1m"), 2],
+    ["sliding log", slidingLog("5/1m"), 1],
+  ])("%s: one that was ahead and is set right locks nobody out", async (_, policy, windows) => {
+    const { limiters } = placesWith(policy, 1);
+    const [limiter] = limiters as [RateLimiter];
+    now += 86_400_000;
+    await asks(limiter, 5);
+    now -= 86_400_000;
+    await limiter.consume("k");
+    now += windows * 60_000 + 1;
+    expect((await limiter.consume("k")).allowed).toBe(true);
   });
 });
 
@@ -190,6 +260,45 @@ describe("a reset", () => {
     expect(await left(limiter)).toBe(5);
   });
 
+  it("is not lost to an isolate that writes without having seen it", async () => {
+    const { places, limiters } = placesWith(fixedWindow("10/1h"), 3);
+    const [admin, busy, third] = limiters as [RateLimiter, RateLimiter, RateLimiter];
+    await asks(busy, 9);
+    now += 1500;
+    await admin.reset("k");
+    now += 1500;
+    await busy.consume("k");
+    for (let second = 0; second < 200; second++) {
+      now += 1000;
+      await admin.peek("k", 0);
+      await busy.peek("k", 0);
+    }
+    expect(await left(busy)).toBe(10);
+    (places[2] as Place).forgetCache();
+    expect(await left(third)).toBe(10);
+  });
+
+  it("is forgotten itself when nobody could count what was before it", async () => {
+    const { limiters } = placesWith(fixedWindow("5/1h"), 2);
+    const [a, b] = limiters as [RateLimiter, RateLimiter];
+    await a.reset("k");
+    now += 86_400_000;
+    expect(await asks(b, 10)).toBe(5);
+    now += 1500;
+    await b.consume("k", 0);
+    now += CACHED_MS + 2000;
+    expect(await asks(a, 10)).toBe(0);
+    now += CACHED_MS + 2000;
+    expect(await asks(b, 10)).toBe(0);
+  });
+
+  it("is refused when it can't be written", async () => {
+    const { places, limiters } = placesWith(fixedWindow("5/1h"), 1);
+    const [limiter] = limiters as [RateLimiter];
+    (places[0] as Place).refuse = true;
+    await expect(limiter.reset("k")).rejects.toThrow(/429/);
+  });
+
   it("is taken over by an isolate that is busy, when it has read it", async () => {
     const { limiters } = placesWith(fixedWindow("100/1h"), 2);
     const [busy, admin] = limiters as [RateLimiter, RateLimiter];
@@ -215,16 +324,25 @@ describe("reads and writes", () => {
     expect((places[0] as Place).writes).toBe(2);
   });
 
-  it("tell of a write that failed where nobody waited for it", async () => {
+  it("that fail are told once, and what was decided stands", async () => {
     const place = new Place(new Central());
-    vi.spyOn(place, "put").mockRejectedValue(new Error("KV PUT failed: 403 daily limit"));
+    const put = vi.spyOn(place, "put").mockRejectedValue(new Error("KV PUT failed: 403 daily limit"));
+    const told: string[] = [];
     const limiter = kvRateLimiter(place, fixedWindow("5/1h"), {
       waitUntil: () => {},
-      onStoreError: "throw",
+      onEvent: (event) => void told.push(event.type === "warning" ? event.message : event.type),
+      localDenialMs: 0,
     });
-    await limiter.consume("k");
-    await Promise.resolve();
-    await expect(limiter.consume("k")).rejects.toThrow(/daily limit/);
+    let admitted = 0;
+    for (let i = 0; i < 20; i++) {
+      const decision = await limiter.consume("k");
+      expect(decision.degraded).toBeUndefined();
+      if (decision.allowed) admitted++;
+      now += 700;
+    }
+    expect(admitted).toBe(5);
+    expect(told).toEqual([expect.stringMatching(/KV takes no writes.*daily limit/)]);
+    put.mockRestore();
   });
 
   it("refuse a waitUntil that can't be called by itself", async () => {

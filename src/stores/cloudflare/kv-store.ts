@@ -15,7 +15,7 @@ import { elapsed, hour } from "../../core/clock.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
-import type { Store } from "../../core/store.ts";
+import type { Store, Waiting } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
 import { settle } from "../settle.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
@@ -63,18 +63,23 @@ class KV implements KVStore {
   readonly consistency = "approximate";
   // A key that was not read here for a while comes from far away.
   readonly deadlineMs = 1000;
+  readonly origin: object | undefined;
   private readonly kv: KVNamespaceLike;
   private readonly options: KVStoreOptions;
-  /** All stores on one namespace count together, and fail together. */
-  readonly origin: object;
-  private readonly isolate: () => Isolate;
+  /** All stores on one namespace count together. */
+  private readonly isolate: Isolate;
   private disposed = false;
 
   constructor(kv: KVNamespaceLike, options: KVStoreOptions) {
     this.kv = kv;
     this.options = options;
     this.isolate = isolateOf(kv);
-    this.origin = this.isolate;
+    // Those that name keys alike fail together too, and have denied the same.
+    this.origin = options.secretKeys || options.hmacSecret ? undefined : this.isolate;
+  }
+
+  get warning(): string | undefined {
+    return this.isolate.warning;
   }
 
   check({ algorithm }: Terms): void {
@@ -83,20 +88,19 @@ class KV implements KVStore {
     throw new SluiceError("unsupported", "algorithm", expected, algorithm);
   }
 
-  async take(groups: readonly Group[]): Promise<Decision[][]> {
-    const { failure } = this.isolate();
-    this.isolate().failure = undefined;
-    if (failure) throw failure;
+  async take(groups: readonly Group[], waiting?: Waiting): Promise<Decision[][]> {
     const decided: Decision[][] = [];
-    for (const group of groups) decided.push(await this.takeGroup(group));
+    for (const group of groups) decided.push(await this.takeGroup(group, waiting));
     return decided;
   }
 
   /** Says in KV that what was counted before counts no more: isolates that have granted something would write it again. */
   async reset(terms: Terms, key: string): Promise<void> {
     const bucket = this.bucketOf(terms, key);
-    const entry = this.isolate().entryOf(bucket);
+    const entry = this.isolate.entryOf(bucket);
+    entry.learn(readValue(await this.kv.get(bucket), terms.algorithm), terms, hour(), elapsed());
     entry.forget(Math.max(hour(), entry.resetAt + 1));
+    // Whoever resets a key wants to know that it was done.
     await this.put(bucket, terms, entry);
   }
 
@@ -120,13 +124,17 @@ class KV implements KVStore {
     return storedKey(tagOf(key, this.options), terms.bucket);
   }
 
-  private async takeGroup(charges: Group): Promise<Decision[]> {
+  private async takeGroup(charges: Group, waiting?: Waiting): Promise<Decision[]> {
     const group = charges.map((charge): Charge => ({ ...charge, key: this.bucketOf(charge.terms, charge.key) }));
     const entries = await Promise.all(group.map((charge) => this.learn(charge)));
+    // Whoever waited for this was answered without it.
+    if (waiting?.over) throw new Error("too late");
     // From here to the writing nothing is waited for: requests of one isolate count one after the other.
     const now = hour();
     group.forEach((charge, i) => {
-      if (charge.mode === "refund") this.apply(charge, entries[i] as Entry, now);
+      const entry = entries[i] as Entry;
+      entry.heal(charge.terms, now);
+      if (charge.mode === "refund") apply(charge, entry, now);
     });
     const totals = new Map(group.map(({ key, terms }, i) => [key, (entries[i] as Entry).total(terms)]));
     const decisions = settle(
@@ -138,28 +146,23 @@ class KV implements KVStore {
     const granted = decisions.every(({ allowed }) => allowed);
     const writes = group.map((charge, i) => {
       const entry = entries[i] as Entry;
-      if (granted && charge.mode === "take") this.apply(charge, entry, now);
+      if (granted && charge.mode === "take") apply(charge, entry, now);
+      this.isolate.weigh(charge.key, entry);
       return entry.dirty ? this.write(charge, entry) : undefined;
     });
     await Promise.all(writes);
     return decisions.map((decision): Decision => ({ ...decision, approximate: true }));
   }
 
-  /** Takes from, or gives back to, what this isolate has granted itself. */
-  private apply(charge: Charge, entry: Entry, now: number): void {
-    const { state, changed } = decide(entry.own.state, charge, now);
-    if (changed) entry.change(state);
-  }
-
   /** What is known of a bucket, read anew if that was a while ago. Each request reads for itself: I/O is its own. */
   private async learn({ key: bucket, terms }: Charge): Promise<Entry> {
-    const entry = this.isolate().entryOf(bucket);
+    const entry = this.isolate.entryOf(bucket);
     const { readAt } = entry;
     if (elapsed() - readAt < EVERY_MS) return entry;
     // While one reads anew, others go on with what is known; of a bucket that nobody has read yet, nothing is.
     if (readAt !== Number.NEGATIVE_INFINITY) entry.readAt = elapsed();
     try {
-      entry.learn(readValue(await this.kv.get(bucket), terms.algorithm), terms);
+      entry.learn(readValue(await this.kv.get(bucket), terms.algorithm), terms, hour(), elapsed());
     } catch (error) {
       entry.readAt = readAt;
       throw error;
@@ -174,30 +177,31 @@ class KV implements KVStore {
     const now = elapsed();
     const due = entry.writtenAt + EVERY_MS - now;
     if (due <= 0) {
-      const written = this.put(bucket, terms, entry);
+      const written = this.tryToPut(bucket, terms, entry);
       if (!waitUntil) return written;
-      this.afterwards(waitUntil, written);
+      afterwards(waitUntil, written);
     } else if (waitUntil && now >= entry.expectedBy) {
       // A request that was put an end to takes its timers with it: then another one may try.
       entry.expectedBy = now + 2 * EVERY_MS;
       const later = new Promise((resolve) => setTimeout(resolve, due));
-      this.afterwards(
+      afterwards(
         waitUntil,
-        later.then(() => (entry.dirty ? this.put(bucket, terms, entry) : undefined)),
+        later.then(() => (entry.dirty ? this.tryToPut(bucket, terms, entry) : undefined)),
       );
     }
     return undefined;
   }
 
-  private afterwards(waitUntil: WaitUntil, work: Promise<void>): void {
-    const done = work.catch((error) => {
-      this.isolate().failure = error as Error;
-    });
+  /** What was decided stands, and counts here, whether it can be written or not. */
+  private async tryToPut(bucket: string, terms: Terms, entry: Entry): Promise<void> {
     try {
-      waitUntil(done);
-    } catch (cause) {
-      const expected = "a function that can be called by itself, such as waitUntil of cloudflare:workers";
-      throw Object.assign(new SluiceError("invalid-option", "waitUntil", expected), { cause });
+      await this.put(bucket, terms, entry);
+      this.isolate.warning = undefined;
+    } catch (error) {
+      // Another isolate has written in the same second: that is no fault.
+      if (!/\b429\b/.test(String(error))) {
+        this.isolate.warning = `KV takes no writes, so that each isolate counts for itself: ${error}`;
+      }
     }
   }
 
@@ -212,10 +216,23 @@ class KV implements KVStore {
     try {
       await this.kv.put(bucket, value, { expirationTtl });
     } catch (error) {
-      // It counts here all the same, and is written with what comes next.
       entry.dirty = true;
-      // Another isolate has written in the same second: that is no fault.
-      if (!/429|too many/i.test(String(error))) throw error;
+      throw error;
     }
+  }
+}
+
+/** Takes from, or gives back to, what this isolate has granted itself. */
+function apply(charge: Charge, entry: Entry, now: number): void {
+  const { state, changed } = decide(entry.own.state, charge, now);
+  if (changed) entry.change(state);
+}
+
+function afterwards(waitUntil: WaitUntil, work: Promise<void>): void {
+  try {
+    waitUntil(work);
+  } catch (cause) {
+    const expected = "a function that can be called by itself, such as waitUntil of cloudflare:workers";
+    throw Object.assign(new SluiceError("invalid-option", "waitUntil", expected), { cause });
   }
 }

@@ -1,7 +1,24 @@
 /** Two counts of one window made one: what KV holds, and what this isolate has granted since it was read. */
+import { windowStart } from "../../algorithms/algorithm.ts";
 import type { Terms } from "../../core/terms.ts";
 
-/** The sum of two states of a policy. A state is empty when nothing was counted. */
+/**
+ * A state as it counts now. What lies in the future, because another clock is ahead or ours was, begins with the window
+ * of now: whoever counts together has to count in the same windows.
+ */
+export function inPresent(state: readonly number[], terms: Terms, now: number): readonly number[] {
+  if (terms.algorithm === "sliding-log") {
+    const latest = now + terms.windowMs;
+    const ahead = state.some((cell, i) => i % 2 === 1 && cell > latest);
+    return ahead ? state.map((cell, i) => (i % 2 === 1 ? Math.min(cell, latest) : cell)) : state;
+  }
+  const [start = 0, ...counts] = state;
+  if (start <= now) return state;
+  const count = counts.reduce((sum, count) => sum + count, 0);
+  return [windowStart(terms, now), ...counts.map((_, i) => (i === counts.length - 1 ? count : 0))];
+}
+
+/** The sum of two states of a policy, neither of them in the future. A state is empty when nothing was counted. */
 export function mergeStates(a: readonly number[], b: readonly number[], terms: Terms): readonly number[] {
   if (a.length === 0 || b.length === 0) return a.length === 0 ? b : a;
   if (terms.algorithm === "sliding-log") return mergeLogs(a, b);
