@@ -638,6 +638,13 @@ export default workerOf<Env>({
     const start = performance.now();
     const late = await createLimiter({ policy, store: durableObjectStore(hanging), deadlineMs: 100 }).consume("k");
     const waited = performance.now() - start;
+    // Two that are asked in one tick, and wait for different times.
+    const patient = createLimiter({ policy, store: durableObjectStore(hanging), deadlineMs: 2000 });
+    const hurried = createLimiter({ policy, store: (patient as unknown as { store: Store }).store, deadlineMs: 50 });
+    const began = performance.now();
+    const both = Promise.all([patient.consume("k"), hurried.consume("k").then(() => performance.now() - began)]);
+    const [, hurry] = await both;
+    const patience = performance.now() - began;
     // The real thing: an object that is lost while it is called, and is there again for the next call.
     const namespace = new Fresh(OBJECTS);
     const limiter = durableObjectRateLimiter(namespace, policy, { shards: 1, onStoreError: "throw", localDenialMs: 0 });
@@ -651,6 +658,8 @@ export default workerOf<Env>({
       closed,
       late: late.degraded,
       waited,
+      hurry,
+      patience,
       first: first.remaining,
       lost,
       after: after.remaining,

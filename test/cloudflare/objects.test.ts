@@ -250,6 +250,8 @@ describe("limiters on objects", () => {
     expect(seen).toMatchObject({ admitted: 3, marked: true, late: true, first: 2, events: ["store-down"] });
     expect(seen.closed).toMatchObject({ allowed: false, unavailable: true });
     expect(seen.waited).toBeLessThan(1000);
+    expect(seen.hurry).toBeLessThan(1000);
+    expect(seen.patience).toBeGreaterThanOrEqual(1990);
     // The call that was under way may have been charged or not; what was charged before is not lost.
     expect([1, 2]).toContain(seen.after);
   });

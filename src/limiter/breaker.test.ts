@@ -1,0 +1,97 @@
+import { describe, expect, it } from "vitest";
+import { SluiceError } from "../core/errors.ts";
+import { Breaker, WHOLE } from "./breaker.ts";
+
+/** What a client threw, as the guard tells it. */
+function fault(cause: unknown = new Error("down")): SluiceError {
+  return Object.assign(new SluiceError("store-unavailable", "store", "an answer"), { cause });
+}
+
+/** A breaker, and what it told. */
+function watched(): { breaker: Breaker; told: string[] } {
+  const breaker = new Breaker();
+  const told: string[] = [];
+  breaker.watchers.add({ down: () => told.push("down"), up: () => told.push("up") });
+  return { breaker, told };
+}
+
+describe("a part that fails", () => {
+  it("is left alone, and the others are not", () => {
+    const { breaker, told } = watched();
+    for (let i = 0; i < 5; i++) breaker.failed(3, i * 10, fault(), false);
+    expect(breaker.refusal(3, 50)).toBeDefined();
+    expect(breaker.refusal(4, 50)).toBeUndefined();
+    expect(breaker.refusal(0, 50)).toBeUndefined();
+    expect(told).toEqual(["down"]);
+    expect(breaker.refusal(3, 2000), "one may try").toBeUndefined();
+    expect(breaker.refusal(3, 2001)).toBeDefined();
+    breaker.passed(3, 2002);
+    expect(breaker.refusal(3, 2003)).toBeUndefined();
+    expect(told).toEqual(["down", "up"]);
+  });
+
+  it("is forgotten when nobody has asked it for a minute, so that the next one is told of", () => {
+    const { breaker, told } = watched();
+    for (let i = 0; i < 5; i++) breaker.failed("a", i * 10, fault(), false);
+    breaker.passed("b", 70_000);
+    expect(told).toEqual(["down", "up"]);
+    for (let i = 0; i < 5; i++) breaker.failed("b", 70_000 + i * 10, fault(), false);
+    expect(told).toEqual(["down", "up", "down"]);
+  });
+});
+
+describe("many parts that fail", () => {
+  it("are the whole, when none of them answers", () => {
+    const { breaker, told } = watched();
+    let asked = 0;
+    for (let i = 0; i < 1000; i++) {
+      const part = `key ${i}`;
+      if (breaker.refusal(part, i)) continue;
+      asked++;
+      breaker.failed(part, i, fault(), false);
+    }
+    expect(asked).toBeLessThan(30);
+    expect(told).toEqual(["down"]);
+    expect(breaker.retryAfterMs("any", 999)).toBeGreaterThan(0);
+    // One may try, whichever it is, and when it passes all may.
+    expect(breaker.refusal("key 0", 1100)).toBeUndefined();
+    expect(breaker.refusal("key 1", 1100)).toBeDefined();
+    breaker.passed("key 0", 1101);
+    expect(breaker.refusal("key 1", 1102)).toBeUndefined();
+    expect(told).toEqual(["down", "up"]);
+  });
+
+  it("are not, as long as others answer", () => {
+    const { breaker } = watched();
+    for (let i = 0; i < 1000; i++) {
+      breaker.failed(`key ${i}`, i, fault(), false);
+      breaker.passed("healthy", i);
+    }
+    expect(breaker.refusal("another", 1001)).toBeUndefined();
+  });
+
+  it("are told of a bounded number", () => {
+    const { breaker } = watched();
+    for (let i = 0; i < 5000; i++) {
+      breaker.failed(`key ${i}`, 1, fault(), false);
+      breaker.passed("healthy", 1);
+    }
+    expect((breaker as unknown as { troubles: Map<unknown, unknown> }).troubles.size).toBeLessThanOrEqual(1001);
+  });
+});
+
+describe("one fault", () => {
+  it("is what fails many calls at once with the same error", () => {
+    const { breaker, told } = watched();
+    const error = new Error("a call for fifty");
+    for (let i = 0; i < 50; i++) breaker.failed(WHOLE, 1, fault(error), false);
+    expect(told).toEqual([]);
+  });
+
+  it("is not what a client goes on failing with: the same object may come again and again", () => {
+    const { breaker, told } = watched();
+    const error = new Error("never connected");
+    for (let i = 0; i < 5; i++) breaker.failed(WHOLE, i * 20, fault(error), false);
+    expect(told).toEqual(["down"]);
+  });
+});
