@@ -83,8 +83,8 @@ export class Breaker {
 
   /** Notes a fault; `tried` tells whether the call was the one that tried. */
   failed(part: Part, now: number, error: SluiceError, tried: boolean): void {
-    const isNew = this.note(part, now, error, tried, MOST_FAULTS);
-    if (part !== WHOLE && (tried || (isNew && ++this.inRow >= MOST_IN_ROW))) this.note(WHOLE, now, error, tried, 1);
+    if (this.note(part, now, error, tried, MOST_FAULTS)) this.inRow++;
+    if (part !== WHOLE && this.inRow >= MOST_IN_ROW) this.note(WHOLE, now, error, tried, 1);
     this.forgetOld(now);
     if (this.troubles.size > MOST_PARTS) this.forget(this.troubles.keys().next().value as Part, now);
   }
@@ -92,8 +92,6 @@ export class Breaker {
   /** Counts a fault, if it is another one, and opens what has had too many. */
   private note(part: Part, now: number, error: SluiceError, tried: boolean, most: number): boolean {
     const known = this.troubles.get(part);
-    // A probe of one part says nothing of a whole that is not down.
-    if (part === WHOLE && most === 1 && tried && !known?.open && this.inRow < MOST_IN_ROW) return false;
     const trouble = known ?? { faults: 0, error, at: Number.NEGATIVE_INFINITY, open: false, tryAt: 0 };
     if (!known) this.troubles.set(part, trouble);
     const isNew = now - trouble.at >= ONE_FAULT_MS || originOf(error) !== originOf(trouble.error);
