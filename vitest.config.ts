@@ -1,4 +1,3 @@
-import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 
@@ -28,7 +27,7 @@ export default defineConfig({
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     globalSetup: "test/servers/one-redis.js",
     testTimeout: 120_000,
-    // Much of the time tests wait for servers: two at once also where there are two processors.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
+    // Files share one Redis, and some look at what the whole server did.
+    maxWorkers: 1,
   },
 });

@@ -30,6 +30,20 @@ describe("a part that fails", () => {
     expect(told).toEqual(["down", "up"]);
   });
 
+  it("is not the whole, however long it fails and nobody else is asked, and takes no other's turn to try", () => {
+    const { breaker } = watched();
+    for (let now = 0; now < 100_000; now += 10) {
+      if (!breaker.refusal("bad", now)) breaker.failed("bad", now, fault(), breaker.isOpen("bad"));
+    }
+    expect(breaker.refusal("good", 100_000)).toBeUndefined();
+    for (let i = 0; i < 30; i++) breaker.failed(`key ${i}`, 100_001, fault(), false);
+    // The whole is down. Who is refused for its own part has not tried for the others.
+    expect(breaker.refusal("good", 100_002)).toBeDefined();
+    breaker.failed("bad", 101_000, fault(), true);
+    expect(breaker.refusal("bad", 101_500)).toBeDefined();
+    expect(breaker.refusal("good", 102_100)).toBeUndefined();
+  });
+
   it("is forgotten when nobody has asked it for a minute, so that the next one is told of", () => {
     const { breaker, told } = watched();
     for (let i = 0; i < 5; i++) breaker.failed("a", i * 10, fault(), false);

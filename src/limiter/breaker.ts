@@ -58,12 +58,11 @@ export class Breaker {
   /** Why a part that is open was not asked; `undefined` when a call may go to it. While it is open, one may, once in a while. */
   refusal(part: Part, now: number): SluiceError | undefined {
     if (this.troubles.size === 0) return undefined;
-    for (const open of new Set([this.openAt(WHOLE), this.openAt(part)])) {
-      if (!open) continue;
-      if (now < open.tryAt) return open.error;
-      // However long this one waits for its answer, others may try after the same time.
-      open.tryAt = now + OPEN_MS;
-    }
+    const open = [this.openAt(WHOLE), this.openAt(part)].filter((trouble) => trouble !== undefined);
+    const held = open.find(({ tryAt }) => now < tryAt);
+    if (held) return held.error;
+    // However long this one waits for its answer, others may try after the same time.
+    for (const trouble of open) trouble.tryAt = now + OPEN_MS;
     return undefined;
   }
 
@@ -83,7 +82,9 @@ export class Breaker {
 
   /** Notes a fault; `tried` tells whether the call was the one that tried. */
   failed(part: Part, now: number, error: SluiceError, tried: boolean): void {
-    if (this.note(part, now, error, tried, MOST_FAULTS)) this.inRow++;
+    // One part alone, however often it is tried in vain, is not the whole.
+    const counts = !this.openAt(part);
+    if (this.note(part, now, error, tried, MOST_FAULTS) && counts) this.inRow++;
     if (part !== WHOLE && this.inRow >= MOST_IN_ROW) this.note(WHOLE, now, error, tried, 1);
     this.forgetOld(now);
     if (this.troubles.size > MOST_PARTS) this.forget(this.troubles.keys().next().value as Part, now);
