@@ -17,7 +17,7 @@ export interface Watcher {
   up(downMs: number): void;
 }
 
-/** What a store is a part of: itself, or what `partOf` of it says. */
+/** A part of a store, as its `partOf` says, or all of it. */
 export type Part = number | string;
 
 /** What is known of a part that has failed lately. Times are elapsed milliseconds. */
@@ -31,7 +31,7 @@ interface Trouble {
   tryAt: number;
 }
 
-/** All parts. It is left alone too when parts fail one after the other and none answers. */
+/** All of it. It is left alone too when parts fail one after the other and none answers. */
 export const WHOLE = -1;
 /** So many faults of any parts, with no answer in between, and it is the whole that is down. */
 const MOST_IN_ROW = 25;
@@ -95,7 +95,7 @@ export class Breaker {
     const known = this.troubles.get(part);
     const trouble = known ?? { faults: 0, error, at: Number.NEGATIVE_INFINITY, open: false, tryAt: 0 };
     if (!known) this.troubles.set(part, trouble);
-    const isNew = now - trouble.at >= ONE_FAULT_MS || originOf(error) !== originOf(trouble.error);
+    const isNew = now - trouble.at >= ONE_FAULT_MS || causeOf(error) !== causeOf(trouble.error);
     if (isNew) trouble.faults++;
     trouble.error = error;
     trouble.at = now;
@@ -135,6 +135,6 @@ export class Breaker {
 }
 
 /** What a client threw, where there is one: a call for many fails all of them with the same. */
-function originOf(error: SluiceError): unknown {
+function causeOf(error: SluiceError): unknown {
   return error.cause ?? error;
 }

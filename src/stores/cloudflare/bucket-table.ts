@@ -50,11 +50,9 @@ export class BucketTable implements States {
   read(bucket: string, algorithm: AlgorithmName): readonly number[] | undefined {
     const row = this.hot.get(bucket);
     if (row) return isState(row.state, algorithm) ? row.state : undefined;
-    if (!this.exists) return undefined;
-    const query = `SELECT state, kept_until FROM ${TABLE} WHERE bucket = ?`;
-    const [found] = this.storage.sql.exec(query, bucket).toArray();
-    const state = readState(found?.state, algorithm);
-    if (state) this.keep(bucket, { state, keptUntil: Number(found?.kept_until) });
+    const found = this.show(bucket);
+    const state = readState(found?.raw, algorithm);
+    if (found && state) this.keep(bucket, { state, keptUntil: found.keptUntil });
     return state;
   }
 
