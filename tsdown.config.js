@@ -5,6 +5,7 @@ export default defineConfig({
     "src/index.ts",
     "src/algorithms/index.ts",
     "src/http/index.ts",
+    "src/ws/index.ts",
     "src/fetch.ts",
     "src/node.ts",
     "src/express.ts",

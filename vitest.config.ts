@@ -18,7 +18,7 @@ export default defineConfig({
     // Tests import the package by its public names and run its source.
     alias: [
       { find: /^sluice$/, replacement: at("src/index.ts") },
-      { find: /^sluice\/(algorithms|http|testing)$/, replacement: at("src/$1/index.ts") },
+      { find: /^sluice\/(algorithms|http|ws|testing)$/, replacement: at("src/$1/index.ts") },
       { find: /^sluice\/cloudflare$/, replacement: at("src/cloudflare-node.ts") },
       { find: /^sluice\/(fetch|node|express|fastify|hono|redis|upstash)$/, replacement: at("src/$1.ts") },
     ],

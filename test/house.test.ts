@@ -14,7 +14,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   limiter: ["core", "algorithms", "stores"],
   http: ["core"],
   middleware: ["core", "http", "limiter"],
-  testing: ["core", "algorithms", "stores", "limiter", "http", "middleware"],
+  ws: ["core", "algorithms", "http", "limiter"],
+  testing: ["core", "algorithms", "stores", "limiter", "http", "middleware", "ws"],
 };
 
 /** What is bundled. */

@@ -94,6 +94,17 @@ function problemOf(decision: Denied, policies: Policies | undefined, asText: boo
   return written(problem, asText);
 }
 
+/** The answer to a connection beyond those that may be open at once. When one of them ends, nobody knows. */
+export function tooManyConnections(limit: number, accept: string | undefined): Answer {
+  const asText = prefersText(accept);
+  const detail = `Limit of ${limit} open connections reached.`;
+  return {
+    status: 429,
+    headers: { "Cache-Control": "no-store", "Content-Type": asText ? TEXT : JSON_PROBLEM },
+    body: written({ type: "about:blank", title: "Too Many Requests", status: 429, detail }, asText),
+  };
+}
+
 /** The answer when the limiter itself is at fault. It tells a stranger nothing. */
 export function internalError(accept: string | undefined): Answer {
   const asText = prefersText(accept);

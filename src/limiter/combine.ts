@@ -136,6 +136,23 @@ export interface LimiterCharge {
 
 /** Takes from several limiters with keys of their own, all or none: a user and an address. */
 export async function consumeAll(charges: readonly LimiterCharge[]): Promise<Decision> {
+  return consumeAllAtOnce(charges);
+}
+
+/** The same without a promise, where every store is synchronous. */
+export function consumeAllAtOnce(charges: readonly LimiterCharge[]): Decision | Promise<Decision> {
+  const spends = spendsOf(charges);
+  if (spends.every(({ store }) => isSync(store))) return chargeJointlySync(spends, "take");
+  const { store } = spends[0] as Spend;
+  let denials = denialsOf.get(store);
+  if (!denials) denialsOf.set(store, (denials = new Denials()));
+  const name = spends
+    .map(({ terms, key, cost }) => `${cost}:${terms.limit}:${terms.windowMs}:${terms.bucket}${key.length}:${key}`)
+    .join();
+  return takeUnlessDenied(spends, name, denials);
+}
+
+function spendsOf(charges: readonly LimiterCharge[]): Spend[] {
   if (!Array.isArray(charges)) {
     throw new SluiceError("invalid-option", "charges", "a list of { limiter, key, cost? }", charges);
   }
@@ -147,13 +164,7 @@ export async function consumeAll(charges: readonly LimiterCharge[]): Promise<Dec
     return bindingsOf(limiter).map(({ store, terms, care }): Spend => ({ store, terms, care, key, cost }));
   });
   checkTogether("charges", spends);
-  const { store } = spends[0] as Spend;
-  let denials = denialsOf.get(store);
-  if (!denials) denialsOf.set(store, (denials = new Denials()));
-  const name = spends
-    .map(({ terms, key, cost }) => `${cost}:${terms.limit}:${terms.windowMs}:${terms.bucket}${key.length}:${key}`)
-    .join();
-  return takeUnlessDenied(spends, name, denials);
+  return spends;
 }
 
 /** What `consumeAll` was denied lately, for each store. */

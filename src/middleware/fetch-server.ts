@@ -3,7 +3,7 @@ import { runsOnWorkers } from "../http/presets.ts";
 import { type ResponseHead, type Told, tellFigures, tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
 import type { Gate, Pass, Passage, Stop } from "./gate.ts";
-import { isPromise } from "./maybe-promise.ts";
+import { isPromise } from "../core/maybe-promise.ts";
 import type { Limited } from "./options.ts";
 
 /** What a denied request may be answered with in place of the problem document. */

@@ -12,7 +12,7 @@ import type { Facts } from "./facts.ts";
 import { deniedForDelay } from "./held-too-long.ts";
 import { keysOf } from "./keys.ts";
 import { checkDecision, checkLimiter, limiterFrom, policiesOf } from "./limiters.ts";
-import { andThen, isPromise, type MaybePromise } from "./maybe-promise.ts";
+import { andThen, isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { checkRateLimit, type Limited, type LimiterLike, type Outcome, type RateLimitOptions } from "./options.ts";
 
 /** The request goes on. */

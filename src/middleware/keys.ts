@@ -6,7 +6,7 @@ import { presets } from "../http/presets.ts";
 import { type OnEvent, tell } from "../limiter/events.ts";
 import type { Facts } from "./facts.ts";
 import { keyWatch } from "./key-watch.ts";
-import { andThen, type MaybePromise } from "./maybe-promise.ts";
+import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 /** The key of a request: the application's own, or that of the client. */

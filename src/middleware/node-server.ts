@@ -4,7 +4,7 @@ import type { HeaderFields } from "../http/headers.ts";
 import { tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
 import type { Gate, Pass, Passage, Stop } from "./gate.ts";
-import { isPromise } from "./maybe-promise.ts";
+import { isPromise } from "../core/maybe-promise.ts";
 import { beforeHead, ofResponse } from "./node-head.ts";
 import type { Limited } from "./options.ts";
 

@@ -1,0 +1,144 @@
+/**
+ * Who may connect: how often from one address, and how many connections of one address or user are open. It is decided
+ * before the upgrade, so that whoever is refused costs next to nothing.
+ */
+import { SluiceError } from "../core/errors.ts";
+import { checkOptions, checkWhole } from "../core/options.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
+import { networkOf } from "../http/address.ts";
+import { headerReader, locator, type RequestFacts, TRUST_OPTIONS, type TrustOptions } from "../http/client-ip.ts";
+import type { Preset } from "../http/presets.ts";
+import { type Answer, internalError, tooManyConnections, tooManyRequests } from "../http/too-many-requests.ts";
+import type { LimitExceeded } from "./answers.ts";
+import { userKey } from "./keys.ts";
+import { type Counting, type OpenCount, OpenCounts } from "./open-counts.ts";
+
+/** Whom to believe about a client's address, and how much of it is one client. */
+export interface AddressOptions extends TrustOptions {
+  /** How many bits of an IPv6 address are one client, from 32 to 64: what one subscriber is given. Default: 56. */
+  ipv6Prefix?: number;
+}
+
+/** Who may connect. */
+export interface AdmissionOptions {
+  /** Whom to believe about a client's address. Default: nobody but the other end of the socket. */
+  identity?: "peer" | Preset | AddressOptions;
+  /** How often one address may connect. Default: as often as it likes. */
+  upgrades?: RateLimiter;
+  /** The most connections that one address has open at once, in this process. Default: any number. */
+  maxOpenPerAddress?: number;
+  /** The most connections that one user has open at once, in this process. Default: any number. */
+  maxOpenPerUser?: number;
+}
+
+/** The names of all options of admission. */
+export const ADMISSION_OPTIONS: readonly (keyof AdmissionOptions)[] = [
+  "identity",
+  "upgrades",
+  "maxOpenPerAddress",
+  "maxOpenPerUser",
+];
+
+/** Whether a client may connect. */
+export type Admission =
+  | {
+      readonly allowed: true;
+      /** The client's address, if it is known; of IPv6 the network that one client has. */
+      readonly ip: string | undefined;
+      /** The connection is closed, or did not come about. Only the first call counts. */
+      release(): void;
+    }
+  | { readonly allowed: false /** What to answer instead of the upgrade. */; readonly answer: Answer };
+
+/** Hears of what was refused, and of faults. */
+export interface AdmissionListeners {
+  exceeded(info: LimitExceeded): void;
+  failed(error: unknown): void;
+}
+
+/** Decides who may connect. */
+export class Admissions {
+  private readonly upgrades: RateLimiter | undefined;
+  private readonly perAddress: number | undefined;
+  private readonly perUser: number | undefined;
+  /** The client's address, if it is known; of IPv6 the network that one client has. */
+  readonly addressOf: (facts: RequestFacts) => string | undefined;
+  private readonly listeners: AdmissionListeners;
+  private readonly counting: Counting;
+
+  constructor(options: AdmissionOptions, listeners: AdmissionListeners, counting: Counting = new OpenCounts()) {
+    const { identity = "peer", upgrades, maxOpenPerAddress, maxOpenPerUser } = options;
+    if (upgrades !== undefined && typeof upgrades?.consume !== "function") {
+      throw new SluiceError("invalid-limiter", "upgrades", "a limiter", upgrades);
+    }
+    this.upgrades = upgrades;
+    this.perAddress = checkMost("maxOpenPerAddress", maxOpenPerAddress);
+    this.perUser = checkMost("maxOpenPerUser", maxOpenPerUser);
+    this.addressOf = addressReader(identity);
+    this.listeners = listeners;
+    this.counting = counting;
+  }
+
+  /** Whether a client may connect. `data` is what is known of it, such as its verified user. */
+  async admit(facts: RequestFacts, data?: unknown): Promise<Admission> {
+    const accept = headerReader(facts)("accept");
+    let entered: ReturnType<Counting["enter"]> | undefined;
+    try {
+      const ip = this.addressOf(facts);
+      const { upgrades } = this;
+      if (ip === undefined && (upgrades || this.perAddress !== undefined)) refuseUnidentified();
+      // It is counted before anybody else is asked, so that many at once are not let in by one look.
+      entered = this.counting.enter(this.countsOf(ip, data));
+      if (entered.full) {
+        const { full, observed } = entered;
+        this.refused({ observed, limit: full.limit, key: full.key });
+        return { allowed: false, answer: tooManyConnections(full.limit, accept) };
+      }
+      const { release } = entered;
+      const decision = upgrades && (await upgrades.consume(`ip:${ip}`));
+      if (!decision || decision.allowed) return { allowed: true, ip, release };
+      release();
+      const { limit, retryAfterMs } = decision;
+      this.refused({ observed: 1, limit, retryAfterMs, key: `ip:${ip}` });
+      const policies = upgrades.getPolicies?.() ?? upgrades.getPolicy();
+      return { allowed: false, answer: tooManyRequests(decision, policies, { accept }) };
+    } catch (error) {
+      if (!entered?.full) entered?.release();
+      this.listeners.failed(error);
+      return { allowed: false, answer: internalError(accept) };
+    }
+  }
+
+  private countsOf(ip: string | undefined, data: unknown): OpenCount[] {
+    const user = userKey(data);
+    const counts: OpenCount[] = [];
+    if (this.perAddress !== undefined) counts.push({ key: `ip:${ip}`, limit: this.perAddress });
+    if (this.perUser !== undefined && user !== undefined) counts.push({ key: user, limit: this.perUser });
+    return counts;
+  }
+
+  private refused(about: Omit<LimitExceeded, "type" | "id" | "action">): void {
+    this.listeners.exceeded({ type: "connections", ...about, id: "", action: "close" });
+  }
+}
+
+function checkMost(option: string, most: number | undefined): number | undefined {
+  return most === undefined ? undefined : checkWhole(option, most, 1, 2 ** 31 - 1);
+}
+
+function refuseUnidentified(): never {
+  const expected = "an address of the client, but the request has none: name the platform or the proxies in front";
+  throw new SluiceError("unidentified", "identity", expected);
+}
+
+/** Finds the client's address, in one spelling for all that mean one client. */
+function addressReader(identity: "peer" | Preset | AddressOptions): (facts: RequestFacts) => string | undefined {
+  const options: AddressOptions = typeof identity === "object" && identity !== null ? identity : {};
+  checkOptions("identity", options, [...TRUST_OPTIONS, "ipv6Prefix"]);
+  const prefix = checkWhole("ipv6Prefix", options.ipv6Prefix ?? 56, 32, 64);
+  const locate = locator(identity);
+  return (facts) => {
+    const address = locate(facts.peer, headerReader(facts));
+    return address && networkOf(address, prefix);
+  };
+}

@@ -1,0 +1,50 @@
+/** WebSockets: who may connect and what they may send, on every server. */
+export type { AddressOptions, Admission, AdmissionOptions } from "./admission.ts";
+export {
+  type CloseCodes,
+  type EncodeNotice,
+  type ExceededAction,
+  errorEnvelope,
+  jsonRpcError,
+  type LimitExceeded,
+  type LimitType,
+  type Notice,
+} from "./answers.ts";
+export { type BunGuard, type BunHandlers, type BunServer, type BunSocket, guardBun } from "./bun.ts";
+export type { Connection, ConnectionState, HandleFrame, Peer } from "./connection.ts";
+export { type DenoGuard, type DenoHandlers, guardDeno } from "./deno.ts";
+export {
+  type DurableContext,
+  type DurableObjectGuard,
+  type DurableSocket,
+  guardDurableObject,
+} from "./durable-object.ts";
+export { createGuard, type Guard, type Options } from "./guard.ts";
+export type { Frame, Ingress } from "./ingress.ts";
+export { jsonType } from "./json-type.ts";
+export {
+  type KeyContext,
+  keyPerUserOrIpPerType,
+  keyPerUserPerType,
+  perUserKey,
+  perUserKey as keyPerUser,
+} from "./keys.ts";
+export type { FrameLimit, GuardOptions } from "./options.ts";
+export type { BucketState } from "./own-bucket.ts";
+export {
+  guardSocketIo,
+  type SocketIoEvent,
+  type SocketIoOptions,
+  type SocketIoRequest,
+  type SocketIoServer,
+  type SocketIoSocket,
+} from "./socket-io.ts";
+export { rateLimit, type WsKitContext, type WsKitDecision, type WsKitLimiter, type WsKitOptions } from "./ws-kit.ts";
+export {
+  guardWs,
+  type WsGuard,
+  type WsGuardOptions,
+  type WsRequest,
+  type WsServer,
+  type WsSocket,
+} from "./ws-server.ts";

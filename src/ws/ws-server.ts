@@ -1,0 +1,132 @@
+/** For the `ws` package on Node. Connections are refused where it verifies clients, before the upgrade. */
+import { SluiceError } from "../core/errors.ts";
+import { checkOptions } from "../core/options.ts";
+import { ADMISSION_OPTIONS } from "./admission.ts";
+import type { Connection, HandleFrame } from "./connection.ts";
+import { Guard, type Options, quietly } from "./guard.ts";
+import type { Frame } from "./ingress.ts";
+import { checkFunction, checkRules, GUARD_OPTIONS } from "./options.ts";
+
+/** What is used of a request. */
+export interface WsRequest {
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly socket: { readonly remoteAddress?: string | undefined; once(event: "close", listener: () => void): unknown };
+}
+
+/** What is used of a socket. */
+export interface WsSocket {
+  on(event: "message", listener: (data: WsData, isBinary: boolean) => void): unknown;
+  on(event: "ping", listener: (data: Uint8Array) => void): unknown;
+  on(event: "close", listener: () => void): unknown;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  send(data: string | Uint8Array): void;
+  pong(data: Uint8Array): void;
+  close(code: number, reason: string): void;
+}
+
+type WsData = Uint8Array | ArrayBuffer | readonly Uint8Array[];
+type Verify = (info: { req: WsRequest }, answer: VerifyAnswer) => void;
+type VerifyAnswer = (result: boolean, code?: number, message?: string, headers?: Record<string, string>) => void;
+
+/** What is used of a server. */
+export interface WsServer {
+  // biome-ignore lint/suspicious/noExplicitAny: what others gave it has one of two forms, and takes more than we pass on.
+  options: { verifyClient?: any; autoPong?: boolean | undefined };
+}
+
+/** How connections to a server of `ws` are guarded. */
+export interface WsGuardOptions<Data, Request extends WsRequest> extends Options<Data> {
+  /** What is known of who connects, such as a verified user. A connection that it throws at is not let in. Default: nothing. */
+  data?: (request: Request) => Data | undefined | Promise<Data | undefined>;
+}
+
+/** Guards the connections of one server. */
+export interface WsGuard<Data, Request extends WsRequest> {
+  /** Guards the frames of a connection, in place of a listener to `message`. Texts are strings. */
+  attach(socket: WsSocket, request: Request, handle: HandleFrame<Data>): Connection<Data>;
+}
+
+/** Guards a server of `ws`, however it was made: it decides who may connect, and `attach` what they may send. */
+export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
+  server: WsServer,
+  options: WsGuardOptions<Data, Request> = {},
+): WsGuard<Data, Request> {
+  checkOptions("guardWs", options, ["data", ...GUARD_OPTIONS, ...ADMISSION_OPTIONS]);
+  if (typeof server?.options !== "object" || server.options === null) {
+    throw new SluiceError("invalid-option", "server", "a WebSocketServer of ws", server);
+  }
+  checkFunction("data", options.data);
+  const guard = new Guard(checkRules(options), options);
+  const known = new WeakMap<object, { ip: string | undefined; data: Data | undefined }>();
+  const { verifyClient: theirs, autoPong } = server.options;
+
+  const admit = async (request: Request): Promise<Awaited<ReturnType<Guard["admit"]>>> => {
+    let [isGone, release] = [false, () => {}];
+    // A count follows the socket below, which also closes when no connection comes about.
+    request.socket.once("close", () => {
+      isGone = true;
+      release();
+    });
+    const data = await options.data?.(request);
+    const admission = await guard.admit({ peer: request.socket.remoteAddress, headers: request.headers }, data);
+    if (!admission.allowed) return admission;
+    release = admission.release;
+    if (isGone) release();
+    known.set(request, { ip: admission.ip, data });
+    return admission;
+  };
+
+  const verify: Verify = (info, answer) => {
+    admit(info.req as Request).then(
+      (admission) => {
+        if (!admission.allowed) {
+          const { status, body, headers } = admission.answer;
+          answer(false, status, body, headers);
+        } else if (typeof theirs !== "function") answer(true);
+        else if (theirs.length === 2) theirs(info, answer);
+        else answer(theirs(info));
+      },
+      (error: unknown) => {
+        quietly(options.onError)(error);
+        answer(false, 500);
+      },
+    );
+  };
+  server.options.verifyClient = verify;
+
+  return {
+    attach(socket, request, handle) {
+      const { ip, data } = known.get(request) ?? refuseStranger(request);
+      const connection = guard.attach({
+        id: crypto.randomUUID(),
+        ip,
+        data,
+        send: (message) => socket.send(message),
+        close: (code, reason) => socket.close(code, reason),
+      });
+      socket.on("message", (data, isBinary) => connection.receive(isBinary ? data : textOf(data), handle));
+      socket.on("ping", (data) => {
+        // Unless told otherwise, the server has answered already.
+        if (connection.ping() && autoPong === false) socket.pong(data);
+      });
+      socket.on("close", () => connection.end());
+      // Without a listener, a client could end the process with a frame that breaks the protocol.
+      socket.on("error", quietly(options.onError));
+      return connection;
+    },
+  };
+}
+
+/** The bytes of a text are one buffer. */
+function textOf(data: WsData): Frame {
+  return String(data);
+}
+
+function refuseStranger(request: unknown): never {
+  throw new SluiceError(
+    "invalid-option",
+    "request",
+    "the request of a connection to the server that is guarded",
+    request,
+  );
+}
