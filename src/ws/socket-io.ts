@@ -167,7 +167,8 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
       ip,
       data,
       send: (message, event) => event && owners.get(event)?.emit(LIMIT_EXCEEDED, message),
-      close: (code) => (code === rules.closeCodes.ban ? socket.disconnect(true) : conn.close()),
+      // Events that have passed are handed over in the next tick, if the socket is still connected by then.
+      close: (code) => setTimeout(() => (code === rules.closeCodes.ban ? socket.disconnect(true) : conn.close())),
     });
     connections.set(conn, connection);
     conn.on("packet", ({ type }) => (type === "ping" || type === "pong") && connection.ping());

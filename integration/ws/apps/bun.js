@@ -1,0 +1,21 @@
+/** `Bun.serve`. */
+import { guardBun } from "../../../dist/ws/index.js";
+import { listening, room } from "./on-node.js";
+import { userOf } from "./room.js";
+
+const { options, journal, handle, answer } = room;
+const guard = guardBun(options);
+const server = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  fetch(request, server) {
+    if (!request.headers.has("upgrade")) return new Response(answer(request.url));
+    return guard.upgrade(request, server, { data: userOf(request.url) });
+  },
+  websocket: guard.websocket({
+    open: () => void journal.open++,
+    close: () => void journal.open--,
+    message: (_socket, frame) => handle(frame),
+  }),
+});
+listening(server.port);

@@ -1,0 +1,16 @@
+/** `Deno.serve`. */
+import { guardDeno } from "../../../dist/ws/index.js";
+import { listening, room } from "./on-node.js";
+import { userOf } from "./room.js";
+
+const { options, journal, handle, answer } = room;
+const guard = guardDeno(options);
+const handlers = {
+  open: () => void journal.open++,
+  close: () => void journal.open--,
+  message: (_socket, frame) => handle(frame),
+};
+Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: ({ port }) => listening(port) }, (request, info) => {
+  if (!request.headers.has("upgrade")) return new Response(answer(request.url));
+  return guard.upgrade(request, info, handlers, { data: userOf(request.url) });
+});

@@ -1,0 +1,19 @@
+/** Socket.IO. A frame is an event, and a bad one is an event that nobody listens to. */
+import { createServer } from "node:http";
+import { Server } from "socket.io";
+import { guardSocketIo } from "../../../dist/ws/index.js";
+import { listening, room } from "./on-node.js";
+import { userOf } from "./room.js";
+
+const { journal, handle, answer } = room;
+const { typeOf: _, types: __, ...options } = room.options;
+const server = createServer(({ url }, response) => response.end(answer(url)));
+const io = new Server(server);
+guardSocketIo(io, { ...options, data: (request) => userOf(request.url) });
+io.on("connection", (socket) => {
+  journal.open++;
+  socket.on("disconnect", () => journal.open--);
+  socket.on("say", (message) => handle(JSON.stringify(message)));
+});
+io.of("/other").on("connection", (socket) => socket.on("say", (message) => handle(JSON.stringify(message))));
+server.listen(0, "127.0.0.1", () => listening(server.address().port));

@@ -1,0 +1,50 @@
+/** A Durable Object with WebSockets that hibernate. Its journal is stored, so that it outlives the object's sleep. */
+import { DurableObject } from "cloudflare:workers";
+import { guardDurableObject } from "../../../dist/ws/index.js";
+import { roomOf, userOf } from "./room.js";
+
+export class Room extends DurableObject {
+  constructor(ctx, env) {
+    super(ctx, env);
+    const { options, journal, handle, answer } = roomOf(env.scenario);
+    Object.assign(this, { journal, handle, answer, born: crypto.randomUUID() });
+    ctx.blockConcurrencyWhile(async () => {
+      Object.assign(journal, await ctx.storage.get("journal"));
+    });
+    this.guard = guardDurableObject(ctx, options);
+  }
+
+  async fetch(request) {
+    if (request.headers.has("upgrade")) return this.guard.upgrade(request, { data: userOf(request.url) });
+    const open = this.ctx.getWebSockets().filter(({ readyState }) => readyState === WebSocket.OPEN).length;
+    return Response.json({ ...JSON.parse(this.answer(request.url)), open, born: this.born });
+  }
+
+  async webSocketMessage(socket, frame) {
+    this.guard.message(socket, frame, (frame) => this.handle(frame));
+    await this.ctx.storage.put("journal", this.journal);
+  }
+
+  webSocketClose(socket, code) {
+    this.guard.close(socket);
+    try {
+      socket.close(code === 1005 || code === 1006 ? 1000 : code);
+    } catch {
+      // Closed already.
+    }
+  }
+
+  webSocketError(socket) {
+    this.guard.close(socket);
+  }
+}
+
+export default {
+  fetch(request, env) {
+    // Cloudflare says where a request came from; here nobody does, so that the test does.
+    const headers = new Headers(request.headers);
+    headers.set("cf-connecting-ip", request.headers.get("cf-connecting-ip") ?? "192.0.2.1");
+    const room = env.ROOM.get(env.ROOM.idFromName("room"));
+    return room.fetch(new Request(request, { headers }));
+  },
+};

@@ -1,0 +1,17 @@
+/** The `ws` package on Node. */
+import { createServer } from "node:http";
+import { WebSocketServer } from "ws";
+import { guardWs } from "../../../dist/ws/index.js";
+import { listening, room } from "./on-node.js";
+import { userOf } from "./room.js";
+
+const { options, journal, handle, answer } = room;
+const server = createServer(({ url }, response) => response.end(answer(url)));
+const wss = new WebSocketServer({ server });
+const guard = guardWs(wss, { ...options, data: (request) => userOf(request.url) });
+wss.on("connection", (socket, request) => {
+  journal.open++;
+  socket.on("close", () => journal.open--);
+  guard.attach(socket, request, (frame) => handle(frame));
+});
+server.listen(0, "127.0.0.1", () => listening(server.address().port));

@@ -1,0 +1,232 @@
+/** The guard on every server, with real clients: the same frames have to come to the same. */
+import { beforeAll, describe, expect, it } from "vitest";
+import { type RedisServer, startRedis } from "../../test/servers/redis-server.js";
+import { until } from "../../test/servers/until.js";
+import { kinds, type Server, start } from "./servers.ts";
+
+let redis: RedisServer;
+beforeAll(async () => {
+  redis = await startRedis();
+  return () => redis.stop();
+});
+
+/** Waits until the server has dealt with so many frames, one way or another. */
+async function settled(server: Server, frames: number): Promise<Awaited<ReturnType<Server["journal"]>>> {
+  let journal = await server.journal();
+  await until(`${frames} frames`, async () => {
+    journal = await server.journal();
+    const { handled, hooks, invalid } = journal;
+    const seen = handled.length + hooks.length + invalid;
+    return seen >= frames ? undefined : `${seen}`;
+  });
+  return journal;
+}
+
+const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
+
+describe.each(kinds)("%s", (kind) => {
+  const stores = kind === "ws" || kind === "bun" ? (["memory", "late", "redis"] as const) : (["memory", "late"] as const);
+
+  describe.each(stores)("8 good and 5 bad frames at a capacity of 3, %s", (store) => {
+    const flood = async (onExceeded: "send" | "close" | "custom") => {
+      await redis.call("FLUSHALL");
+      const server = await start(kind, { onExceeded, store, throwing: true }, redis.url);
+      const client = await server.connect("ann");
+      for (const n of range(1, 8)) client.say(n);
+      for (let n = 0; n < 5; n++) client.junk();
+      return { server, client };
+    };
+
+    it("send: 3 handled, 10 hooks, one notice", async () => {
+      const { server, client } = await flood("send");
+      const { handled, hooks, invalid, errors } = await settled(server, 13);
+      expect(handled).toEqual([1, 2, 3]);
+      expect(hooks.map(({ type, action, observed, limit }) => [type, action, observed, limit])).toEqual(
+        Array(10).fill(["rate", "send", 1, 3]),
+      );
+      expect(invalid).toBe(0);
+      expect(errors).toEqual(Array(10).fill("Error: of the hook"));
+      await until("a notice", async () => (client.told.length > 0 ? undefined : "none"));
+      expect(client.told).toHaveLength(1);
+      expect(client.told[0]).toMatchObject({
+        code: "RESOURCE_EXHAUSTED",
+        retryable: true,
+        retryAfterMs: hooks[0]?.retryAfterMs,
+      });
+    });
+
+    it("close: 3 handled, one hook, 1013", async () => {
+      const { server, client } = await flood("close");
+      const code = await client.closed;
+      if (kind === "socket.io") expect(code).toBe("transport close");
+      // Deno loses the code of a close while frames of the client are unread.
+      else if (kind === "deno") expect([1013, 1006]).toContain(code);
+      else expect(code).toBe(1013);
+      const { handled, hooks } = await server.journal();
+      expect(handled).toEqual([1, 2, 3]);
+      expect(hooks).toHaveLength(1);
+      expect(client.told).toEqual([]);
+    });
+
+    it("custom: 3 handled, 10 hooks, nothing sent", async () => {
+      const { server, client } = await flood("custom");
+      const { handled, hooks } = await settled(server, 13);
+      expect(handled).toEqual([1, 2, 3]);
+      expect(hooks.map(({ action }) => action)).toEqual(Array(10).fill("custom"));
+      expect(client.told).toEqual([]);
+    });
+  });
+
+  describe("order", () => {
+    it.each(stores)("100 frames at once are handled in order, %s", async (store) => {
+      await redis.call("FLUSHALL");
+      const server = await start(kind, { store, capacity: 1000 }, redis.url);
+      const clients = [await server.connect("ann"), await server.connect("ben")];
+      for (const n of range(1, 100)) clients.forEach((client, i) => client.say(n + 1000 * i));
+      const { handled } = await settled(server, 200);
+      expect(handled.filter((n) => n <= 1000)).toEqual(range(1, 100));
+      expect(handled.filter((n) => n > 1000)).toEqual(range(1001, 1100));
+    });
+
+    it("a slow connection never delays another, and is handled when it may be", async () => {
+      const server = await start(kind, { store: "late", capacity: 10 });
+      const slow = await server.connect("slow");
+      const ann = await server.connect("ann");
+      for (const n of range(1, 3)) slow.say(n);
+      for (const n of range(11, 13)) ann.say(n);
+      expect((await settled(server, 3)).handled).toEqual([11, 12, 13]);
+      await server.release();
+      expect((await settled(server, 6)).handled).toEqual([11, 12, 13, 1, 2, 3]);
+    });
+
+    it("nothing is handled after a close", async () => {
+      const server = await start(kind, { store: "late", capacity: 10 });
+      const slow = await server.connect("slow");
+      const ann = await server.connect("ann");
+      for (const n of range(1, 3)) slow.say(n);
+      slow.close();
+      await until("the close", async () => {
+        const { open } = await server.journal();
+        return open === 1 ? undefined : `${open} open`;
+      });
+      await server.release();
+      ann.say(11);
+      const { handled, hooks, errors } = await settled(server, 1);
+      expect({ handled, hooks, errors }).toEqual({ handled: [11], hooks: [], errors: [] });
+    });
+  });
+
+  describe("closing", () => {
+    it("after so many denied frames", async () => {
+      const server = await start(kind, { more: { closeAfter: 4 } });
+      const client = await server.connect();
+      for (const n of range(1, 20)) client.say(n);
+      const code = await client.closed;
+      if (kind === "deno") expect([1013, 1006]).toContain(code);
+      else expect(code).toBe(kind === "socket.io" ? "transport close" : 1013);
+      const { handled, hooks } = await server.journal();
+      expect(handled).toEqual([1, 2, 3]);
+      expect(hooks.map(({ action }) => action)).toEqual(["send", "send", "send", "close"]);
+    });
+
+    it("for good", async () => {
+      const server = await start(kind, { onExceeded: "ban" });
+      const client = await server.connect();
+      for (const n of range(1, 4)) client.say(n);
+      expect(await client.closed).toBe(kind === "socket.io" ? "io server disconnect" : 1008);
+      expect((await server.journal()).handled).toEqual([1, 2, 3]);
+    });
+
+    if (kind === "socket.io") return;
+    it("a frame that is too large, counted in bytes: 1009", async () => {
+      const server = await start(kind, { onExceeded: "close", capacity: 10, more: { maxBytes: 60 } });
+      const client = await server.connect();
+      const frame = (letters: number) => JSON.stringify({ type: "say", n: 1, text: "\u00fc".repeat(letters) });
+      expect(new TextEncoder().encode(frame(15))).toHaveLength(60);
+      client.send(frame(15));
+      client.send(frame(16));
+      expect(await client.closed).toBe(1009);
+      const { handled, hooks } = await server.journal();
+      expect(handled).toEqual([1]);
+      expect(hooks).toMatchObject([{ type: "payload", observed: 62, limit: 60, action: "close" }]);
+    });
+  });
+
+  describe("telling", () => {
+    it("the exact time, after which it is allowed", async () => {
+      const server = await start(kind, { capacity: 1, rate: "2/s" });
+      const client = await server.connect("ann");
+      client.say(1);
+      client.say(2);
+      const { hooks } = await settled(server, 2);
+      await until("a notice", async () => (client.told.length > 0 ? undefined : "none"));
+      const { retryAfterMs = 0 } = client.told[0] ?? {};
+      expect(retryAfterMs).toBe(hooks[0]?.retryAfterMs);
+      expect(retryAfterMs).toBeGreaterThan(300);
+      expect(retryAfterMs).toBeLessThanOrEqual(500);
+      await new Promise((resolve) => setTimeout(resolve, retryAfterMs));
+      client.say(3);
+      expect((await settled(server, 3)).handled).toEqual([1, 3]);
+    });
+
+    it("that a frame can't be read, which was paid for all the same", async () => {
+      const server = await start(kind, {});
+      const client = await server.connect();
+      for (const _ of range(1, 3)) client.junk();
+      client.say(1);
+      const { handled, hooks, invalid } = await settled(server, 4);
+      expect({ handled, invalid, denied: hooks.length }).toEqual({ handled: [], invalid: 3, denied: 1 });
+      await until("notices", async () => (client.told.length === 2 ? undefined : String(client.told.length)));
+      expect(client.told.map(({ code }) => code)).toEqual(["INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"]);
+    });
+  });
+
+  describe("connecting", () => {
+    it("more often than an address may: 429", async () => {
+      const server = await start(kind, { upgrades: { capacity: 2, rate: "1/h" } });
+      await server.connect();
+      await server.connect();
+      const refusal: Error & { headers?: Record<string, string> } = await server.connect().then(
+        () => expect.unreachable("let in"),
+        (error) => error,
+      );
+      expect(refusal.message).toBe("429");
+      if (kind !== "socket.io") expect(Number(refusal.headers?.["retry-after"])).toBeGreaterThan(1000);
+      expect((await server.journal()).hooks).toMatchObject([{ type: "connections", limit: 2, key: expect.any(String) }]);
+    });
+
+    it.each([
+      ["address", { maxOpenPerAddress: 2 }, undefined],
+      ["user", { maxOpenPerUser: 2 }, "ann"],
+    ])("more at once than one %s may, until one is closed", async (_, more, user) => {
+      const server = await start(kind, { more });
+      const first = await server.connect(user);
+      const second = await server.connect(user);
+      await expect(server.connect(user)).rejects.toThrow("429");
+      if (user) await server.connect("ben");
+      expect((await server.journal()).hooks).toMatchObject([{ type: "connections", observed: 3, limit: 2 }]);
+      for (const gone of [first, second]) {
+        gone.close();
+        await gone.closed;
+      }
+      // The server hears of it a moment later.
+      await until("room", () => server.connect(user).then(() => undefined, String));
+      await until("room", () => server.connect(user).then(() => undefined, String));
+      await expect(server.connect(user)).rejects.toThrow("429");
+    });
+  });
+
+  // Deno and workerd answer pings themselves and tell nobody.
+  if (kind === "deno" || kind === "workerd") return;
+  it("pings have a bucket of their own", async () => {
+    const server = await start(kind, { capacity: 3, more: { closeAfter: 20 } });
+    const client = await server.connect();
+    for (const _ of range(1, 25)) client.ping();
+    client.say(1);
+    const { handled, hooks } = await settled(server, 16);
+    expect(handled).toEqual([1]);
+    expect(hooks).toHaveLength(15);
+    for (const _ of range(1, 10)) client.ping();
+    expect(await client.closed).toBe(kind === "socket.io" ? "transport close" : 1013);
+  });
+});
