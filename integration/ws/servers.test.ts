@@ -25,7 +25,8 @@ async function settled(server: Server, frames: number): Promise<Awaited<ReturnTy
 const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
 describe.each(kinds)("%s", (kind) => {
-  const stores = kind === "ws" || kind === "bun" ? (["memory", "late", "redis"] as const) : (["memory", "late"] as const);
+  const stores =
+    kind === "ws" || kind === "bun" ? (["memory", "late", "redis"] as const) : (["memory", "late"] as const);
 
   describe.each(stores)("8 good and 5 bad frames at a capacity of 3, %s", (store) => {
     const flood = async (onExceeded: "send" | "close" | "custom") => {
@@ -192,7 +193,9 @@ describe.each(kinds)("%s", (kind) => {
       );
       expect(refusal.message).toBe("429");
       if (kind !== "socket.io") expect(Number(refusal.headers?.["retry-after"])).toBeGreaterThan(1000);
-      expect((await server.journal()).hooks).toMatchObject([{ type: "connections", limit: 2, key: expect.any(String) }]);
+      expect((await server.journal()).hooks).toMatchObject([
+        { type: "connections", limit: 2, key: expect.any(String) },
+      ]);
     });
 
     it.each([

@@ -25,11 +25,21 @@ export interface Scenario {
 /** What a server wrote down. */
 export interface Journal {
   handled: number[];
-  hooks: { type: string; observed: number; limit: number; retryAfterMs?: number; action: string; key: string }[];
+  hooks: {
+    id: string;
+    type: string;
+    observed: number;
+    limit: number;
+    retryAfterMs?: number;
+    action: string;
+    key: string;
+  }[];
   invalid: number;
   errors: string[];
   open: number;
+  /** Of an object: which instance it is, and what its sockets carry. */
   born?: string;
+  attached?: { seen: number; sluice: Record<string, unknown> }[];
 }
 
 /** A client, as all servers have it. */

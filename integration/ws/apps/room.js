@@ -32,7 +32,11 @@ export function roomOf(scenario, redisLimiter) {
   });
   const policy = { capacity, tokensPerSecond: rate, name: "frames" };
   const limiter =
-    store === "redis" ? redisLimiter?.(policy) : store === "late" ? late(memoryRateLimiter(policy), released) : memoryRateLimiter(policy);
+    store === "redis"
+      ? redisLimiter?.(policy)
+      : store === "late"
+        ? late(memoryRateLimiter(policy), released)
+        : memoryRateLimiter(policy);
   const options = {
     limits: { limiter, key: perUserKey },
     typeOf: jsonType(),
@@ -77,4 +81,3 @@ export function userOf(/** @type {string} */ url) {
   const userId = new URL(url, "http://localhost").searchParams.get("user");
   return userId === null ? {} : { userId };
 }
-

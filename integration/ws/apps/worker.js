@@ -16,12 +16,19 @@ export class Room extends DurableObject {
 
   async fetch(request) {
     if (request.headers.has("upgrade")) return this.guard.upgrade(request, { data: userOf(request.url) });
-    const open = this.ctx.getWebSockets().filter(({ readyState }) => readyState === WebSocket.OPEN).length;
-    return Response.json({ ...JSON.parse(this.answer(request.url)), open, born: this.born });
+    const sockets = this.ctx.getWebSockets().filter(({ readyState }) => readyState === WebSocket.OPEN);
+    const attached = sockets.map((socket) => socket.deserializeAttachment());
+    const journal = JSON.parse(this.answer(request.url));
+    return Response.json({ ...journal, open: sockets.length, born: this.born, attached });
   }
 
   async webSocketMessage(socket, frame) {
-    this.guard.message(socket, frame, (frame) => this.handle(frame));
+    this.guard.message(socket, frame, (frame) => {
+      // What an application attaches stays beside what the guard does.
+      const attached = socket.deserializeAttachment();
+      socket.serializeAttachment({ ...attached, seen: (attached.seen ?? 0) + 1 });
+      return this.handle(frame);
+    });
     await this.ctx.storage.put("journal", this.journal);
   }
 
@@ -40,11 +47,5 @@ export class Room extends DurableObject {
 }
 
 export default {
-  fetch(request, env) {
-    // Cloudflare says where a request came from; here nobody does, so that the test does.
-    const headers = new Headers(request.headers);
-    headers.set("cf-connecting-ip", request.headers.get("cf-connecting-ip") ?? "192.0.2.1");
-    const room = env.ROOM.get(env.ROOM.idFromName("room"));
-    return room.fetch(new Request(request, { headers }));
-  },
+  fetch: (request, env) => env.ROOM.get(env.ROOM.idFromName("room")).fetch(request),
 };

@@ -1,0 +1,188 @@
+/** `guardWs`, beyond what it has in common with other servers. */
+import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
+import { type AddressInfo, connect } from "node:net";
+import { promisify } from "node:util";
+import { memoryRateLimiter } from "sluice";
+import { guardWs, type WsGuardOptions } from "sluice/ws";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { type ServerOptions, WebSocket, WebSocketServer } from "ws";
+import { until } from "../../test/servers/until.js";
+
+interface Data {
+  userId?: string;
+}
+
+/** A guarded server that counts what it handles, and a way to connect to it. */
+async function serve(
+  options: WsGuardOptions<Data, IncomingMessage>,
+  settings: ServerOptions = {},
+  how: "server" | "noServer" = "server",
+) {
+  const server = createServer();
+  const wss = new WebSocketServer(how === "server" ? { server, ...settings } : { noServer: true, ...settings });
+  const guard = guardWs<Data, IncomingMessage>(wss, options);
+  const handled: unknown[] = [];
+  wss.on("connection", (socket, request) => guard.attach(socket, request, (frame) => handled.push(frame)));
+  if (how === "noServer") {
+    server.on("upgrade", (request, socket, head) => {
+      wss.handleUpgrade(request, socket, head, (client) => wss.emit("connection", client, request));
+    });
+  }
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  onTestFinished(async () => {
+    for (const client of wss.clients) client.terminate();
+    wss.close();
+    server.close();
+  });
+  const connected = async (headers: Record<string, string> = {}): Promise<WebSocket> => {
+    const socket = new WebSocket(`ws://127.0.0.1:${port}`, { headers });
+    onTestFinished(() => socket.terminate());
+    await new Promise<void>((resolve, reject) => {
+      socket.once("open", () => resolve());
+      socket.once("unexpected-response", (_, response) => {
+        let body = "";
+        response.on("data", (chunk) => {
+          body += chunk;
+        });
+        response.on("end", () => reject(Object.assign(new Error(`${response.statusCode}`), { response, body })));
+      });
+      socket.on("error", reject);
+    });
+    return socket;
+  };
+  const connections = () => promisify(server.getConnections.bind(server))();
+  return { handled, connect: connected, connections, port, guard };
+}
+
+const few = (capacity: number) => memoryRateLimiter({ capacity, tokensPerSecond: "1/h" });
+
+describe("guardWs", () => {
+  it.each(["server", "noServer"] as const)("refuses before the upgrade with a problem document, %s", async (how) => {
+    const { connect } = await serve({ upgrades: few(1) }, {}, how);
+    await connect();
+    const { response, body } = await connect().then(
+      () => expect.unreachable("let in"),
+      (error) => error,
+    );
+    expect(response.statusCode).toBe(429);
+    expect(response.headers).toMatchObject({
+      "content-type": "application/problem+json",
+      "cache-control": "no-store",
+      "retry-after": "3600",
+      connection: "close",
+    });
+    expect(JSON.parse(body)).toMatchObject({ status: 429, title: "Quota Exceeded" });
+  });
+
+  it.each([
+    ["with a callback", (_: object, answer: (ok: boolean, code: number) => void) => answer(false, 403)],
+    ["without", () => false],
+  ])("asks the application's own verifyClient afterwards, %s", async (_, verifyClient) => {
+    const { connect } = await serve({ maxOpenPerAddress: 1 }, { verifyClient } as ServerOptions);
+    // A count is given back each time, or the second would be refused for another reason.
+    for (const _ of [1, 2, 3]) await expect(connect()).rejects.toThrow(/40[13]/);
+  });
+
+  it("believes the proxies that it is told to, and counts IPv6 by the network of a client", async () => {
+    const seen: (string | undefined)[] = [];
+    const { connect } = await serve({
+      identity: { trustedProxies: ["127.0.0.1"] },
+      maxOpenPerAddress: 1,
+      connection: false,
+      limits: { limiter: few(9), key: ({ ip }) => (seen.push(ip), `${ip}`) },
+    });
+    const one = await connect({ "x-forwarded-for": "2001:db8:1:2:3::4" });
+    await expect(connect({ "x-forwarded-for": "2001:db8:1:100::1" })).resolves.toBeDefined();
+    await expect(connect({ "x-forwarded-for": "2001:db8:1:ff::1" })).rejects.toThrow("429");
+    one.send("hello");
+    await until("a frame", async () => (seen.length > 0 ? undefined : "none"));
+    expect(seen).toEqual(["2001:db8:1::/56"]);
+  });
+
+  it("gives texts as strings and the rest as bytes", async () => {
+    const { connect, handled } = await serve({});
+    const client = await connect();
+    client.send("text");
+    client.send(new Uint8Array([1, 2]));
+    await until("two frames", async () => (handled.length === 2 ? undefined : `${handled.length}`));
+    expect(handled).toEqual(["text", Buffer.from([1, 2])]);
+  });
+
+  it("knows who connects, and lets nobody in whom it fails at", async () => {
+    const onError = vi.fn();
+    const { connect } = await serve({
+      maxOpenPerUser: 1,
+      onError,
+      data: async ({ headers }) => {
+        if (headers.cookie === undefined) throw new Error("no session");
+        return { userId: headers.cookie };
+      },
+    });
+    await connect({ cookie: "ann" });
+    await expect(connect({ cookie: "ann" })).rejects.toThrow("429");
+    await connect({ cookie: "ben" });
+    await expect(connect()).rejects.toThrow("500");
+    expect(onError).toHaveBeenCalledExactlyOnceWith(new Error("no session"));
+  });
+
+  it("is not ended by a client that breaks the protocol", async () => {
+    const onError = vi.fn();
+    const { port, connect } = await serve({ onError });
+    const raw = connectRaw(port);
+    await raw.upgraded;
+    // A frame with reserved bits that nobody agreed on.
+    raw.socket.write(Buffer.from([0xf1, 0x80, 0, 0, 0, 0]));
+    await until("an error", async () => (onError.mock.calls.length > 0 ? undefined : "none"));
+    expect(onError.mock.calls[0]?.[0]).toBeInstanceOf(RangeError);
+    await connect();
+  });
+
+  it("gives a count back when a client leaves in the middle of the upgrade", async () => {
+    const asked: ((data: Data) => void)[] = [];
+    const data = () => new Promise<Data>((resolve) => asked.push(resolve));
+    const { port, connect, connections } = await serve({ maxOpenPerAddress: 1, data });
+    const raw = connectRaw(port);
+    await until("the request", async () => (asked.length === 1 ? undefined : "not yet"));
+    raw.socket.destroy();
+    await until("that the server knows", async () => ((await connections()) === 0 ? undefined : "not yet"));
+    const second = connect();
+    await until("another", async () => (asked.length === 2 ? undefined : "not yet"));
+    // Let in only now, when it is gone: it must not count.
+    asked[0]?.({});
+    asked[1]?.({});
+    await second;
+  });
+
+  it("answers pings itself where ws does not, as many as fit", async () => {
+    const { connect } = await serve({ heartbeat: { capacity: 3, tokensPerSecond: "1/h" } }, { autoPong: false });
+    const client = await connect();
+    const pongs: string[] = [];
+    client.on("pong", (data) => pongs.push(String(data)));
+    for (let n = 1; n <= 6; n++) client.ping(String(n));
+    const told = await new Promise<string>((resolve) => client.once("message", (data) => resolve(String(data))));
+    expect(JSON.parse(told).payload).toMatchObject({ code: "RESOURCE_EXHAUSTED", retryAfterMs: expect.any(Number) });
+    expect(pongs).toEqual(["1", "2", "3"]);
+  });
+
+  it("refuses what it can't guard", async () => {
+    expect(() => guardWs(undefined as never)).toThrow(/server: expected a WebSocketServer of ws/);
+    expect(() => guardWs({ options: {} }, { limiter: few(1) } as never)).toThrow(/unknown-option/);
+    const { guard } = await serve({});
+    expect(() => guard.attach({} as never, {} as never, () => {})).toThrow(/request: expected the request/);
+  });
+});
+
+/** A client that does no more than ask for the upgrade. */
+function connectRaw(port: number) {
+  const socket = connect(port, "127.0.0.1");
+  onTestFinished(() => void socket.destroy());
+  socket.on("error", () => {});
+  socket.write(
+    "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+  );
+  return { socket, upgraded: once(socket, "data") };
+}
