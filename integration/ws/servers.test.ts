@@ -83,7 +83,7 @@ describe.each(kinds)("%s", (kind) => {
       await redis.call("FLUSHALL");
       const server = await start(kind, { store, capacity: 1000 }, redis.url);
       const clients = [await server.connect("ann"), await server.connect("ben")];
-      for (const n of range(1, 100)) clients.forEach((client, i) => client.say(n + 1000 * i));
+      for (const n of range(1, 100)) for (const [i, client] of clients.entries()) client.say(n + 1000 * i);
       const { handled } = await settled(server, 200);
       expect(handled.filter((n) => n <= 1000)).toEqual(range(1, 100));
       expect(handled.filter((n) => n > 1000)).toEqual(range(1001, 1100));

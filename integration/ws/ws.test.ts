@@ -2,7 +2,6 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect } from "node:net";
-import { promisify } from "node:util";
 import { memoryRateLimiter } from "sluice";
 import { guardWs, type WsGuardOptions } from "sluice/ws";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -53,8 +52,7 @@ async function serve(
     });
     return socket;
   };
-  const connections = () => promisify(server.getConnections.bind(server))();
-  return { handled, connect: connected, connections, port, guard };
+  return { handled, connect: connected, port, guard };
 }
 
 const few = (capacity: number) => memoryRateLimiter({ capacity, tokensPerSecond: "1/h" });
@@ -142,18 +140,14 @@ describe("guardWs", () => {
 
   it("gives a count back when a client leaves in the middle of the upgrade", async () => {
     const asked: ((data: Data) => void)[] = [];
-    const data = () => new Promise<Data>((resolve) => asked.push(resolve));
-    const { port, connect, connections } = await serve({ maxOpenPerAddress: 1, data });
+    const data = () => (asked.length > 0 ? {} : new Promise<Data>((resolve) => asked.push(resolve)));
+    const { port, connect } = await serve({ maxOpenPerAddress: 1, data });
     const raw = connectRaw(port);
     await until("the request", async () => (asked.length === 1 ? undefined : "not yet"));
     raw.socket.destroy();
-    await until("that the server knows", async () => ((await connections()) === 0 ? undefined : "not yet"));
-    const second = connect();
-    await until("another", async () => (asked.length === 2 ? undefined : "not yet"));
-    // Let in only now, when it is gone: it must not count.
+    // Node reads nothing from it until it is decided, and so does not know yet that it is gone.
     asked[0]?.({});
-    asked[1]?.({});
-    await second;
+    await until("room", () => connect().then(() => undefined, String));
   });
 
   it("answers pings itself where ws does not, as many as fit", async () => {
