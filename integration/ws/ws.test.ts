@@ -85,19 +85,19 @@ describe("guardWs", () => {
   });
 
   it("believes the proxies that it is told to, and counts IPv6 by the network of a client", async () => {
-    const seen: (string | undefined)[] = [];
+    const key = vi.fn(({ ip }: { ip: string | undefined }) => `${ip}`);
     const { connect } = await serve({
       identity: { trustedProxies: ["127.0.0.1"] },
       maxOpenPerAddress: 1,
       connection: false,
-      limits: { limiter: few(9), key: ({ ip }) => (seen.push(ip), `${ip}`) },
+      limits: { limiter: few(9), key },
     });
     const one = await connect({ "x-forwarded-for": "2001:db8:1:2:3::4" });
     await expect(connect({ "x-forwarded-for": "2001:db8:1:100::1" })).resolves.toBeDefined();
     await expect(connect({ "x-forwarded-for": "2001:db8:1:ff::1" })).rejects.toThrow("429");
     one.send("hello");
-    await until("a frame", async () => (seen.length > 0 ? undefined : "none"));
-    expect(seen).toEqual(["2001:db8:1::/56"]);
+    await until("a frame", async () => (key.mock.calls.length > 0 ? undefined : "none"));
+    expect(key.mock.calls).toMatchObject([[{ ip: "2001:db8:1::/56" }]]);
   });
 
   it("gives texts as strings and the rest as bytes", async () => {
