@@ -114,6 +114,22 @@ describe("the package", () => {
           "upstashRateLimiter",
           "upstashStore",
         ],
+        "./ws": [
+          "createGuard",
+          "errorEnvelope",
+          "guardBun",
+          "guardDeno",
+          "guardDurableObject",
+          "guardSocketIo",
+          "guardWs",
+          "jsonRpcError",
+          "jsonType",
+          "keyPerUser",
+          "keyPerUserOrIpPerType",
+          "keyPerUserPerType",
+          "perUserKey",
+          "rateLimit",
+        ],
       }
     `);
   });

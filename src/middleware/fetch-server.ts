@@ -1,9 +1,10 @@
 /** What all servers of `Request` and `Response` have in common. */
+
+import { isPromise } from "../core/maybe-promise.ts";
 import { runsOnWorkers } from "../http/presets.ts";
 import { type ResponseHead, type Told, tellFigures, tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
 import type { Gate, Pass, Passage, Stop } from "./gate.ts";
-import { isPromise } from "../core/maybe-promise.ts";
 import type { Limited } from "./options.ts";
 
 /** What a denied request may be answered with in place of the problem document. */

@@ -4,6 +4,7 @@
  */
 import type { Decision, Denied } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
+import { andThen, isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { type HeaderFields, type HeaderOptions, headerWriter, type WriteHeaders } from "../http/headers.ts";
 import type { Told } from "../http/response.ts";
 import { type Rejection, rejection } from "../http/too-many-requests.ts";
@@ -12,7 +13,6 @@ import type { Facts } from "./facts.ts";
 import { deniedForDelay } from "./held-too-long.ts";
 import { keysOf } from "./keys.ts";
 import { checkDecision, checkLimiter, limiterFrom, policiesOf } from "./limiters.ts";
-import { andThen, isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { checkRateLimit, type Limited, type LimiterLike, type Outcome, type RateLimitOptions } from "./options.ts";
 
 /** The request goes on. */

@@ -1,12 +1,12 @@
 /** Whose budget a request spends. */
 import { SluiceError } from "../core/errors.ts";
+import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import type { ReadHeader } from "../http/client-ip.ts";
 import { type Identify, identifier } from "../http/client-key.ts";
 import { presets } from "../http/presets.ts";
 import { type OnEvent, tell } from "../limiter/events.ts";
 import type { Facts } from "./facts.ts";
 import { keyWatch } from "./key-watch.ts";
-import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 /** The key of a request: the application's own, or that of the client. */

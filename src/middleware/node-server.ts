@@ -1,10 +1,10 @@
 /** What all servers on Node's `http` have in common: how a request is held, how it is answered, when it is done. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { isPromise } from "../core/maybe-promise.ts";
 import type { HeaderFields } from "../http/headers.ts";
 import { tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
 import type { Gate, Pass, Passage, Stop } from "./gate.ts";
-import { isPromise } from "../core/maybe-promise.ts";
 import { beforeHead, ofResponse } from "./node-head.ts";
 import type { Limited } from "./options.ts";
 

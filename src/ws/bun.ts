@@ -26,7 +26,7 @@ export interface BunServer {
 export interface BunHandlers<Socket> {
   open?: ((socket: Socket) => unknown) | undefined;
   // biome-ignore lint/suspicious/noExplicitAny: Bun hands over its own kind of buffer.
-  message(socket: Socket, frame: any, ingress: Ingress<any>): unknown;
+  message?: ((socket: Socket, frame: any, ingress: Ingress<any>) => unknown) | undefined;
   close?: ((socket: Socket, code: number, reason: string) => unknown) | undefined;
   // biome-ignore lint/suspicious/noExplicitAny: as above.
   ping?: ((socket: Socket, data: any) => unknown) | undefined;
@@ -75,7 +75,7 @@ export class BunGuard<Data extends object> {
         return handlers.open?.(socket);
       },
       message: (socket: Socket, frame: string | Uint8Array) => {
-        this.connectionOf(socket).receive(frame, (frame, ingress) => handlers.message(socket, frame, ingress));
+        this.connectionOf(socket).receive(frame, (frame, ingress) => handlers.message?.(socket, frame, ingress));
       },
       ping: (socket: Socket, data: Uint8Array) => {
         if (this.connectionOf(socket).ping()) return handlers.ping?.(socket, data);

@@ -2,8 +2,8 @@
  * For the router of ws-kit: a limit on messages. Register it before `withZod()`, so that what is not valid is paid for.
  * Frames that the router can't read do not come here; a guard around its handlers sees them.
  */
-import { checkCost, checkKey } from "../core/charge.ts";
-import type { Decision, Denied } from "../core/decision.ts";
+import { checkKey, isCost } from "../core/charge.ts";
+import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
 import { checkOptions } from "../core/options.ts";
@@ -20,14 +20,15 @@ export interface WsKitLimiter {
 }
 
 /** What is used of a decision. */
-export type WsKitDecision =
-  | { readonly allowed: true; readonly delayMs?: number }
-  | {
-      readonly allowed: false;
-      readonly remaining: number;
-      readonly retryAfterMs: number | null;
-      readonly unavailable?: true;
-    };
+export type WsKitDecision = { readonly allowed: true; readonly delayMs?: number } | WsKitDenied;
+
+/** What is used of one that denies. */
+export interface WsKitDenied {
+  readonly allowed: false;
+  readonly remaining: number;
+  readonly retryAfterMs: number | null;
+  readonly unavailable?: true;
+}
 
 /** What is used of a context. */
 export interface WsKitContext {
@@ -69,37 +70,48 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
   const exceeded = quietly(onLimitExceeded);
   const last = new WeakMap<object, Promise<unknown>>();
 
-  /** What is awaited of one connection ends in the order in which it began. */
-  function inOrder<T>(connection: object, awaited: Promise<T>): Promise<T> {
+  /** Messages of one connection go on in the order in which they came, whatever each of them waits for. */
+  function inTurn<T>(connection: object, awaited: T | Promise<T>): T | Promise<T> {
     const before = last.get(connection);
-    const turn = before
-      ? before.then(
-          () => awaited,
-          () => awaited,
-        )
-      : awaited;
+    if (!before && !isPromise(awaited)) return awaited;
+    // What fails before its turn is thrown in its turn, and is nobody's unhandled rejection until then.
+    if (isPromise(awaited)) awaited.then(undefined, () => {});
+    const go = () => awaited;
+    const turn = before ? before.then(go, go) : (awaited as Promise<T>);
+    const leave = () => last.get(connection) === turn && last.delete(connection);
     last.set(connection, turn);
+    turn.then(leave, leave);
     return turn;
   }
 
   return async (context, next) => {
     const cost = costOf(context);
-    try {
-      checkCost(cost);
-    } catch {
-      return context.error("INVALID_ARGUMENT", "The cost of a message has to be a whole number >= 0.");
+    if (!isCost(cost)) {
+      const message = "The cost of a message has to be a whole number >= 0.";
+      return context.error("INVALID_ARGUMENT", message, {}, { retryable: false });
     }
-    if (cost === 0) return next();
-    const key = keyOf(context);
-    checkKey(key);
-    const asked = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
-    const decision = isPromise(asked) ? await inOrder(context.ws, asked) : asked;
-    if (!decision.allowed) return deny(context, key, cost, limiter.getPolicy().capacity, decision as Denied);
-    if (decision.delayMs) await inOrder(context.ws, new Promise((resolve) => setTimeout(resolve, decision.delayMs)));
-    return next();
+    const key = cost === 0 ? "" : keyOf(context);
+    if (cost > 0) checkKey(key);
+    const turn = inTurn(context.ws, cost === 0 ? FREE : ask(key, cost));
+    let decision: WsKitDecision;
+    try {
+      decision = isPromise(turn) ? await turn : turn;
+    } catch (error) {
+      // The router hears of it as well, and tells the client nothing.
+      context.error("UNAVAILABLE", "The limit can't be checked.", {}, { retryable: true });
+      throw error;
+    }
+    if (isClosed(context.ws)) return;
+    if (decision.allowed) return next();
+    deny(context, key, cost, limiter.getPolicy().capacity, decision);
   };
 
-  function deny(context: Context, key: string, cost: number, capacity: number, denied: Denied): void {
+  function ask(key: string, cost: number): WsKitDecision | Promise<WsKitDecision> {
+    const asked = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
+    return isPromise(asked) ? asked.then(whenDue) : whenDue(asked);
+  }
+
+  function deny(context: Context, key: string, cost: number, capacity: number, denied: WsKitDenied): void {
     const { remaining, retryAfterMs, unavailable } = denied;
     exceeded({
       type: "rate",
@@ -120,4 +132,20 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
     if (unavailable) context.error("UNAVAILABLE", "The limit can't be checked.", details, options);
     else context.error("RESOURCE_EXHAUSTED", "Too many messages.", details, options);
   }
+}
+
+const FREE: WsKitDecision = { allowed: true };
+
+/** Whether nobody is there any more. ws-kit says so in words, and what it wraps in numbers. */
+function isClosed({ readyState }: { readyState?: unknown }): boolean {
+  return readyState === "CLOSING" || readyState === "CLOSED" || readyState === 2 || readyState === 3;
+}
+
+const LONGEST_TIMER: number = 2 ** 31 - 1;
+
+/** The decision, when its time has come. */
+function whenDue(decision: WsKitDecision): WsKitDecision | Promise<WsKitDecision> {
+  const delayMs = decision.allowed ? decision.delayMs : 0;
+  if (!delayMs) return decision;
+  return new Promise((resolve) => setTimeout(() => resolve(decision), Math.min(delayMs, LONGEST_TIMER)));
 }

@@ -1,0 +1,736 @@
+/** The steps that a frame takes, one by one, with a clock that stands still until it is moved. */
+import { combine, createLimiter, leakyBucket, memoryRateLimiter, memoryStore, type RateLimiter } from "sluice";
+import { fakeClock } from "sluice/testing";
+import {
+  type Connection,
+  createGuard,
+  type Frame,
+  type Ingress,
+  jsonRpcError,
+  jsonType,
+  type LimitExceeded,
+  type Options,
+  perUserKey,
+} from "sluice/ws";
+import { afterEach, describe, expect, it, vi } from "vitest";
+
+interface Data {
+  userId?: string;
+  plan?: string;
+}
+
+/** The time of all that is here. */
+const clock = fakeClock();
+
+/** A connection whose other end writes down what it gets. */
+function setUp(options: Options<Data> = {}, data: Data = {}) {
+  const hooks: LimitExceeded[] = [];
+  const errors: unknown[] = [];
+  const invalid: Ingress<Data>[] = [];
+  const guard = createGuard<Data>({
+    clock,
+    onLimitExceeded: (info) => hooks.push(info),
+    onInvalid: (ingress) => invalid.push(ingress),
+    onError: (error) => errors.push(error),
+    ...options,
+  });
+  const told: string[] = [];
+  const closes: [number, string][] = [];
+  const handled: Frame[] = [];
+  const peer = {
+    id: "c1",
+    ip: "192.0.2.7",
+    data,
+    send: (message: string | Uint8Array) => void told.push(String(message)),
+    close: (code: number, reason: string) => void closes.push([code, reason]),
+  };
+  const connection = guard.attach(peer);
+  const receive = (...frames: Frame[]) => {
+    for (const frame of frames) connection.receive(frame, (frame) => void handled.push(frame));
+  };
+  const notices = () => told.map((text) => JSON.parse(text).payload);
+  return { guard, peer, connection, receive, handled, hooks, errors, invalid, told, notices, closes };
+}
+
+const perHour = (capacity: number) => ({ capacity, tokensPerSecond: "1/h" }) as const;
+const few = (capacity: number) => memoryRateLimiter(perHour(capacity), { clock });
+const say = (type: string, more: object = {}) => JSON.stringify({ type, ...more });
+
+/** A limiter that is asked now and answers when it is told to. */
+function remote(capacity: number) {
+  const inner = few(capacity);
+  const asked: { key: string; answer(): Promise<void>; fail(error: Error): Promise<void> }[] = [];
+  const limiter = {
+    consume(key: string, cost: number) {
+      const decision = inner.consumeSync(key, cost);
+      return new Promise((resolve, reject) => {
+        const settle = async (how: () => void) => {
+          how();
+          // One turn for the answer, one for what is done with it.
+          for (let turn = 0; turn < 5; turn++) await Promise.resolve();
+        };
+        asked.push({
+          key,
+          answer: () => settle(() => resolve(decision)),
+          fail: (error) => settle(() => reject(error)),
+        });
+      });
+    },
+    getPolicy: () => inner.getPolicy(),
+  } as unknown as RateLimiter;
+  return { limiter, asked };
+}
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe("size", () => {
+  it.each<[string, Frame, number]>([
+    ["text", "12345678", 8],
+    ["text beyond ASCII", "üüüü", 8],
+    ["text with a lone surrogate", "a\ud800bcde", 8],
+    ["bytes", new Uint8Array(8), 8],
+    ["a view", new DataView(new ArrayBuffer(16), 8), 8],
+    ["a buffer", new ArrayBuffer(8), 8],
+    ["chunks", [new Uint8Array(3), new Uint8Array(5)], 8],
+  ])("is counted in bytes: %s", (_, frame, bytes) => {
+    const fits = setUp({ maxBytes: bytes });
+    fits.receive(frame);
+    expect(fits.handled).toEqual([frame]);
+    const tooSmall = setUp({ maxBytes: bytes - 1 });
+    tooSmall.receive(frame);
+    expect(tooSmall.handled).toEqual([]);
+    expect(tooSmall.hooks).toEqual([
+      { type: "payload", observed: bytes, limit: bytes - 1, id: "c1", key: "connection:c1", action: "send" },
+    ]);
+    expect(tooSmall.notices()).toEqual([
+      {
+        code: "RESOURCE_EXHAUSTED",
+        message: "The frame is too large.",
+        retryable: false,
+        details: { type: "payload", observed: bytes, limit: bytes - 1 },
+      },
+    ]);
+  });
+
+  it("comes before anything else is looked at or paid for", () => {
+    const typeOf = vi.fn(() => "say");
+    const limiter = few(1);
+    const { receive, handled } = setUp({
+      maxBytes: 5,
+      typeOf,
+      types: ["say"],
+      limits: { limiter },
+      connection: perHour(1),
+    });
+    receive("far too large", "small");
+    expect(typeOf).toHaveBeenCalledTimes(1);
+    expect(handled).toEqual(["small"]);
+  });
+});
+
+describe("type", () => {
+  it("is what typeOf tells, if it is one that there is", () => {
+    const key = vi.fn(({ type }: Ingress) => type);
+    const limits = { limiter: few(100), key };
+    const { receive, handled, invalid } = setUp({ typeOf: jsonType(), types: ["say"], limits });
+    receive(say("say"), say("shout"), say("__proto__"), '{"__proto__":{"type":"say"}}', "not JSON", "null", "[]", "");
+    receive(new Uint8Array([0xff]), '{"type":1}', "{}");
+    expect(handled).toEqual([say("say")]);
+    expect(key.mock.results.map(({ value }) => value)).toEqual(["say", ...Array(10).fill("!invalid")]);
+    expect(invalid).toHaveLength(10);
+  });
+
+  it("may be any, where that is said", () => {
+    const { receive, handled } = setUp({ typeOf: jsonType("op"), types: "any" });
+    receive('{"op":"anything"}', '{"op":"constructor"}', '{"type":"say"}');
+    expect(handled).toHaveLength(2);
+  });
+
+  it("of frames that can't be read has one bucket, which is charged", () => {
+    const { receive, hooks, invalid, notices } = setUp({
+      typeOf: jsonType(),
+      types: ["say"],
+      limits: { limiter: few(3) },
+    });
+    receive("junk", "more junk", say("unknown"), "and more", "and more");
+    expect(invalid).toHaveLength(3);
+    expect(hooks.map(({ key }) => key)).toEqual(Array(2).fill("public:ip:192.0.2.7:!invalid"));
+    expect(notices().map(({ code }) => code)).toEqual(["INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"]);
+  });
+});
+
+describe("rate", () => {
+  it("asks the connection's own bucket first, whose token stays spent when the store denies", async () => {
+    const limiter = few(2);
+    const { receive, handled, hooks } = setUp({ connection: perHour(4), limits: { limiter, key: () => "all" } });
+    receive("1", "2", "3", "4", "5");
+    expect(handled).toEqual(["1", "2"]);
+    expect(hooks.map(({ key }) => key)).toEqual(["all", "all", "connection:c1"]);
+    // The fifth was not asked about: the store is as it was.
+    expect((await limiter.peek("all")).remaining).toBe(0);
+  });
+
+  it("takes from the user and the type in one step, all or none", async () => {
+    const store = memoryStore({ clock });
+    const user = createLimiter({ store, policy: { ...perHour(3), name: "user" } });
+    const type = createLimiter({ store, policy: { ...perHour(2), name: "type" } });
+    const { receive, handled, hooks } = setUp(
+      {
+        typeOf: jsonType(),
+        types: ["say", "ask"],
+        limits: [{ limiter: user, key: perUserKey }, { limiter: type }],
+      },
+      { userId: "ann" },
+    );
+    receive(say("say"), say("say"), say("say"), say("ask"), say("ask"));
+    expect(handled.map(String)).toEqual([say("say"), say("say"), say("ask")]);
+    expect(hooks).toMatchObject([
+      { key: "public:user:ann:say", limit: 2, observed: 1, retryAfterMs: 3_600_000 },
+      { key: "public:user:ann", limit: 3, observed: 1, retryAfterMs: 3_600_000 },
+    ]);
+    expect((await user.peek("public:user:ann")).remaining).toBe(0);
+    expect((await type.peek("public:user:ann:ask")).remaining).toBe(1);
+  });
+
+  it("names the key of the limit that binds, also inside a combination", () => {
+    const store = memoryStore({ clock });
+    const limiterOf = (name: string, capacity: number) =>
+      createLimiter({ store, policy: { ...perHour(capacity), name } });
+    const both = combine([limiterOf("a", 9), limiterOf("b", 9)]);
+    const { receive, hooks } = setUp({
+      limits: [
+        { limiter: both, key: () => "first" },
+        { limiter: limiterOf("c", 1), key: () => "second" },
+      ],
+    });
+    receive("1", "2");
+    expect(hooks).toMatchObject([{ key: "second", limit: 1 }]);
+  });
+
+  it("has limits by type and by plan: who has none is not limited by it", () => {
+    const byType = new Map([["ask", few(1)]]);
+    const plans = { free: few(2), paid: few(3) };
+    const limits = [
+      { limiter: ({ type }: Ingress) => byType.get(type), key: () => "type" },
+      { limiter: ({ data }: Ingress<Data>) => (data?.plan === "paid" ? plans.paid : plans.free), key: () => "plan" },
+    ];
+    const frames = [say("say"), say("say"), say("say"), say("say")];
+    const free = setUp({ typeOf: jsonType(), types: ["say", "ask"], limits }, { plan: "free" });
+    free.receive(...frames);
+    expect(free.handled).toHaveLength(2);
+    const paid = setUp({ typeOf: jsonType(), types: ["say", "ask"], limits }, { plan: "paid" });
+    paid.receive(say("ask"), say("ask"), ...frames);
+    expect(paid.handled).toEqual([say("ask"), say("say"), say("say")]);
+  });
+
+  it("is free at a cost of 0, and asks nobody then", () => {
+    const limiter = few(1);
+    const consume = vi.spyOn(limiter, "consumeSync");
+    const { receive, handled } = setUp({ limits: { limiter, cost: () => 0 } });
+    receive("1", "2", "3");
+    expect(handled).toHaveLength(3);
+    expect(consume).not.toHaveBeenCalled();
+  });
+
+  it("can't be met by what never fits: FAILED_PRECONDITION, told and not closed, and no strike", () => {
+    const { receive, notices, hooks, closes } = setUp({
+      limits: { limiter: few(3), cost: () => 4 },
+      onExceeded: "close",
+      closeAfter: 1,
+    });
+    receive("1", "2");
+    expect(hooks).toMatchObject([
+      { type: "rate", observed: 4, limit: 3, retryAfterMs: null, action: "send" },
+      { retryAfterMs: null },
+    ]);
+    expect(notices()).toEqual([
+      {
+        code: "FAILED_PRECONDITION",
+        message: "This costs more than the limit.",
+        retryable: false,
+        details: { type: "rate", observed: 4, limit: 3 },
+      },
+    ]);
+    expect(closes).toEqual([]);
+  });
+
+  it.each([Number.NaN, -1, 0.5, Infinity, "2", undefined, null, 2 ** 31])(
+    "refuses a cost of %s with INVALID_ARGUMENT, and changes nothing",
+    async (cost) => {
+      const limiter = few(3);
+      const { receive, handled, notices, errors, hooks } = setUp({
+        limits: { limiter, key: () => "all", cost: () => cost as never },
+      });
+      receive("1");
+      expect(handled).toEqual([]);
+      expect(hooks).toEqual([]);
+      expect(notices()).toMatchObject([{ code: "INVALID_ARGUMENT", retryable: false }]);
+      expect(errors).toMatchObject([{ code: "invalid-cost" }]);
+      expect((await limiter.inspect("all")).found).toBe(false);
+    },
+  );
+
+  it.each<[string, Options<Data>["limits"]]>([
+    ["a key that is empty", { limiter: few(1), key: () => "" }],
+    ["a key that is none", { limiter: few(1), key: () => undefined as never }],
+    [
+      "a key function that throws",
+      {
+        limiter: few(1),
+        key: () => {
+          throw new TypeError("of the application");
+        },
+      },
+    ],
+    ["a limiter that is none", { limiter: () => ({}) as never }],
+  ])("fails closed at %s", (_, limits) => {
+    const { receive, handled, errors, notices } = setUp({ limits: limits as never });
+    receive("1");
+    expect(handled).toEqual([]);
+    expect(errors).toHaveLength(1);
+    expect(notices()).toMatchObject([{ code: "INVALID_ARGUMENT" }]);
+  });
+
+  it("tells the exact wait, which is then enough and not a millisecond less", () => {
+    const limiter = memoryRateLimiter({ capacity: 1, tokensPerSecond: 3 }, { clock });
+    const { receive, handled, notices } = setUp({ limits: { limiter } });
+    receive("1");
+    clock.advance(100);
+    receive("2");
+    const [{ retryAfterMs }] = notices();
+    expect(retryAfterMs).toBe(234);
+    clock.advance(retryAfterMs - 1);
+    receive("3");
+    clock.advance(1);
+    receive("4");
+    expect(handled).toEqual(["1", "4"]);
+  });
+});
+
+describe("heartbeats", () => {
+  it("have a bucket of their own, and are handled", () => {
+    const limiter = few(1);
+    const { receive, handled, hooks, connection } = setUp({
+      typeOf: jsonType(),
+      types: ["say"],
+      heartbeats: ["ping"],
+      heartbeat: perHour(3),
+      connection: perHour(1),
+      limits: { limiter },
+    });
+    receive(say("ping"), say("ping"), say("say"));
+    expect(handled).toHaveLength(3);
+    // Control frames share it.
+    expect(connection.ping()).toBe(true);
+    expect(connection.ping()).toBe(false);
+    receive(say("ping"));
+    expect(handled).toHaveLength(3);
+    expect(hooks).toMatchObject([{ key: "connection:c1", limit: 3 }, { key: "connection:c1" }]);
+  });
+
+  it("are not a way around: 2 a second with a burst of 10 unless told otherwise", () => {
+    const { connection } = setUp();
+    const answered = () => Array.from({ length: 20 }, () => connection.ping()).filter(Boolean).length;
+    expect(answered()).toBe(10);
+    clock.advance(1000);
+    expect(answered()).toBe(2);
+  });
+});
+
+describe("how many at once", () => {
+  it("counts handlers that have not ended", async () => {
+    const { connection, hooks, notices } = setUp({ maxPending: 2 });
+    const ends: (() => void)[] = [];
+    const handle = vi.fn(() => new Promise<void>((resolve) => ends.push(resolve)));
+    for (const frame of ["1", "2", "3"]) connection.receive(frame, handle);
+    expect(handle).toHaveBeenCalledTimes(2);
+    expect(hooks).toEqual([
+      { type: "inflight", observed: 3, limit: 2, id: "c1", key: "connection:c1", action: "send" },
+    ]);
+    expect(notices()).toMatchObject([{ code: "RESOURCE_EXHAUSTED", retryable: true }]);
+    ends[0]?.();
+    await Promise.resolve();
+    connection.receive("4", handle);
+    connection.receive("5", handle);
+    expect(handle).toHaveBeenCalledTimes(3);
+  });
+
+  it("forgets those that failed, whose errors are the application's", async () => {
+    const { connection, errors, hooks } = setUp({ maxPending: 1 });
+    connection.receive("1", () => Promise.reject(new Error("later")));
+    await Promise.resolve();
+    await Promise.resolve();
+    connection.receive("2", () => {
+      throw new Error("at once");
+    });
+    connection.receive("3", () => {});
+    expect(errors.map(String)).toEqual(["Error: later", "Error: at once"]);
+    expect(hooks).toEqual([]);
+  });
+
+  it("is what waits for a store, too: frames and bytes", async () => {
+    const { limiter, asked } = remote(100);
+    const byFrames = setUp({ limits: { limiter }, maxQueued: 3 });
+    byFrames.receive("1", "2", "3", "4");
+    expect(asked).toHaveLength(3);
+    expect(byFrames.hooks).toMatchObject([{ type: "inflight", observed: 4, limit: 3 }]);
+    const byBytes = setUp({ limits: { limiter }, maxBytes: 10, maxQueuedBytes: 15 });
+    byBytes.receive("x".repeat(10), "y".repeat(6), "z".repeat(5));
+    expect(asked).toHaveLength(5);
+    expect(byBytes.hooks).toMatchObject([{ type: "inflight" }]);
+    await asked[3]?.answer();
+    await asked[4]?.answer();
+    expect(byBytes.handled).toEqual(["x".repeat(10), "z".repeat(5)]);
+    // There is room again.
+    byBytes.receive("y".repeat(10));
+    expect(asked).toHaveLength(6);
+  });
+});
+
+describe("validation", () => {
+  it("comes after payment, and turns down by false or by throwing", () => {
+    const invalid = vi.fn();
+    const limiter = few(4);
+    const validate = vi.fn((frame: Frame) => {
+      if (frame === "throws") throw new Error("no");
+      return frame !== "false";
+    });
+    const { receive, handled, hooks } = setUp({ validate, limits: { limiter }, onInvalid: invalid });
+    receive("good", "false", "throws", "good", "good");
+    expect(handled).toEqual(["good", "good"]);
+    expect(validate).toHaveBeenCalledTimes(4);
+    expect(hooks).toHaveLength(1);
+    expect(invalid.mock.calls.map(([, error]) => error)).toEqual([undefined, new Error("no")]);
+  });
+
+  it("is not fooled by a promise", async () => {
+    const invalid = vi.fn();
+    const { receive, handled } = setUp({ validate: async () => true, onInvalid: invalid });
+    receive("1");
+    expect(handled).toEqual([]);
+    expect(invalid.mock.calls[0]?.[1]).toMatchObject({ code: "invalid-option", option: "validate" });
+  });
+});
+
+describe("order", () => {
+  it("is kept when answers of a store are not", async () => {
+    const { limiter, asked } = remote(3);
+    const { receive, handled, hooks } = setUp({ limits: { limiter }, onExceeded: "custom" });
+    receive("1", "2", "3", "4");
+    await asked[3]?.answer();
+    await asked[1]?.answer();
+    expect(handled).toEqual([]);
+    expect(hooks).toEqual([]);
+    await asked[0]?.answer();
+    expect(handled).toEqual(["1", "2"]);
+    await asked[2]?.answer();
+    expect(handled).toEqual(["1", "2", "3"]);
+    expect(hooks).toHaveLength(1);
+  });
+
+  it("is kept by what is decided at once while something waits", async () => {
+    const { limiter, asked } = remote(3);
+    const { receive, handled, hooks } = setUp({
+      typeOf: jsonType(),
+      types: ["say", "free"],
+      heartbeats: ["ping"],
+      connection: perHour(2),
+      limits: { limiter, cost: ({ type }) => (type === "free" ? 0 : 1) },
+      onExceeded: "custom",
+    });
+    receive(say("say"), say("ping"), say("free"), say("say"));
+    expect(handled).toEqual([]);
+    // The connection's own bucket has denied the last, which is told in its turn.
+    expect(hooks).toEqual([]);
+    await asked[0]?.answer();
+    expect(handled).toEqual([say("say"), say("ping"), say("free")]);
+    expect(hooks).toMatchObject([{ key: "connection:c1" }]);
+  });
+
+  it("has the delay of a leaky bucket, also before those that need not wait", async () => {
+    vi.useFakeTimers();
+    const limiter = memoryRateLimiter(leakyBucket("10/s", { burst: 5 }));
+    const { receive, handled, connection } = setUp({
+      limits: { limiter, key: () => "all", cost: (ingress) => (ingress.type === "free" ? 0 : 1) },
+      typeOf: (frame) => String(frame),
+      types: "any",
+    });
+    receive("1", "2", "3", "free");
+    expect(handled).toEqual(["1"]);
+    await vi.advanceTimersByTimeAsync(99);
+    expect(handled).toEqual(["1"]);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(handled).toEqual(["1", "2"]);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(handled).toEqual(["1", "2", "3", "free"]);
+    receive("5");
+    connection.end();
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(handled).toEqual(["1", "2", "3", "free"]);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("needs no promise where the store is here, also for several limits", () => {
+    const store = memoryStore({ clock });
+    const limiterOf = (name: string) => createLimiter({ store, policy: { ...perHour(9), name } });
+    for (const limits of [{ limiter: few(9) }, [{ limiter: limiterOf("a") }, { limiter: limiterOf("b") }]]) {
+      const { receive, handled } = setUp({ limits });
+      receive("1");
+      expect(handled).toEqual(["1"]);
+    }
+  });
+});
+
+describe("after a close", () => {
+  it("nothing is handled, told or asked", async () => {
+    const { limiter, asked } = remote(1);
+    const { receive, handled, connection, hooks, told } = setUp({ limits: { limiter } });
+    receive("1", "2");
+    connection.end();
+    for (const { answer } of asked) await answer();
+    receive("3");
+    expect(connection.ping()).toBe(false);
+    expect(connection.closed).toBe(true);
+    expect({ handled, hooks, told, asked: asked.length }).toEqual({ handled: [], hooks: [], told: [], asked: 2 });
+  });
+
+  it("frames that came before are handled, those after are not", async () => {
+    const { limiter, asked } = remote(2);
+    const { receive, handled, closes, hooks } = setUp({ limits: { limiter }, onExceeded: "close" });
+    receive("1", "2", "3", "4");
+    for (const { answer } of asked) await answer();
+    expect(handled).toEqual(["1", "2"]);
+    expect(hooks).toHaveLength(1);
+    expect(closes).toEqual([[1013, '{"limit":"rate","retryAfterMs":3600000}']]);
+  });
+});
+
+describe("a store that fails", () => {
+  it("denies a frame for which it throws, without blame: UNAVAILABLE, no strike, no close", async () => {
+    const { limiter, asked } = remote(9);
+    const { receive, handled, notices, hooks, errors, closes } = setUp({
+      limits: { limiter, key: () => "all" },
+      onExceeded: "close",
+      closeAfter: 1,
+    });
+    receive("1", "2");
+    await asked[0]?.fail(new Error("gone"));
+    await asked[1]?.answer();
+    expect(handled).toEqual(["2"]);
+    expect(errors.map(String)).toEqual(["Error: gone"]);
+    expect(hooks).toMatchObject([{ type: "rate", observed: 1, limit: 9, key: "all", action: "send" }]);
+    expect(notices()).toMatchObject([{ code: "UNAVAILABLE", retryable: true }]);
+    expect(closes).toEqual([]);
+  });
+
+  it("does the same for a limiter that throws at once", async () => {
+    const limiter = few(1);
+    await limiter.dispose();
+    const { receive, handled, notices, errors } = setUp({ limits: { limiter } });
+    receive("1");
+    expect(handled).toEqual([]);
+    expect(notices()).toMatchObject([{ code: "UNAVAILABLE" }]);
+    expect(errors).toMatchObject([{ code: "disposed" }]);
+  });
+});
+
+describe("answers", () => {
+  it("tell of each limit once while it lasts: a flood in is not a flood out", () => {
+    const { receive, told, hooks } = setUp({
+      connection: false,
+      limits: { limiter: memoryRateLimiter({ capacity: 1, tokensPerSecond: "1/m" }, { clock }) },
+    });
+    for (let n = 0; n < 1000; n++) receive("x");
+    expect(told).toHaveLength(1);
+    clock.advance(59_000);
+    receive("x");
+    expect(told).toHaveLength(1);
+    clock.advance(1000);
+    // The one that would fit by now, and two more.
+    receive("x", "x", "x");
+    expect(told).toHaveLength(2);
+    expect(hooks).toHaveLength(1002);
+  });
+
+  it("are bounded however many limits there are", () => {
+    let n = 0;
+    const limiter = few(1);
+    const { receive, told } = setUp({ connection: false, limits: { limiter, key: () => `key ${n++ >> 1}` } });
+    for (let i = 0; i < 100; i++) receive("x");
+    expect(told).toHaveLength(8);
+    clock.advance(60_000);
+    for (let i = 0; i < 100; i++) receive("x");
+    expect(told).toHaveLength(16);
+  });
+
+  it("are written in any protocol: JSON-RPC 2.0 with the id of the call", () => {
+    const { receive, told } = setUp({ limits: { limiter: few(1), key: () => "all" }, encode: jsonRpcError });
+    const call = (id: unknown) => JSON.stringify({ jsonrpc: "2.0", method: "say", id });
+    receive(call(1), call(2));
+    clock.advance(60_000);
+    receive(call({ not: "an id" }));
+    clock.advance(60_000);
+    receive(new Uint8Array(1));
+    clock.advance(60_000);
+    receive("not JSON");
+    expect(JSON.parse(told[0] ?? "")).toEqual({
+      jsonrpc: "2.0",
+      id: 2,
+      error: {
+        code: -32029,
+        message: "Too many messages.",
+        data: {
+          code: "RESOURCE_EXHAUSTED",
+          retryable: true,
+          retryAfterMs: 3_600_000,
+          details: { type: "rate", observed: 1, limit: 1 },
+        },
+      },
+    });
+    expect(told.map((text) => JSON.parse(text).id)).toEqual([2, null, null, null]);
+  });
+
+  it("survive an encoder, a socket and hooks that fail, and report them", async () => {
+    const { receive, errors, handled } = setUp({
+      limits: { limiter: few(1) },
+      encode: () => {
+        throw new Error("of the encoder");
+      },
+      onLimitExceeded: async () => {
+        throw new Error("of the hook");
+      },
+    });
+    receive("1", "2");
+    await Promise.resolve();
+    await Promise.resolve();
+    expect(handled).toEqual(["1"]);
+    expect(errors.map(String).sort()).toEqual(["Error: of the encoder", "Error: of the hook"]);
+  });
+
+  it("survive a listener to errors that fails itself", () => {
+    const { receive, handled } = setUp({
+      limits: { limiter: few(1) },
+      onLimitExceeded: () => {
+        throw new Error("of the hook");
+      },
+      onError: () => {
+        throw new Error("of the listener");
+      },
+    });
+    receive("1", "2");
+    expect(handled).toEqual(["1"]);
+  });
+});
+
+describe("what is done", () => {
+  it("is what a function says, which a fault turns into telling", () => {
+    const actions = ["custom", "send", "nonsense", "ban"];
+    const { receive, hooks, told, closes, errors } = setUp({
+      limits: { limiter: few(1), cost: () => 1 },
+      onExceeded: (info) => {
+        expect(info).not.toHaveProperty("action");
+        return actions.shift() as never;
+      },
+    });
+    receive("1", "2", "3", "4", "5", "6");
+    expect(hooks.map(({ action }) => action)).toEqual(["custom", "send", "send", "ban"]);
+    expect(told).toHaveLength(1);
+    expect(errors).toMatchObject([{ code: "invalid-option", option: "onExceeded" }]);
+    expect(closes).toEqual([[1008, '{"limit":"rate","banned":true}']]);
+  });
+
+  it("is closing at so many denied frames, which a minute of peace forgets", () => {
+    const { receive, closes, hooks } = setUp({
+      limits: { limiter: few(1) },
+      closeAfter: 3,
+      onExceeded: "custom",
+    });
+    receive("1", "2", "3");
+    clock.advance(60_000);
+    receive("4", "5");
+    expect(closes).toEqual([]);
+    clock.advance(59_999);
+    receive("6");
+    expect(closes).toHaveLength(1);
+    expect(hooks.at(-1)).toMatchObject({ action: "close" });
+  });
+
+  it("has the codes that it is told, and private ones where a socket allows no others", () => {
+    const codes = { rate: 4000, payload: 4001, ban: 4002 };
+    const told = setUp({ maxBytes: 3, onExceeded: "close", closeCodes: codes });
+    told.receive("large");
+    expect(told.closes).toEqual([[4001, '{"limit":"payload"}']]);
+    const strict = setUp({ limits: { limiter: few(1) }, onExceeded: "close" });
+    const { close } = strict.peer;
+    strict.peer.close = (code, reason) => {
+      if (code !== 1000 && code < 3000) throw new DOMException("InvalidAccessError");
+      close(code, reason);
+    };
+    strict.receive("1", "2");
+    expect(strict.closes).toMatchObject([[4429, expect.any(String)]]);
+    expect(strict.errors).toEqual([]);
+  });
+
+  it("gives reasons that fit a close frame", () => {
+    const { receive, closes } = setUp({ onExceeded: "close", connection: { capacity: 1, tokensPerSecond: "1/365d" } });
+    receive("1", "2");
+    expect(new TextEncoder().encode(closes[0]?.[1]).length).toBeLessThanOrEqual(123);
+  });
+
+  it("is told before it is done, and left out when the hook has closed the connection", () => {
+    let held: Connection<Data> | undefined;
+    const { receive, told, connection } = setUp({ limits: { limiter: few(1) }, onLimitExceeded: () => held?.end() });
+    held = connection;
+    receive("1", "2");
+    expect(told).toEqual([]);
+  });
+});
+
+describe("a connection that is taken up again", () => {
+  it("goes on where it was, and begins anew where the state is of another policy", () => {
+    const options = { connection: perHour(3), closeAfter: 2 };
+    const before = setUp(options);
+    before.receive("1", "2");
+    const state = JSON.parse(JSON.stringify(before.connection.state()));
+    const again = (options: Options<Data>, state: object) => {
+      const { guard, peer, hooks } = setUp(options);
+      const connection = guard.attach(peer, state as never);
+      const handle = vi.fn();
+      for (let n = 0; n < 5; n++) connection.receive("x", handle);
+      return { handled: handle.mock.calls.length, hooks: hooks.length };
+    };
+    expect(again(options, state).handled).toBe(1);
+    expect(
+      again({ ...options, connection: { algorithm: "sliding-window", limit: 3, windowMs: 1000 } }, state).handled,
+    ).toBe(3);
+    expect(again(options, { ...state, own: ["junk"] }).handled).toBe(3);
+    expect(again(options, { ...state, strikes: 1, struckAt: clock.now() }).hooks).toBe(1);
+  });
+});
+
+it("knows who somebody is from the moment that is proved", () => {
+  const { receive, hooks, connection } = setUp({ limits: { limiter: few(1) } });
+  receive("1", "2");
+  connection.data = { userId: "ann" };
+  receive("3", "4");
+  expect(hooks.map(({ key }) => key)).toEqual(["public:ip:192.0.2.7:", "public:user:ann:"]);
+  expect(connection.data).toEqual({ userId: "ann" });
+});
+
+it("leaves an error of a handler to the process where nobody listens", async () => {
+  const { connection } = setUp({ onError: undefined as never });
+  const seen: unknown[] = [];
+  const listener = (error: unknown) => seen.push(error);
+  const others = process.listeners("unhandledRejection");
+  process.removeAllListeners("unhandledRejection");
+  process.on("unhandledRejection", listener);
+  connection.receive("1", () => {
+    throw new Error("of the handler");
+  });
+  await new Promise((resolve) => setTimeout(resolve));
+  process.off("unhandledRejection", listener);
+  for (const other of others) process.on("unhandledRejection", other);
+  expect(seen).toEqual([new Error("of the handler")]);
+});
