@@ -39,7 +39,14 @@ export {
   type SocketIoServer,
   type SocketIoSocket,
 } from "./socket-io.ts";
-export { rateLimit, type WsKitContext, type WsKitDecision, type WsKitLimiter, type WsKitOptions } from "./ws-kit.ts";
+export {
+  rateLimit,
+  type WsKitContext,
+  type WsKitDecision,
+  type WsKitDenied,
+  type WsKitLimiter,
+  type WsKitOptions,
+} from "./ws-kit.ts";
 export {
   guardWs,
   type WsGuard,
