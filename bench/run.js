@@ -11,6 +11,7 @@ const PARTS = [
   "redis-throughput",
   "cloudflare-throughput",
   "http-throughput",
+  "ws-throughput",
   "import-size",
 ];
 const MARK = "<!-- results -->";

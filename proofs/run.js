@@ -5,8 +5,10 @@
 import { addresses } from "./addresses.js";
 import { faults } from "./faults.js";
 import { hotKey } from "./hot-key.js";
+import { wsFrames } from "./ws-frames.js";
+import { wsSockets } from "./ws-sockets.js";
 
-const proofs = { addresses, "hot-key": hotKey, faults };
+const proofs = { addresses, "hot-key": hotKey, faults, "ws-frames": wsFrames, "ws-sockets": wsSockets };
 
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !(name in proofs));

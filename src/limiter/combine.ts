@@ -136,13 +136,31 @@ export interface LimiterCharge {
 
 /** Takes from several limiters with keys of their own, all or none: a user and an address. */
 export async function consumeAll(charges: readonly LimiterCharge[]): Promise<Decision> {
-  return consumeAllAtOnce(charges);
+  if (!Array.isArray(charges)) {
+    throw new SluiceError("invalid-option", "charges", "a list of { limiter, key, cost? }", charges);
+  }
+  const checked = charges.map((charge: LimiterCharge) => {
+    checkOptions("a charge", charge, ["limiter", "key", "cost"]);
+    const { limiter, key, cost = 1 } = charge;
+    checkKey(key);
+    checkCost(cost);
+    return { limiter, key, cost };
+  });
+  return consumeChecked(checked);
 }
 
-/** The same without a promise, where every store is synchronous. */
-export function consumeAllAtOnce(charges: readonly LimiterCharge[]): Decision | Promise<Decision> {
-  const spends = spendsOf(charges);
-  if (spends.every(({ store }) => isSync(store))) return chargeJointlySync(spends, "take");
+/** The same for charges whose keys and costs are checked, without a promise where every store is synchronous. */
+export function consumeChecked(charges: readonly Required<LimiterCharge>[]): Decision | Promise<Decision> {
+  const spends: Spend[] = [];
+  let sync = true;
+  for (const { limiter, key, cost } of charges) {
+    for (const { store, terms, care } of bindingsOf(limiter)) {
+      spends.push({ store, terms, care, key, cost });
+      sync &&= isSync(store);
+    }
+  }
+  checkTogether("charges", spends);
+  if (sync) return chargeJointlySync(spends, "take");
   const { store } = spends[0] as Spend;
   let denials = denialsOf.get(store);
   if (!denials) denialsOf.set(store, (denials = new Denials()));
@@ -150,21 +168,6 @@ export function consumeAllAtOnce(charges: readonly LimiterCharge[]): Decision | 
     .map(({ terms, key, cost }) => `${cost}:${terms.limit}:${terms.windowMs}:${terms.bucket}${key.length}:${key}`)
     .join();
   return takeUnlessDenied(spends, name, denials);
-}
-
-function spendsOf(charges: readonly LimiterCharge[]): Spend[] {
-  if (!Array.isArray(charges)) {
-    throw new SluiceError("invalid-option", "charges", "a list of { limiter, key, cost? }", charges);
-  }
-  const spends = charges.flatMap((charge: LimiterCharge) => {
-    checkOptions("a charge", charge, ["limiter", "key", "cost"]);
-    const { limiter, key, cost = 1 } = charge;
-    checkKey(key);
-    checkCost(cost);
-    return bindingsOf(limiter).map(({ store, terms, care }): Spend => ({ store, terms, care, key, cost }));
-  });
-  checkTogether("charges", spends);
-  return spends;
 }
 
 /** What `consumeAll` was denied lately, for each store. */

@@ -3,8 +3,9 @@ import { checkCost, checkKey } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import { consumeAllAtOnce } from "../limiter/combine.ts";
+import { consumeChecked } from "../limiter/combine.ts";
 import type { Ingress } from "./ingress.ts";
+import type { KeyMemory } from "./keys.ts";
 import type { FrameLimit } from "./options.ts";
 
 /** One key and cost for one limiter. */
@@ -18,6 +19,7 @@ export interface FrameCharge {
 export function chargesOf<Data>(
   limits: readonly Required<FrameLimit<Data>>[],
   ingress: Ingress<Data>,
+  keys: KeyMemory,
 ): readonly FrameCharge[] {
   const charges: FrameCharge[] = [];
   for (const { limiter: who, key: keyOf, cost: costOf } of limits) {
@@ -34,7 +36,7 @@ export function chargesOf<Data>(
     const cost = costOf(ingress);
     checkCost(cost);
     if (cost === 0) continue;
-    const key = keyOf(ingress);
+    const key = keys.keyOf(keyOf, ingress);
     checkKey(key);
     charges.push({ limiter, key, cost });
   }
@@ -44,7 +46,7 @@ export function chargesOf<Data>(
 /** Takes all of it or none, without a promise where the store needs none. */
 export function consumeCharges(charges: readonly FrameCharge[]): Decision | Promise<Decision> {
   const { limiter, key, cost } = charges[0] as FrameCharge;
-  if (charges.length > 1) return consumeAllAtOnce(charges);
+  if (charges.length > 1) return consumeChecked(charges);
   return limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
 }
 

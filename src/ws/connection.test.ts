@@ -520,7 +520,7 @@ describe("a store that fails", () => {
     await asked[1]?.answer();
     expect(handled).toEqual(["2"]);
     expect(errors.map(String)).toEqual(["Error: gone"]);
-    expect(hooks).toMatchObject([{ type: "rate", observed: 1, limit: 9, key: "all", action: "send" }]);
+    expect(hooks).toMatchObject([{ type: "rate", observed: 1, limit: 0, key: "all", action: "send" }]);
     expect(notices()).toMatchObject([{ code: "UNAVAILABLE", retryable: true }]);
     expect(closes).toEqual([]);
   });

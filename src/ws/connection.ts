@@ -18,6 +18,7 @@ import {
 } from "./answers.ts";
 import { bindingCharge, chargesOf, consumeCharges, type FrameCharge } from "./charges.ts";
 import { type Frame, INVALID, type Ingress } from "./ingress.ts";
+import { KeyMemory } from "./keys.ts";
 import { isAction, type Rules } from "./options.ts";
 import { type BucketState, OwnBucket } from "./own-bucket.ts";
 
@@ -76,6 +77,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   private readonly peer: Peer<Data, F, Message>;
   private readonly own: OwnBucket | undefined;
   private readonly beats: OwnBucket;
+  private readonly keys: KeyMemory = new KeyMemory();
   private readonly line: Turn<Data, F>[] = [];
   private queuedBytes = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -135,7 +137,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     if (own && !own.allowed) this.decide(turn, this.ownObstacle(own), 0);
     else if (beat || rules.limits.length === 0) this.decide(turn, undefined, own?.delayMs ?? 0);
     // A store is not asked about more than can wait for its answer.
-    else if (this.isFull(bytes)) this.tooManyQueued(frame);
+    else if (this.isFull(bytes)) this.tooManyQueued(turn);
     else this.charge(turn, own?.delayMs ?? 0);
   }
 
@@ -176,12 +178,14 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   private charge(turn: Turn<Data, F>, delayMs: number): void {
     let charges: readonly FrameCharge[];
     try {
-      charges = chargesOf(this.rules.limits, turn.ingress);
+      charges = chargesOf(this.rules.limits, turn.ingress, this.keys);
     } catch (error) {
       this.tell(this.rules.onError, error);
       this.decide(turn, { message: "The server can't tell what this costs." }, 0);
       return;
     }
+    // The functions that were asked may have closed it.
+    if (this.ended) return;
     if (charges.length === 0) {
       this.decide(turn, undefined, delayMs);
       return;
@@ -208,13 +212,15 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
 
   /** Goes on with a frame that is decided: now, if nothing is before it and it need not wait, or else in its turn. */
   private decide(turn: Turn<Data, F>, obstacle: Obstacle | undefined, delayMs: number): void {
+    // A function of the application may have closed it since the frame came.
+    if (this.ended) return;
     settle(turn, obstacle, delayMs);
     if (this.line.length === 0 && delayMs === 0) this.act(turn);
     else if (!this.isFull(turn.bytes)) {
       this.enqueue(turn);
       if (this.line.length === 1) this.advance();
     } else if (obstacle) this.meet(obstacle, turn.frame);
-    else this.tooManyQueued(turn.frame);
+    else this.tooManyQueued(turn);
   }
 
   private enqueue(turn: Turn<Data, F>): void {
@@ -247,7 +253,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     if (obstacle) this.meet(obstacle, frame);
     else if (ingress.type === INVALID) this.refuse(frame, ingress);
     else if (this.pending >= maxPending) this.tooMany(this.pending + 1, maxPending, frame);
-    else if (this.isValid(frame, ingress)) this.handle(frame, ingress, handle);
+    else if (this.isValid(frame, ingress) && !this.ended) this.handle(frame, ingress, handle);
   }
 
   private isValid(frame: F, ingress: Ingress<Data>): boolean {
@@ -281,7 +287,8 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
       this.pending--;
       return;
     }
-    handling.then(
+    // Not its own `then`, which may throw if it is not a real promise.
+    Promise.resolve(handling).then(
       () => this.pending--,
       (error) => {
         this.pending--;
@@ -302,8 +309,10 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     if (this.rules.onExceeded !== "custom") this.notify(invalidNotice("This can't be read."), INVALID, frame);
   }
 
-  private tooManyQueued(frame: F): void {
-    this.tooMany(this.line.length + 1, this.rules.maxQueued, frame);
+  private tooManyQueued({ frame, bytes }: Turn<Data, F>): void {
+    const { maxQueued, maxQueuedBytes } = this.rules;
+    if (this.line.length >= maxQueued) this.tooMany(this.line.length + 1, maxQueued, frame);
+    else this.tooMany(this.queuedBytes + bytes, maxQueuedBytes, frame);
   }
 
   private tooMany(observed: number, limit: number, frame: F): void {
@@ -354,6 +363,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
 
   /** Tells the client, unless it was told the same a moment ago: a flood in is not a flood out. */
   private notify(notice: Notice, about: string, frame: F | undefined): void {
+    if (this.ended) return;
     const now = this.rules.clock.now();
     if ((this.quiet.get(about) ?? 0) > now) return;
     if (this.quiet.size >= MOST_NOTICES) {
@@ -384,8 +394,8 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
 
   private unavailable(charges: readonly FrameCharge[], error: unknown): Obstacle {
     this.tell(this.rules.onError, error);
-    const { limiter, key, cost } = charges[0] as FrameCharge;
-    return { type: "rate", observed: cost, limit: limiter.getPolicy().capacity, key, blame: false };
+    const { key, cost } = charges[0] as FrameCharge;
+    return { type: "rate", observed: cost, limit: 0, key, blame: false };
   }
 
   private ownObstacle(decision: Denied): Obstacle {

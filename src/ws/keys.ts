@@ -29,6 +29,36 @@ export function perUserKey(context: KeyContext): string {
   return `${tenantOf(context)}:${userOf(context) ?? connectionOf(context)}`;
 }
 
+/** More types than this are not remembered. */
+const MOST_TYPES = 64;
+
+/** The keys of one connection, made once: a new text with every frame would cost more than the decision. */
+export class KeyMemory {
+  private userId: unknown;
+  private tenantId: unknown;
+  private readonly known: Map<(context: never) => string, Map<string, string>> = new Map();
+
+  /** What `make` makes of a frame. Functions that are not ours may make another key each time. */
+  keyOf<Context extends KeyContext>(make: (context: Context) => string, context: Context): string {
+    if (!OURS.has(make)) return make(context);
+    const { userId, tenantId } = (context.data ?? {}) as { userId?: unknown; tenantId?: unknown };
+    if (userId !== this.userId || tenantId !== this.tenantId) {
+      this.known.clear();
+      this.userId = userId;
+      this.tenantId = tenantId;
+    }
+    let keys = this.known.get(make);
+    if (!keys) this.known.set(make, (keys = new Map()));
+    let key = keys.get(context.type);
+    if (key !== undefined) return key;
+    key = make(context);
+    if (keys.size < MOST_TYPES) keys.set(context.type, key);
+    return key;
+  }
+}
+
+const OURS: ReadonlySet<unknown> = new Set([keyPerUserOrIpPerType, keyPerUserPerType, perUserKey]);
+
 /** The user that a connection belongs to, with the tenant, once that was verified. */
 export function userKey(data: unknown): string | undefined {
   const user = userOf({ type: "", data });

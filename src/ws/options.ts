@@ -48,7 +48,7 @@ export interface GuardOptions<Data = unknown, F = Frame, Message = string | Uint
   maxPending?: number;
   /** The most frames of one connection that wait for a decision or for their turn. Default: 1000. */
   maxQueued?: number;
-  /** The most bytes of those. Default: 4 194 304, or `maxBytes` if that is more. */
+  /** The most bytes of those, where short texts count by their characters. Default: 4 194 304, or `maxBytes` if that is more. */
   maxQueuedBytes?: number;
   /** Looks at a frame that was paid for. It is not handled if this throws or returns `false`. Default: none. */
   validate?: (frame: F, ingress: Ingress<Data>) => unknown;
@@ -161,7 +161,7 @@ export function checkRulesOf<Data, F, Message>(
     onLimitExceeded: options.onLimitExceeded,
     onInvalid: options.onInvalid,
     onError: options.onError,
-    clock: checkedClock(clock ?? systemClock()),
+    clock: clock === undefined ? systemClock() : checkedClock(clock),
   };
 }
 

@@ -129,8 +129,10 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
   for (const namespace of server._nsps.values()) watch(namespace);
 
   async function admit(request: Request, response: Response): Promise<Admission> {
+    // A socket that is closed has no address any more.
+    const peer = request.socket.remoteAddress;
     const data = await options.data?.(request);
-    const admission = await admissions.admit({ peer: request.socket.remoteAddress, headers: request.headers }, data);
+    const admission = await admissions.admit({ peer, headers: request.headers }, data);
     if (!admission.allowed) return admission;
     const { ip, release } = admission;
     let hasArrived = false;

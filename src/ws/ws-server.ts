@@ -67,8 +67,10 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
       isGone = true;
       release();
     });
+    // A socket that is closed has no address any more.
+    const peer = request.socket.remoteAddress;
     const data = await options.data?.(request);
-    const admission = await guard.admit({ peer: request.socket.remoteAddress, headers: request.headers }, data);
+    const admission = await guard.admit({ peer, headers: request.headers }, data);
     if (!admission.allowed) return admission;
     release = admission.release;
     if (isGone) release();

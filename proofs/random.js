@@ -1,0 +1,30 @@
+/** Random numbers that a printed seed brings back, for plain Node; the same as those of the tests. */
+
+/**
+ * Mulberry32: small, and good enough to choose cases.
+ * @param {number} seed
+ */
+export function randomFrom(seed) {
+  let state = seed | 0;
+  const next = () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+  /** A whole number from `least` to `most`. */
+  const whole = (/** @type {number} */ least, /** @type {number} */ most) =>
+    least + Math.floor(next() * (most - least + 1));
+  return {
+    whole,
+    /** Once in so many times. */
+    once: (/** @type {number} */ inSoMany) => next() * inSoMany < 1,
+    /** One of the list. */
+    pick: (/** @type {readonly any[]} */ list) => list[whole(0, list.length - 1)],
+  };
+}
+
+/** The seed that an environment variable asks for, or another one every time. */
+export function seedOf(/** @type {string} */ variable) {
+  return Number(process.env[variable] ?? Math.floor(Math.random() * 2 ** 31));
+}
