@@ -165,7 +165,10 @@ export function consumeChecked(charges: readonly Required<LimiterCharge>[]): Dec
   let denials = denialsOf.get(store);
   if (!denials) denialsOf.set(store, (denials = new Denials()));
   const name = spends
-    .map(({ terms, key, cost }) => `${cost}:${terms.limit}:${terms.windowMs}:${terms.bucket}${key.length}:${key}`)
+    .map(
+      ({ terms, key, cost }) =>
+        `${cost}:${terms.limit}:${terms.windowMs}:${terms.bucket.length}:${key.length}:${terms.bucket}${key}`,
+    )
     .join();
   return takeUnlessDenied(spends, name, denials);
 }

@@ -5,13 +5,22 @@
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import { networkOf } from "../http/address.ts";
-import { headerReader, locator, type RequestFacts, TRUST_OPTIONS, type TrustOptions } from "../http/client-ip.ts";
+import { networkOf, parseAddress } from "../http/address.ts";
+import {
+  headerReader,
+  type Locate,
+  locator,
+  type RequestFacts,
+  TRUST_OPTIONS,
+  type TrustOptions,
+} from "../http/client-ip.ts";
 import type { Preset } from "../http/presets.ts";
 import { type Answer, internalError, tooManyConnections, tooManyRequests } from "../http/too-many-requests.ts";
 import type { LimitExceeded } from "./answers.ts";
 import { userKey } from "./keys.ts";
 import { type Counting, type OpenCount, OpenCounts } from "./open-counts.ts";
+import { isLimiter } from "./options.ts";
+import { tell } from "./tell.ts";
 
 /** Whom to believe about a client's address, and how much of it is one client. */
 export interface AddressOptions extends TrustOptions {
@@ -52,8 +61,8 @@ export type Admission =
 
 /** Hears of what was refused, and of faults. */
 export interface AdmissionListeners {
-  exceeded(info: LimitExceeded): void;
-  failed(error: unknown): void;
+  readonly onLimitExceeded?: ((info: LimitExceeded) => unknown) | undefined;
+  readonly onError?: ((error: unknown) => unknown) | undefined;
 }
 
 /** Decides who may connect. */
@@ -63,18 +72,22 @@ export class Admissions {
   private readonly perUser: number | undefined;
   /** The client's address, if it is known; of IPv6 the network that one client has. */
   readonly addressOf: (facts: RequestFacts) => string | undefined;
+  /** Whether the address is that of the socket, whatever the headers say. */
+  readonly byPeer: boolean;
   private readonly listeners: AdmissionListeners;
   private readonly counting: Counting;
 
   constructor(options: AdmissionOptions, listeners: AdmissionListeners, counting: Counting = new OpenCounts()) {
     const { identity = "peer", upgrades, maxOpenPerAddress, maxOpenPerUser } = options;
-    if (upgrades !== undefined && typeof upgrades?.consume !== "function") {
+    if (upgrades !== undefined && !isLimiter(upgrades)) {
       throw new SluiceError("invalid-limiter", "upgrades", "a limiter", upgrades);
     }
     this.upgrades = upgrades;
     this.perAddress = checkMost("maxOpenPerAddress", maxOpenPerAddress);
     this.perUser = checkMost("maxOpenPerUser", maxOpenPerUser);
-    this.addressOf = addressReader(identity);
+    const locate = locator(identity);
+    this.byPeer = locate === parseAddress;
+    this.addressOf = addressReader(identity, locate);
     this.listeners = listeners;
     this.counting = counting;
   }
@@ -104,7 +117,7 @@ export class Admissions {
       return { allowed: false, answer: tooManyRequests(decision, policies, { accept }) };
     } catch (error) {
       if (!entered?.full) entered?.release();
-      this.listeners.failed(error);
+      tell(this.listeners.onError, undefined, error);
       return { allowed: false, answer: internalError(accept) };
     }
   }
@@ -118,7 +131,8 @@ export class Admissions {
   }
 
   private refused(about: Omit<LimitExceeded, "type" | "id" | "action">): void {
-    this.listeners.exceeded({ type: "connections", ...about, id: "", action: "close" });
+    const { onLimitExceeded, onError } = this.listeners;
+    tell(onLimitExceeded, onError, { type: "connections", ...about, id: "", action: "close" });
   }
 }
 
@@ -132,11 +146,13 @@ function refuseUnidentified(): never {
 }
 
 /** Finds the client's address, in one spelling for all that mean one client. */
-function addressReader(identity: "peer" | Preset | AddressOptions): (facts: RequestFacts) => string | undefined {
+function addressReader(
+  identity: "peer" | Preset | AddressOptions,
+  locate: Locate,
+): (facts: RequestFacts) => string | undefined {
   const options: AddressOptions = typeof identity === "object" && identity !== null ? identity : {};
   checkOptions("identity", options, [...TRUST_OPTIONS, "ipv6Prefix"]);
   const prefix = checkWhole("ipv6Prefix", options.ipv6Prefix ?? 56, 32, 64);
-  const locate = locator(identity);
   return (facts) => {
     const address = locate(facts.peer, headerReader(facts));
     return address && networkOf(address, prefix);

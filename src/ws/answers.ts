@@ -4,7 +4,7 @@ import type { Frame } from "./ingress.ts";
 /** What was exceeded: the size of a frame, a rate, what is handled at once, or the number of connections. */
 export type LimitType = "payload" | "rate" | "inflight" | "connections";
 
-/** What is done about it: tell the client, close the connection, close it for good, or nothing but the hook. */
+/** What is done about it: tell the client, close the connection, close it and say not to come back, or nothing but the hook. */
 export type ExceededAction = "send" | "close" | "ban" | "custom";
 
 /** A frame that did not pass, or a connection that was not let in. */
@@ -78,7 +78,7 @@ export interface CloseCodes {
   rate?: number;
   /** A frame that is too large. Default: 1009. */
   payload?: number;
-  /** For good. Default: 1008. */
+  /** Do not come back. Default: 1008. */
   ban?: number;
 }
 

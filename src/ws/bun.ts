@@ -1,15 +1,16 @@
 /** For `Bun.serve`. Connections are refused in place of the upgrade; handlers are wrapped. */
-import { checkOptions } from "../core/options.ts";
-import { ADMISSION_OPTIONS } from "./admission.ts";
 import type { Connection } from "./connection.ts";
-import { Guard, type Options } from "./guard.ts";
+import { type Guard, guardOf, type Options } from "./guard.ts";
 import type { Ingress } from "./ingress.ts";
-import { checkRules, GUARD_OPTIONS } from "./options.ts";
-import { isUpgrade, upgradeRequired } from "./upgrade.ts";
+import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
+
+/** A frame of Bun: a text, or bytes. */
+export type BunFrame = string | Uint8Array;
 
 /** What is used of a socket. */
 export interface BunSocket<Data> {
   data: Data;
+  readonly readyState: number;
   readonly remoteAddress: string;
   send(message: string | Uint8Array): unknown;
   close(code?: number, reason?: string): void;
@@ -22,28 +23,37 @@ export interface BunServer {
   requestIP(request: Request): { address: string } | null;
 }
 
-/** What is used of the handlers. */
-export interface BunHandlers<Socket> {
-  open?: ((socket: Socket) => unknown) | undefined;
-  // biome-ignore lint/suspicious/noExplicitAny: Bun hands over its own kind of buffer.
-  message?: ((socket: Socket, frame: any, ingress: Ingress<any>) => unknown) | undefined;
-  close?: ((socket: Socket, code: number, reason: string) => unknown) | undefined;
-  // biome-ignore lint/suspicious/noExplicitAny: as above.
-  ping?: ((socket: Socket, data: any) => unknown) | undefined;
+/** What is used of the handlers. A frame's `ingress` is passed on to `message` as well. */
+export interface BunHandlers {
+  // biome-ignore-start lint/suspicious/noExplicitAny: sockets and buffers have types of Bun's own.
+  open?: ((socket: any) => unknown) | undefined;
+  message?: ((socket: any, frame: any, ingress: Ingress<any>) => unknown) | undefined;
+  close?: ((socket: any, code: number, reason: string) => unknown) | undefined;
+  ping?: ((socket: any, data: any) => unknown) | undefined;
+  pong?: ((socket: any, data: any) => unknown) | undefined;
+  // biome-ignore-end lint/suspicious/noExplicitAny: as above.
+  maxPayloadLength?: number | undefined;
 }
+
+/** What was found out about a connection before it came about. */
+interface Admitted {
+  readonly ip: string | undefined;
+  release(): void;
+}
+
+const OPEN = 1;
+/** A frame that is larger than this many times `maxBytes` is not read to its end. */
+const FAR_TOO_LARGE = 4;
 
 /** Guards the connections of `Bun.serve`. */
 export class BunGuard<Data extends object> {
-  private readonly guard: Guard<Data>;
-  private readonly isPeer: boolean;
-  /** What was found out about a connection before it came about, by the data that it carries. */
-  private readonly admitted: WeakMap<object, { ip: string | undefined; release(): void }> = new WeakMap();
-  private readonly connections: WeakMap<object, Connection<Data>> = new WeakMap();
+  private readonly guard: Guard<Data, BunFrame>;
+  /** Those that are about to be, by the data that their sockets will carry. Several may carry the same. */
+  private readonly coming: WeakMap<object, Admitted[]> = new WeakMap();
+  private readonly held: WeakMap<object, { connection: Connection<Data, BunFrame>; release(): void }> = new WeakMap();
 
-  constructor(options: Options<Data>) {
-    checkOptions("guardBun", options, [...GUARD_OPTIONS, ...ADMISSION_OPTIONS]);
-    this.guard = new Guard(checkRules(options), options);
-    this.isPeer = (options.identity ?? "peer") === "peer";
+  constructor(options: Options<Data, BunFrame>) {
+    this.guard = guardOf("guardBun", options);
   }
 
   /**
@@ -59,64 +69,82 @@ export class BunGuard<Data extends object> {
     const { data = {} as Data, headers } = more;
     const facts = { peer: server.requestIP(request)?.address, headers: request.headers };
     const admission = await this.guard.admit(facts, data);
-    if (!admission.allowed) return new Response(admission.answer.body, admission.answer);
-    this.admitted.set(data, admission);
-    if (server.upgrade(request, headers ? { data, headers } : { data })) return undefined;
-    admission.release();
-    return upgradeRequired();
+    if (!admission.allowed) return refused(admission.answer);
+    const coming = this.coming.get(data) ?? [];
+    this.coming.set(data, [...coming, admission]);
+    let isUpgraded = false;
+    try {
+      isUpgraded = server.upgrade(request, headers ? { data, headers } : { data });
+    } finally {
+      if (!isUpgraded) {
+        admission.release();
+        this.coming.set(data, coming);
+      }
+    }
+    return isUpgraded ? undefined : upgradeRequired();
   }
 
   /** Wraps the handlers of sockets: `message` gets what may pass. */
-  websocket<Socket extends BunSocket<Data>, H extends BunHandlers<Socket>>(handlers: H & BunHandlers<Socket>): H {
+  websocket<H extends BunHandlers>(handlers: H): H {
+    const maxPayloadLength = handlers.maxPayloadLength ?? FAR_TOO_LARGE * this.guard.rules.maxBytes;
     return {
       ...handlers,
-      open: (socket: Socket) => {
-        this.connectionOf(socket);
+      maxPayloadLength,
+      open: (socket: BunSocket<Data>) => {
+        this.take(socket);
         return handlers.open?.(socket);
       },
-      message: (socket: Socket, frame: string | Uint8Array) => {
-        this.connectionOf(socket).receive(frame, (frame, ingress) => handlers.message?.(socket, frame, ingress));
+      message: (socket: BunSocket<Data>, frame: BunFrame) => {
+        this.connection(socket).receive(frame, (frame, ingress) => handlers.message?.(socket, frame, ingress));
       },
-      ping: (socket: Socket, data: Uint8Array) => {
-        if (this.connectionOf(socket).ping()) return handlers.ping?.(socket, data);
+      ping: (socket: BunSocket<Data>, data: Uint8Array) => {
+        if (this.connection(socket).ping()) return handlers.ping?.(socket, data);
       },
-      close: (socket: Socket, code: number, reason: string) => {
-        this.connectionOf(socket).end();
-        this.admitted.get(socket.data)?.release();
+      pong: (socket: BunSocket<Data>, data: Uint8Array) => {
+        if (this.connection(socket).ping()) return handlers.pong?.(socket, data);
+      },
+      close: (socket: BunSocket<Data>, code: number, reason: string) => {
+        const { connection, release } = this.take(socket);
+        connection.end();
+        release();
         return handlers.close?.(socket, code, reason);
       },
     };
   }
 
-  private connectionOf(socket: BunSocket<Data>): Connection<Data> {
-    let connection = this.connections.get(socket);
-    if (connection) return connection;
-    connection = this.guard.attach({
+  /** The connection of a socket: who it is, and whether it is closed. */
+  connection(socket: BunSocket<Data>): Connection<Data, BunFrame> {
+    return this.take(socket).connection;
+  }
+
+  private take(socket: BunSocket<Data>): { connection: Connection<Data, BunFrame>; release(): void } {
+    let held = this.held.get(socket);
+    if (held) return held;
+    const { data } = socket;
+    const admitted = typeof data === "object" && data !== null ? this.coming.get(data)?.shift() : undefined;
+    const connection = this.guard.attach({
       id: crypto.randomUUID(),
-      ip: this.addressOf(socket),
+      // Whoever was upgraded by somebody else is known by the socket.
+      ip: admitted ? admitted.ip : this.guard.addressOfPeer(socket.remoteAddress),
       get data() {
         return socket.data;
       },
       set data(data) {
         socket.data = data as Data;
       },
+      get isOpen() {
+        return socket.readyState === OPEN;
+      },
       send: (message) => void socket.send(message),
       close: (code, reason) => socket.close(code, reason),
     });
-    this.connections.set(socket, connection);
-    return connection;
-  }
-
-  /** Whoever was upgraded by somebody else is known by the socket, unless that would be a proxy. */
-  private addressOf(socket: BunSocket<Data>): string | undefined {
-    const { data } = socket;
-    const admitted = typeof data === "object" && data !== null ? this.admitted.get(data) : undefined;
-    if (admitted || !this.isPeer) return admitted?.ip;
-    return this.guard.addressOf({ peer: socket.remoteAddress, headers: {} });
+    held = { connection, release: admitted?.release ?? (() => {}) };
+    this.held.set(socket, held);
+    return held;
   }
 }
 
 /** Guards `Bun.serve`: `upgrade` decides who may connect, and `websocket` what they may send. */
-export function guardBun<Data extends object = object>(options: Options<Data> = {}): BunGuard<Data> {
+export function guardBun<Data extends object = object>(options: Options<Data, BunFrame> = {}): BunGuard<Data> {
   return new BunGuard(options);
 }

@@ -6,7 +6,7 @@ import type { RateLimiter } from "../core/rate-limiter.ts";
 import { consumeChecked } from "../limiter/combine.ts";
 import type { Ingress } from "./ingress.ts";
 import type { KeyMemory } from "./keys.ts";
-import type { FrameLimit } from "./options.ts";
+import { type FrameLimit, isLimiter } from "./options.ts";
 
 /** One key and cost for one limiter. */
 export interface FrameCharge {
@@ -25,7 +25,7 @@ export function chargesOf<Data>(
   for (const { limiter: who, key: keyOf, cost: costOf } of limits) {
     const limiter = typeof who === "function" ? who(ingress) : who;
     if (limiter === undefined) continue;
-    if (typeof limiter?.consume !== "function") {
+    if (!isLimiter(limiter)) {
       throw new SluiceError(
         "invalid-limiter",
         "limiter",

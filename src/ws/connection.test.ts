@@ -93,7 +93,6 @@ describe("size", () => {
     ["bytes", new Uint8Array(8), 8],
     ["a view", new DataView(new ArrayBuffer(16), 8), 8],
     ["a buffer", new ArrayBuffer(8), 8],
-    ["chunks", [new Uint8Array(3), new Uint8Array(5)], 8],
   ])("is counted in bytes: %s", (_, frame, bytes) => {
     const fits = setUp({ maxBytes: bytes });
     fits.receive(frame);
@@ -114,19 +113,28 @@ describe("size", () => {
     ]);
   });
 
-  it("comes before anything else is looked at or paid for", () => {
+  it("comes before anybody reads or asks, and costs the connection a token", async () => {
     const typeOf = vi.fn(() => "say");
     const limiter = few(1);
-    const { receive, handled } = setUp({
+    const consume = vi.spyOn(limiter, "consumeSync");
+    const { receive, handled, hooks } = setUp({
       maxBytes: 5,
       typeOf,
       types: ["say"],
       limits: { limiter },
-      connection: perHour(1),
+      connection: perHour(2),
     });
-    receive("far too large", "small");
-    expect(typeOf).toHaveBeenCalledTimes(1);
+    receive("far too large", "small", "small");
+    expect(typeOf).toHaveBeenCalledTimes(2);
+    expect(consume).toHaveBeenCalledTimes(1);
     expect(handled).toEqual(["small"]);
+    expect(hooks.map(({ type }) => type)).toEqual(["payload", "rate"]);
+  });
+
+  it("is what the server says, where it knows", () => {
+    const { connection, hooks } = setUp({ maxBytes: 5 });
+    connection.receive("small", () => {}, 6);
+    expect(hooks).toMatchObject([{ type: "payload", observed: 6 }]);
   });
 });
 
@@ -402,7 +410,20 @@ describe("validation", () => {
     expect(handled).toEqual(["good", "good"]);
     expect(validate).toHaveBeenCalledTimes(4);
     expect(hooks).toHaveLength(1);
-    expect(invalid.mock.calls.map(([, error]) => error)).toEqual([undefined, new Error("no")]);
+    expect(invalid.mock.calls.map(([, error]) => error)).toEqual([false, new Error("no")]);
+  });
+
+  it.each<[string, unknown, boolean]>([
+    ["nothing", undefined, true],
+    ["what a schema has parsed", { success: "yes" }, true],
+    ["a schema's success", { success: true, data: 1 }, true],
+    ["a schema's failure", { success: false, error: "no" }, false],
+    ["issues of a standard schema", { issues: [{ message: "no" }] }, false],
+    ["no issues", { value: 1, issues: undefined }, true],
+  ])("understands %s", (_, verdict, fits) => {
+    const { receive, handled } = setUp({ validate: () => verdict });
+    receive("1");
+    expect(handled).toHaveLength(fits ? 1 : 0);
   });
 
   it("is not fooled by a promise", async () => {
@@ -472,6 +493,20 @@ describe("order", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
+  it("tells what is left of a wait when a denial has waited for its turn", async () => {
+    vi.useFakeTimers();
+    const limiter = memoryRateLimiter(leakyBucket("1/s", { burst: 2 }), { clock });
+    const { receive, notices, hooks, handled } = setUp({ limits: { limiter, key: () => "all" } });
+    receive("1", "2", "3");
+    await vi.advanceTimersByTimeAsync(600);
+    expect([handled, hooks]).toEqual([["1"], []]);
+    await vi.advanceTimersByTimeAsync(400);
+    expect(handled).toEqual(["1", "2"]);
+    // It was denied for one second, which is over.
+    expect(hooks).toMatchObject([{ retryAfterMs: 1 }]);
+    expect(notices()).toMatchObject([{ retryAfterMs: 1 }]);
+  });
+
   it("needs no promise where the store is here, also for several limits", () => {
     const store = memoryStore({ clock });
     const limiterOf = (name: string) => createLimiter({ store, policy: { ...perHour(9), name } });
@@ -483,7 +518,38 @@ describe("order", () => {
   });
 });
 
+describe("a function of the application that closes", () => {
+  it.each<[string, (end: () => void) => Options<Data>]>([
+    ["typeOf", (end) => ({ typeOf: () => (end(), "say"), types: ["say"] })],
+    ["key", (end) => ({ limits: { limiter: few(9), key: () => (end(), "all") } })],
+    ["cost", (end) => ({ limits: { limiter: few(9), cost: () => (end(), 1) } })],
+    ["validate", (end) => ({ validate: end })],
+  ])("stops the frame: %s", (_, options) => {
+    let end = () => {};
+    const { receive, handled, told, connection } = setUp(options(() => end()));
+    end = () => connection.end();
+    receive("1");
+    expect([handled, told]).toEqual([[], []]);
+  });
+});
+
 describe("after a close", () => {
+  it("by the application nothing is handled either, also where only the socket knows", async () => {
+    const { limiter, asked } = remote(9);
+    const first = setUp({ limits: { limiter } });
+    first.receive("1");
+    first.connection.close(4000, "enough");
+    first.connection.close(4000, "again");
+    expect(first.closes).toEqual([[4000, "enough"]]);
+    const second = setUp({ limits: { limiter } });
+    second.receive("1");
+    Object.assign(second.peer, { isOpen: false });
+    second.receive("2");
+    for (const { answer } of asked) await answer();
+    expect([first.handled, second.handled, asked.length]).toEqual([[], [], 2]);
+    expect(second.connection.closed).toBe(true);
+  });
+
   it("nothing is handled, told or asked", async () => {
     const { limiter, asked } = remote(1);
     const { receive, handled, connection, hooks, told } = setUp({ limits: { limiter } });
@@ -508,6 +574,17 @@ describe("after a close", () => {
 });
 
 describe("a store that fails", () => {
+  it.each([undefined, null, "nonsense", {}])("blocks nobody when it answers %s", async (answer) => {
+    const { limiter, asked } = remote(9);
+    const consume = vi.spyOn(limiter, "consume").mockResolvedValueOnce(answer as never);
+    const { receive, handled } = setUp({ limits: { limiter } });
+    receive("1", "2");
+    await asked[0]?.answer();
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(handled).toEqual(["2"]);
+    expect(consume).toHaveBeenCalledTimes(2);
+  });
+
   it("denies a frame for which it throws, without blame: UNAVAILABLE, no strike, no close", async () => {
     const { limiter, asked } = remote(9);
     const { receive, handled, notices, hooks, errors, closes } = setUp({

@@ -12,6 +12,7 @@ import {
   type ExceededAction,
   invalidNotice,
   type LimitExceeded,
+  type LimitType,
   type Notice,
   noticeOf,
   PRIVATE_CODES,
@@ -21,6 +22,7 @@ import { type Frame, INVALID, type Ingress } from "./ingress.ts";
 import { KeyMemory } from "./keys.ts";
 import { isAction, type Rules } from "./options.ts";
 import { type BucketState, OwnBucket } from "./own-bucket.ts";
+import { tell } from "./tell.ts";
 
 /** The other end of a connection, told by what is used of it. */
 export interface Peer<Data = unknown, F = Frame, Message = string | Uint8Array> {
@@ -30,6 +32,8 @@ export interface Peer<Data = unknown, F = Frame, Message = string | Uint8Array> 
   readonly ip?: string | undefined;
   /** What keys are made of: the user and the tenant, once they were verified. It is read with every frame. */
   data?: Data | undefined;
+  /** Whether it is open, where the socket knows that before the guard is told. Default: until it ends. */
+  readonly isOpen?: boolean | undefined;
   /** Sends a message. The frame is the one that it answers; a ping has none. */
   send(message: Message, frame?: F): void;
   close(code: number, reason: string): void;
@@ -46,10 +50,19 @@ export interface ConnectionState {
   readonly struckAt: number;
 }
 
+/** Something that is exceeded. */
+interface Excess {
+  readonly type: LimitType;
+  readonly observed: number;
+  readonly limit: number;
+  readonly retryAfterMs?: number | null | undefined;
+  readonly key: string;
+  /** Whether the client did that. */
+  readonly blame: boolean;
+}
+
 /** What stands in a frame's way: something is exceeded, or it can't be judged. */
-type Obstacle =
-  | (Omit<LimitExceeded, "id" | "action"> & { /** Whether the client did that. */ readonly blame: boolean })
-  | { readonly type?: undefined; readonly message: string };
+type Obstacle = Excess | { readonly type?: undefined; readonly message: string };
 
 /** A frame on its way. It waits for its decision, for those before it, and for its time. */
 interface Turn<Data, F> {
@@ -59,7 +72,8 @@ interface Turn<Data, F> {
   readonly handle: HandleFrame<Data, F>;
   decided: boolean;
   obstacle: Obstacle | undefined;
-  /** When it may go on, as `elapsed` tells time; 0 is at once. */
+  /** When that was decided, if it has to wait, and when it may go on, as `elapsed` tells time. */
+  decidedAt: number | undefined;
   due: number;
 }
 
@@ -69,9 +83,10 @@ const QUIET_MS = { least: 1000, most: 60_000 };
 const MOST_NOTICES = 8;
 /** So long after the last denial, strikes are forgotten. */
 const STRIKES_MS = 60_000;
-const LONGEST_TIMER: number = 2 ** 31 - 1;
+/** A timer that is longer fires at once. */
+export const LONGEST_TIMER: number = 2 ** 31 - 1;
 
-/** The frames of one connection. */
+/** One connection, and what becomes of its frames. */
 export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array> {
   private readonly rules: Rules<Data, F, Message>;
   private readonly peer: Peer<Data, F, Message>;
@@ -114,27 +129,24 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
 
   /** Whether it is closed, from either side. Nothing is handled any more. */
   get closed(): boolean {
-    return this.ended;
+    return this.ended || this.peer.isOpen === false;
   }
 
-  /** A frame has come. `handle` gets it when it may pass, now or in its turn. */
-  receive(frame: F, handle: HandleFrame<Data, F>): void {
-    if (this.ended) return;
+  /** A frame has come. `handle` gets it when it may pass, now or in its turn. `bytes` is its size, if that is known. */
+  receive(frame: F, handle: HandleFrame<Data, F>, bytes: number = this.rules.sizeOf(frame, this.rules.maxBytes)): void {
+    if (this.closed) return;
     const { rules, peer } = this;
     const receivedAt = rules.clock.now();
-    const bytes = rules.sizeOf(frame, rules.maxBytes);
     const fits = bytes <= rules.maxBytes;
     const type = fits ? this.typeOf(frame) : INVALID;
     const ingress = { type, id: peer.id, ip: peer.ip, data: peer.data, receivedAt };
-    const turn: Turn<Data, F> = { frame, bytes, ingress, handle, decided: false, obstacle: undefined, due: 0 };
+    const turn = { frame, bytes, ingress, handle, decided: false, obstacle: undefined, decidedAt: undefined, due: 0 };
+    const beat = rules.heartbeats.has(type);
+    const own = (beat ? this.beats : this.own)?.take(1, receivedAt);
     if (!fits) {
       const { maxBytes: limit } = rules;
       this.decide(turn, { type: "payload", observed: bytes, limit, key: this.ownKey(), blame: true }, 0);
-      return;
-    }
-    const beat = rules.heartbeats.has(type);
-    const own = (beat ? this.beats : this.own)?.take(1, receivedAt);
-    if (own && !own.allowed) this.decide(turn, this.ownObstacle(own), 0);
+    } else if (own && !own.allowed) this.decide(turn, this.ownExcess(own), 0);
     else if (beat || rules.limits.length === 0) this.decide(turn, undefined, own?.delayMs ?? 0);
     // A store is not asked about more than can wait for its answer.
     else if (this.isFull(bytes)) this.tooManyQueued(turn);
@@ -143,13 +155,22 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
 
   /** A ping has come, which has the bucket of heartbeats. Whether it may be answered. */
   ping(): boolean {
-    if (this.ended) return false;
-    const decision = this.beats.take(1, this.rules.clock.now());
-    if (!decision.allowed) this.meet(this.ownObstacle(decision), undefined);
-    return decision.allowed;
+    return this.count(this.beats);
   }
 
-  /** The connection is closed. Frames that wait are dropped. */
+  /** Something has come that is not for a handler, and counts as a frame. Whether that is within the limit. */
+  control(): boolean {
+    return this.count(this.own);
+  }
+
+  /** Closes the connection. Nothing is handled from now on, not even what has come already. */
+  close(code: number, reason = ""): void {
+    if (this.ended) return;
+    this.end();
+    this.peer.close(code, reason);
+  }
+
+  /** The connection was closed. Frames that wait are dropped, and nobody is told of them. */
   end(): void {
     this.ended = true;
     this.line.length = 0;
@@ -161,6 +182,14 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   state(): ConnectionState {
     const { strikes, struckAt } = this;
     return { own: this.own?.state() ?? [], beats: this.beats.state(), strikes, struckAt };
+  }
+
+  private count(bucket: OwnBucket | undefined): boolean {
+    if (this.closed) return false;
+    const decision = bucket?.take(1, this.rules.clock.now());
+    if (!decision || decision.allowed) return true;
+    this.exceed(this.ownExcess(decision));
+    return false;
   }
 
   private typeOf(frame: F): string {
@@ -176,50 +205,52 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
 
   /** Charges a frame, and goes on with it now or when that is decided. */
   private charge(turn: Turn<Data, F>, delayMs: number): void {
+    const { limits, onError } = this.rules;
     let charges: readonly FrameCharge[];
     try {
-      charges = chargesOf(this.rules.limits, turn.ingress, this.keys);
+      charges = chargesOf(limits, turn.ingress, this.keys);
     } catch (error) {
-      this.tell(this.rules.onError, error);
+      tell(onError, undefined, error);
       this.decide(turn, { message: "The server can't tell what this costs." }, 0);
       return;
     }
+    if (charges.length === 0) this.decide(turn, undefined, delayMs);
     // The functions that were asked may have closed it.
-    if (this.ended) return;
-    if (charges.length === 0) {
-      this.decide(turn, undefined, delayMs);
-      return;
-    }
+    else if (!this.closed) this.ask(turn, charges, delayMs);
+  }
+
+  private ask(turn: Turn<Data, F>, charges: readonly FrameCharge[], delayMs: number): void {
     let decision: Decision | Promise<Decision>;
     try {
       decision = consumeCharges(charges);
+      if (!isPromise(decision)) {
+        const excess = excessOf(decision, charges);
+        this.decide(turn, excess, Math.max(delayMs, decision.delayMs ?? 0));
+        return;
+      }
     } catch (error) {
       this.decide(turn, this.unavailable(charges, error), 0);
       return;
     }
-    if (!isPromise(decision)) {
-      this.decide(turn, obstacleOf(decision, charges), Math.max(delayMs, decision.delayMs ?? 0));
-      return;
-    }
     this.enqueue(turn);
     decision
-      .then(
-        (decision) => settle(turn, obstacleOf(decision, charges), Math.max(delayMs, decision.delayMs ?? 0)),
-        (error) => settle(turn, this.unavailable(charges, error), 0),
-      )
+      .then((decision) => settle(turn, excessOf(decision, charges), Math.max(delayMs, decision.delayMs ?? 0)))
+      .catch((error) => settle(turn, this.unavailable(charges, error), 0))
       .then(() => this.advance());
   }
 
   /** Goes on with a frame that is decided: now, if nothing is before it and it need not wait, or else in its turn. */
   private decide(turn: Turn<Data, F>, obstacle: Obstacle | undefined, delayMs: number): void {
-    // A function of the application may have closed it since the frame came.
-    if (this.ended) return;
+    turn.obstacle = obstacle;
+    if (this.line.length === 0 && delayMs === 0) {
+      this.act(turn);
+      return;
+    }
     settle(turn, obstacle, delayMs);
-    if (this.line.length === 0 && delayMs === 0) this.act(turn);
-    else if (!this.isFull(turn.bytes)) {
+    if (!this.isFull(turn.bytes)) {
       this.enqueue(turn);
       if (this.line.length === 1) this.advance();
-    } else if (obstacle) this.meet(obstacle, turn.frame);
+    } else if (obstacle) this.meet(obstacle, turn);
     else this.tooManyQueued(turn);
   }
 
@@ -237,7 +268,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   private advance(): void {
     clearTimeout(this.timer);
     for (let turn = this.line[0]; turn?.decided; turn = this.line[0]) {
-      const wait = turn.due === 0 ? 0 : turn.due - elapsed();
+      const wait = turn.due - elapsed();
       if (wait > 0) {
         this.timer = setTimeout(() => this.advance(), Math.min(Math.ceil(wait), LONGEST_TIMER));
         return;
@@ -248,32 +279,34 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     }
   }
 
-  private act({ frame, ingress, handle, obstacle }: Turn<Data, F>): void {
+  private act(turn: Turn<Data, F>): void {
+    const { obstacle, ingress } = turn;
     const { maxPending } = this.rules;
-    if (obstacle) this.meet(obstacle, frame);
-    else if (ingress.type === INVALID) this.refuse(frame, ingress);
-    else if (this.pending >= maxPending) this.tooMany(this.pending + 1, maxPending, frame);
-    else if (this.isValid(frame, ingress) && !this.ended) this.handle(frame, ingress, handle);
+    if (this.closed) return;
+    if (obstacle) this.meet(obstacle, turn);
+    else if (ingress.type === INVALID) this.refuse(turn);
+    else if (this.pending >= maxPending) this.tooMany(this.pending + 1, maxPending, turn);
+    else if (this.isValid(turn) && !this.closed) this.handle(turn);
   }
 
-  private isValid(frame: F, ingress: Ingress<Data>): boolean {
+  private isValid(turn: Turn<Data, F>): boolean {
     const { validate } = this.rules;
     if (!validate) return true;
     try {
-      const valid = validate(frame, ingress);
-      if (isPromise(valid)) {
-        valid.then(undefined, () => {});
+      const verdict = validate(turn.frame, turn.ingress);
+      if (isPromise(verdict)) {
+        Promise.resolve(verdict).catch(() => {});
         throw new SluiceError("invalid-option", "validate", "a function that tells at once, and not a promise");
       }
-      if (valid === false) this.refuse(frame, ingress);
-      return valid !== false;
+      if (isFit(verdict)) return true;
+      this.refuse(turn, verdict);
     } catch (error) {
-      this.refuse(frame, ingress, error);
-      return false;
+      this.refuse(turn, error);
     }
+    return false;
   }
 
-  private handle(frame: F, ingress: Ingress<Data>, handle: HandleFrame<Data, F>): void {
+  private handle({ frame, ingress, handle }: Turn<Data, F>): void {
     this.pending++;
     let handling: unknown;
     try {
@@ -299,60 +332,69 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
 
   /** What a handler throws is the application's own. Without a listener it ends as it would without a guard. */
   private mishap(error: unknown): void {
-    if (this.rules.onError) this.tell(this.rules.onError, error);
+    if (this.rules.onError) tell(this.rules.onError, undefined, error);
     else void Promise.reject(error);
   }
 
   /** A frame that was paid for, and can't be read. */
-  private refuse(frame: F, ingress: Ingress<Data>, error?: unknown): void {
-    this.tell(this.rules.onInvalid, ingress, error);
-    if (this.rules.onExceeded !== "custom") this.notify(invalidNotice("This can't be read."), INVALID, frame);
+  private refuse({ frame, ingress }: Turn<Data, F>, why?: unknown): void {
+    const { onInvalid, onError } = this.rules;
+    tell(onInvalid, onError, ingress, why);
+    this.notifyInvalid("This can't be read.", frame);
   }
 
-  private tooManyQueued({ frame, bytes }: Turn<Data, F>): void {
+  private tooManyQueued(turn: Turn<Data, F>): void {
     const { maxQueued, maxQueuedBytes } = this.rules;
-    if (this.line.length >= maxQueued) this.tooMany(this.line.length + 1, maxQueued, frame);
-    else this.tooMany(this.queuedBytes + bytes, maxQueuedBytes, frame);
+    if (this.line.length >= maxQueued) this.tooMany(this.line.length + 1, maxQueued, turn);
+    else this.tooMany(this.queuedBytes + turn.bytes, maxQueuedBytes, turn);
   }
 
-  private tooMany(observed: number, limit: number, frame: F): void {
-    this.meet({ type: "inflight", observed, limit, key: this.ownKey(), blame: true }, frame);
+  private tooMany(observed: number, limit: number, turn: Turn<Data, F>): void {
+    this.exceed({ type: "inflight", observed, limit, key: this.ownKey(), blame: true }, turn);
   }
 
-  /** Tells of what stands in a frame's way, and does something about it. Pings have no frame. */
-  private meet(obstacle: Obstacle, frame: F | undefined): void {
-    if (obstacle.type === undefined) {
-      if (this.rules.onExceeded !== "custom") this.notify(invalidNotice(obstacle.message), INVALID, frame);
-      return;
-    }
-    const { blame, ...about } = obstacle;
+  private meet(obstacle: Obstacle, turn: Turn<Data, F>): void {
+    if (obstacle.type === undefined) this.notifyInvalid(obstacle.message, turn.frame);
+    else this.exceed(obstacle, turn);
+  }
+
+  /** Tells of what is exceeded, and does something about it. A ping has no turn. */
+  private exceed(excess: Excess, turn?: Turn<Data, F>): void {
+    const { type, observed, limit, key, blame } = excess;
+    const { onLimitExceeded, onError } = this.rules;
+    const { id } = this.peer;
+    // What was to be waited when it was decided, less what it has waited for its turn.
+    const waited = turn?.decidedAt === undefined ? 0 : elapsed() - turn.decidedAt;
+    const retryAfterMs = excess.retryAfterMs && Math.max(1, Math.ceil(excess.retryAfterMs - waited));
+    const about: typeof NOTHING = retryAfterMs === undefined ? NOTHING : { retryAfterMs };
     if (blame) this.strike();
-    const action = this.actionOn({ ...about, id: this.peer.id }, blame);
-    const info: LimitExceeded = { ...about, id: this.peer.id, action };
-    this.tell(this.rules.onLimitExceeded, info);
+    const action = this.actionOn(excess, about);
+    const info: LimitExceeded = { type, observed, limit, ...about, id, key, action };
+    tell(onLimitExceeded, onError, info, turn?.ingress);
     // The hook may have closed it.
-    if (this.ended) return;
-    if (action === "send") this.notify(noticeOf(info, !blame), `${info.type}:${info.key}`, frame);
-    else if (action !== "custom")
-      this.shut(info, action === "ban" ? "ban" : info.type === "payload" ? "payload" : "rate");
+    if (this.closed) return;
+    if (action === "send") this.notify(noticeOf(info, !blame), `${type}:${key}`, turn?.frame);
+    else if (action !== "custom") this.shut(info, action === "ban" ? "ban" : type === "payload" ? "payload" : "rate");
   }
 
-  private actionOn(info: Omit<LimitExceeded, "action">, blame: boolean): ExceededAction {
+  private actionOn({ type, observed, limit, key, blame }: Excess, about: typeof NOTHING): ExceededAction {
     const { onExceeded, closeAfter, onError } = this.rules;
-    let action: unknown = onExceeded;
-    if (typeof onExceeded === "function") {
+    let action: ExceededAction;
+    if (typeof onExceeded !== "function") {
+      // Who would only be told to come back with the same, or is not at fault, is told and stays.
+      action = blame || onExceeded === "custom" ? onExceeded : "send";
+    } else {
       try {
-        action = onExceeded(info);
+        action = onExceeded({ type, observed, limit, ...about, id: this.peer.id, key });
         if (!isAction(action))
           throw new SluiceError("invalid-option", "onExceeded", "send, close, ban or custom", action);
       } catch (error) {
-        this.tell(onError, error);
+        tell(onError, undefined, error);
         action = "send";
       }
-      // Who would only be told to come back with the same, or is not at fault, is told and stays.
-    } else if (!blame && onExceeded !== "custom") action = "send";
+    }
     const isMild = action === "send" || action === "custom";
-    return isMild && blame && this.strikes >= closeAfter ? "close" : (action as ExceededAction);
+    return isMild && blame && this.strikes >= closeAfter ? "close" : action;
   }
 
   private strike(): void {
@@ -361,9 +403,13 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     this.struckAt = now;
   }
 
+  private notifyInvalid(message: string, frame: F): void {
+    if (this.rules.onExceeded !== "custom") this.notify(invalidNotice(message), INVALID, frame);
+  }
+
   /** Tells the client, unless it was told the same a moment ago: a flood in is not a flood out. */
   private notify(notice: Notice, about: string, frame: F | undefined): void {
-    if (this.ended) return;
+    if (this.closed) return;
     const now = this.rules.clock.now();
     if ((this.quiet.get(about) ?? 0) > now) return;
     if (this.quiet.size >= MOST_NOTICES) {
@@ -374,7 +420,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     try {
       this.peer.send(this.rules.encode(notice, frame), frame);
     } catch (error) {
-      this.tell(this.rules.onError, error);
+      tell(this.rules.onError, undefined, error);
     }
   }
 
@@ -388,55 +434,51 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
         this.peer.close(PRIVATE_CODES[code], reason);
       }
     } catch (error) {
-      this.tell(this.rules.onError, error);
+      tell(this.rules.onError, undefined, error);
     }
   }
 
-  private unavailable(charges: readonly FrameCharge[], error: unknown): Obstacle {
-    this.tell(this.rules.onError, error);
+  private unavailable(charges: readonly FrameCharge[], error: unknown): Excess {
+    tell(this.rules.onError, undefined, error);
     const { key, cost } = charges[0] as FrameCharge;
     return { type: "rate", observed: cost, limit: 0, key, blame: false };
   }
 
-  private ownObstacle(decision: Denied): Obstacle {
+  private ownExcess(decision: Denied): Excess {
     return deniedBy(decision, this.ownKey(), 1);
   }
 
   private ownKey(): string {
     return `connection:${this.peer.id}`;
   }
+}
 
-  /** Calls a function of the application whose faults are not ours. Nobody waits for it. */
-  private tell<A extends unknown[]>(listener: ((...args: A) => unknown) | undefined, ...args: A): void {
-    const { onError } = this.rules;
-    const failed = (error: unknown) => {
-      if ((listener as unknown) !== onError) this.tell(onError, error);
-    };
-    try {
-      const told = listener?.(...args);
-      if (isPromise(told)) told.then(undefined, failed);
-    } catch (error) {
-      failed(error);
-    }
-  }
+const NOTHING: { readonly retryAfterMs?: number | null } = {};
+
+/** What schemas return of a frame that does not fit them. */
+function isFit(verdict: unknown): boolean {
+  if (typeof verdict !== "object" || verdict === null) return verdict !== false;
+  const { success, issues } = verdict as { success?: unknown; issues?: unknown };
+  return success !== false && !(Array.isArray(issues) && issues.length > 0);
 }
 
 function settle(
-  turn: Pick<Turn<unknown, unknown>, "decided" | "obstacle" | "due">,
+  turn: Pick<Turn<unknown, unknown>, "decided" | "obstacle" | "decidedAt" | "due">,
   obstacle: Obstacle | undefined,
   delayMs: number,
 ): void {
   turn.decided = true;
   turn.obstacle = obstacle;
-  if (delayMs > 0) turn.due = elapsed() + delayMs;
+  turn.decidedAt = elapsed();
+  turn.due = turn.decidedAt + delayMs;
 }
 
-function obstacleOf(decision: Decision, charges: readonly FrameCharge[]): Obstacle | undefined {
+function excessOf(decision: Decision, charges: readonly FrameCharge[]): Excess | undefined {
   if (decision.allowed) return undefined;
   const { key, cost } = bindingCharge(charges, decision);
   return deniedBy(decision, key, cost);
 }
 
-function deniedBy({ limit, retryAfterMs, unavailable }: Denied, key: string, observed: number): Obstacle {
+function deniedBy({ limit, retryAfterMs, unavailable }: Denied, key: string, observed: number): Excess {
   return { type: "rate", observed, limit, retryAfterMs, key, blame: retryAfterMs !== null && !unavailable };
 }

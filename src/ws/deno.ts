@@ -1,13 +1,13 @@
 /** For `Deno.serve`. Connections are refused in place of the upgrade. */
-
 import { SluiceError } from "../core/errors.ts";
-import { checkOptions } from "../core/options.ts";
-import { ADMISSION_OPTIONS } from "./admission.ts";
 import type { Connection } from "./connection.ts";
-import { Guard, type Options } from "./guard.ts";
-import type { Frame, Ingress } from "./ingress.ts";
-import { checkRules, GUARD_OPTIONS } from "./options.ts";
-import { isUpgrade, upgradeRequired } from "./upgrade.ts";
+import { type Guard, guardOf, type Options } from "./guard.ts";
+import type { Ingress } from "./ingress.ts";
+import { tell } from "./tell.ts";
+import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
+
+/** A frame of Deno: a text, or bytes. */
+export type DenoFrame = string | ArrayBuffer;
 
 /** What is used of Deno. */
 interface DenoRuntime {
@@ -16,29 +16,34 @@ interface DenoRuntime {
 
 /** What is done with a connection. */
 export interface DenoHandlers<Data> {
-  open?(socket: WebSocket, connection: Connection<Data>): unknown;
-  /** Gets what may pass: texts as strings, the rest as ArrayBuffers. */
-  message(socket: WebSocket, frame: Frame, ingress: Ingress<Data>): unknown;
+  open?(socket: WebSocket, connection: Connection<Data, DenoFrame>): unknown;
+  /** Gets what may pass. */
+  message(socket: WebSocket, frame: DenoFrame, ingress: Ingress<Data>): unknown;
   close?(socket: WebSocket, code: number, reason: string): unknown;
 }
 
+const OPEN = 1;
+const CONNECTING = 0;
+/** A client that left in the middle of the upgrade is never heard of again. */
+const UPGRADE_MS = 30_000;
+
 /** Guards the connections of `Deno.serve`. */
 export class DenoGuard<Data> {
-  private readonly guard: Guard<Data>;
-  private readonly onError: ((error: unknown) => unknown) | undefined;
+  private readonly guard: Guard<Data, DenoFrame>;
 
-  constructor(options: Options<Data>) {
-    checkOptions("guardDeno", options, [...GUARD_OPTIONS, ...ADMISSION_OPTIONS]);
-    this.guard = new Guard(checkRules(options), options);
-    this.onError = options.onError;
+  constructor(options: Options<Data, DenoFrame>) {
+    this.guard = guardOf("guardDeno", options);
   }
 
-  /** Upgrades a request, or refuses it. `data` is what is known of who connects, such as a verified user. */
+  /**
+   * Upgrades a request, or refuses it. `data` is what is known of who connects, such as a verified user; the rest of
+   * `more` goes to `Deno.upgradeWebSocket`.
+   */
   async upgrade(
     request: Request,
     info: { readonly remoteAddr: object },
     handlers: DenoHandlers<Data>,
-    more: { data?: Data } & Record<string, unknown> = {},
+    more: { data?: Data; protocol?: string; idleTimeout?: number } = {},
   ): Promise<Response> {
     const { data, ...upgrading } = more;
     const { Deno } = globalThis as { Deno?: DenoRuntime };
@@ -47,15 +52,18 @@ export class DenoGuard<Data> {
     // After the upgrade the address can't be asked for any more.
     const { hostname } = info.remoteAddr as { hostname?: string };
     const admission = await this.guard.admit({ peer: hostname, headers: request.headers }, data);
-    if (!admission.allowed) return new Response(admission.answer.body, admission.answer);
+    if (!admission.allowed) return refused(admission.answer);
     const { ip, release } = admission;
     try {
+      // Nobody is there any more, and of a socket that is made now nothing would be heard, not even its end.
+      if (request.signal.aborted) throw request.signal.reason;
       const { socket, response } = Deno.upgradeWebSocket(request, upgrading);
       this.listen(socket, ip, data, handlers, release);
       return response;
     } catch (error) {
       release();
-      throw error;
+      tell(this.guard.rules.onError, undefined, error);
+      return upgradeRequired();
     }
   }
 
@@ -71,15 +79,25 @@ export class DenoGuard<Data> {
       id: crypto.randomUUID(),
       ip,
       data,
+      get isOpen() {
+        return socket.readyState === OPEN;
+      },
       send: (message) => socket.send(message as string | Uint8Array<ArrayBuffer>),
       close: (code, reason) => socket.close(code, reason),
     });
-    socket.addEventListener("open", () => handlers.open?.(socket, connection));
-    socket.addEventListener("message", ({ data }) => {
-      connection.receive(data as string | ArrayBuffer, (frame, ingress) => handlers.message(socket, frame, ingress));
+    const timer = setTimeout(() => socket.readyState === CONNECTING && release(), UPGRADE_MS);
+    socket.addEventListener("open", () => {
+      clearTimeout(timer);
+      handlers.open?.(socket, connection);
     });
-    socket.addEventListener("error", (event) => this.onError?.((event as ErrorEvent).error ?? event));
+    socket.addEventListener("message", ({ data }) => {
+      connection.receive(data as DenoFrame, (frame, ingress) => handlers.message(socket, frame, ingress));
+    });
+    socket.addEventListener("error", (event) => {
+      tell(this.guard.rules.onError, undefined, (event as ErrorEvent).error ?? event);
+    });
     socket.addEventListener("close", ({ code, reason }) => {
+      clearTimeout(timer);
       connection.end();
       release();
       handlers.close?.(socket, code, reason);
@@ -88,6 +106,6 @@ export class DenoGuard<Data> {
 }
 
 /** Guards `Deno.serve`: `upgrade` decides who may connect, and hands over what they may send. */
-export function guardDeno<Data = unknown>(options: Options<Data> = {}): DenoGuard<Data> {
+export function guardDeno<Data = unknown>(options: Options<Data, DenoFrame> = {}): DenoGuard<Data> {
   return new DenoGuard(options);
 }

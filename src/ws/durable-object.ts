@@ -3,13 +3,14 @@
  * in the attachment of its socket, beside what the application keeps there; how many are open is asked of the platform.
  */
 import { SluiceError } from "../core/errors.ts";
-import { checkOptions } from "../core/options.ts";
-import { ADMISSION_OPTIONS } from "./admission.ts";
 import type { Connection, ConnectionState, HandleFrame } from "./connection.ts";
-import { Guard, type Options } from "./guard.ts";
+import { type Guard, guardOf, type Options } from "./guard.ts";
 import { type Counting, type OpenCount, OpenCounts } from "./open-counts.ts";
-import { checkRules, GUARD_OPTIONS } from "./options.ts";
-import { isUpgrade, upgradeRequired } from "./upgrade.ts";
+import { tell } from "./tell.ts";
+import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
+
+/** A frame of a Durable Object: a text, or bytes. */
+export type DurableFrame = string | ArrayBuffer;
 
 /** What is used of a socket. */
 export interface DurableSocket {
@@ -37,7 +38,7 @@ interface Kept<Data> extends ConnectionState {
 
 /** A connection in memory, and the state that is attached to its socket. */
 interface Held<Data> {
-  readonly connection: Connection<Data>;
+  readonly connection: Connection<Data, DurableFrame>;
   readonly ip: string | undefined;
   kept: string;
 }
@@ -49,47 +50,56 @@ const LONGEST_TAG = 256;
 /** Guards the connections of one object. */
 export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSocket> {
   private readonly ctx: DurableContext<Socket>;
-  private readonly guard: Guard<Data>;
+  private readonly guard: Guard<Data, DurableFrame>;
   private readonly counts: OpenSockets;
   private readonly connections: WeakMap<DurableSocket, Held<Data>> = new WeakMap();
 
-  constructor(ctx: DurableContext<Socket>, options: Options<Data>) {
-    checkOptions("guardDurableObject", options, [...GUARD_OPTIONS, ...ADMISSION_OPTIONS]);
+  constructor(ctx: DurableContext<Socket>, options: Options<Data, DurableFrame>) {
     if (typeof ctx?.acceptWebSocket !== "function") {
       throw new SluiceError("invalid-option", "ctx", "the ctx of a Durable Object", ctx);
-    }
-    const rules = checkRules(options);
-    for (const option of ["connection", "heartbeat"] as const) {
-      if (rules[option]?.algorithm !== "sliding-log") continue;
-      const expected = "an algorithm with a state of few numbers, which an attachment has room for";
-      throw new SluiceError("unsupported", option, expected, "sliding-log");
     }
     this.ctx = ctx;
     this.counts = new OpenSockets(ctx);
     // There are no sockets below, but the platform tells the address and lets no client do that.
-    this.guard = new Guard(rules, { identity: "cloudflare", ...options }, this.counts);
+    const { identity = "cloudflare" } = options;
+    this.guard = guardOf("guardDurableObject", { ...options, identity }, [], this.counts);
+    for (const option of ["connection", "heartbeat"] as const) {
+      if (this.guard.rules[option]?.algorithm !== "sliding-log") continue;
+      const expected = "an algorithm with a state of few numbers, which an attachment has room for";
+      throw new SluiceError("unsupported", option, expected, "sliding-log");
+    }
   }
 
-  /** Accepts a WebSocket, or refuses it. `data` is what is known of who connects, such as a verified user. */
+  /**
+   * Accepts a WebSocket, or refuses it. `data` is what is known of who connects, such as a verified user: it is
+   * attached to the socket, which has room for 16 KiB.
+   */
   async upgrade(request: Request, more: { data?: Data; tags?: readonly string[] } = {}): Promise<Response> {
     if (!isUpgrade(request)) return upgradeRequired();
     const { data, tags = [] } = more;
     const admission = await this.guard.admit({ headers: request.headers }, data);
-    if (!admission.allowed) return new Response(admission.answer.body, admission.answer);
+    if (!admission.allowed) return refused(admission.answer);
     const { ip, release } = admission;
+    const { 0: client, 1: socket } = new (globalThis as unknown as Workers<Socket>).WebSocketPair();
     try {
-      const { 0: client, 1: socket } = new (globalThis as unknown as Workers<Socket>).WebSocketPair();
       this.ctx.acceptWebSocket(socket, [...tags, ...this.counts.tagsOf(release)]);
-      this.adopt(socket, { id: crypto.randomUUID(), ip, data });
-      return new Response(null, { status: 101, webSocket: client } as ResponseInit);
+      const { connection } = this.adopt(socket, { id: crypto.randomUUID(), ip, data });
+      try {
+        attach(socket, keptOf(connection, ip));
+      } catch (error) {
+        // It would stay open, and be counted, without anybody to talk to.
+        socket.close(1011);
+        throw error;
+      }
     } finally {
       // From here on the platform counts it.
       release();
     }
+    return new Response(null, { status: 101, webSocket: client } as ResponseInit);
   }
 
   /** A frame has come: call this in `webSocketMessage`. */
-  message(socket: Socket, frame: string | ArrayBuffer, handle: HandleFrame<Data>): void {
+  message(socket: Socket, frame: DurableFrame, handle: HandleFrame<Data, DurableFrame>): void {
     const held = this.held(socket);
     held.connection.receive(frame, handle);
     this.keep(socket, held);
@@ -101,19 +111,21 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
   }
 
   /** A connection, to see or to set who it is. */
-  connection(socket: Socket): Connection<Data> {
+  connection(socket: Socket): Connection<Data, DurableFrame> {
     return this.held(socket).connection;
   }
 
   private held(socket: Socket): Held<Data> {
-    return this.connections.get(socket) ?? this.adopt(socket, attachmentOf(socket).sluice as Partial<Kept<Data>>);
+    const found = this.connections.get(socket);
+    if (found) return found;
+    const attached = attachmentOf(socket);
+    return this.adopt(socket, attached?.sluice as Partial<Kept<Data>> | undefined);
   }
 
   /** Takes up a connection: a new one, or one that was there before the object slept. */
   private adopt(socket: Socket, found: Partial<Kept<Data>> = {}): Held<Data> {
     const { id = crypto.randomUUID(), ip, own, beats = [], strikes = 0, struckAt = 0 } = found;
     let { data } = found;
-    const keep = () => this.keep(socket, held, "also the same state");
     const peer = {
       id,
       ip,
@@ -121,8 +133,12 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
         return data;
       },
       set data(now) {
+        // First where it lasts: what can't be attached is not taken.
+        attach(socket, { ...keptOf(connection, ip), data: now });
         data = now;
-        keep();
+      },
+      get isOpen() {
+        return socket.readyState === OPEN;
       },
       send: (message: string | Uint8Array) => socket.send(message),
       close: (code: number, reason: string) => socket.close(code, reason),
@@ -130,19 +146,41 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
     const connection = this.guard.attach(peer, own && { own, beats, strikes, struckAt });
     const held: Held<Data> = { connection, ip, kept: "" };
     this.connections.set(socket, held);
-    keep();
     return held;
   }
 
   /** Attaches what has changed. A frame that is denied mostly changes nothing. */
-  private keep(socket: Socket, held: Held<Data>, anyway?: "also the same state"): void {
+  private keep(socket: Socket, held: Held<Data>): void {
     const { connection, ip } = held;
-    const { own, beats, strikes, struckAt } = connection.state();
+    if (connection.closed) return;
+    const { own, beats, strikes } = connection.state();
     const kept = `${own}/${beats}/${strikes}`;
-    if (connection.closed || (kept === held.kept && !anyway)) return;
+    // An application may have attached something else in its place.
+    if (kept === held.kept && attachmentOf(socket)?.sluice !== undefined) return;
     held.kept = kept;
-    const { id, data } = connection;
-    socket.serializeAttachment({ ...attachmentOf(socket), sluice: { id, ip, data, own, beats, strikes, struckAt } });
+    try {
+      attach(socket, keptOf(connection, ip));
+    } catch (error) {
+      tell(this.guard.rules.onError, undefined, error);
+    }
+  }
+}
+
+function keptOf<Data>(connection: Connection<Data, DurableFrame>, ip: string | undefined): Kept<Data> {
+  return { id: connection.id, ip, data: connection.data, ...connection.state() };
+}
+
+/** Puts what is kept beside what the application has attached. */
+function attach<Data>(socket: DurableSocket, kept: Kept<Data>): void {
+  const attached = attachmentOf(socket);
+  if (!attached) {
+    throw new SluiceError("invalid-option", "attachment", "an object, of which the member sluice is left alone");
+  }
+  try {
+    socket.serializeAttachment({ ...attached, sluice: kept });
+  } catch (error) {
+    const expected = `what can be attached to a socket beside the rest (${(error as Error).message})`;
+    throw new SluiceError("invalid-option", "data", expected, kept.data);
   }
 }
 
@@ -150,17 +188,11 @@ interface Workers<Socket> {
   readonly WebSocketPair: new () => { 0: Socket; 1: Socket };
 }
 
-/** What is attached to a socket. Only an object has room for ours. */
-function attachmentOf(socket: DurableSocket): Record<string, unknown> {
-  const attachment: unknown = socket.deserializeAttachment();
-  if (attachment === null || attachment === undefined) return {};
-  if (typeof attachment === "object" && !Array.isArray(attachment)) return attachment as Record<string, unknown>;
-  throw new SluiceError(
-    "invalid-option",
-    "attachment",
-    "an object, of which the member sluice is left alone",
-    attachment,
-  );
+/** What is attached to a socket, if that is an object: nothing else has room for ours. */
+function attachmentOf(socket: DurableSocket): Record<string, unknown> | undefined {
+  const attachment: unknown = socket.deserializeAttachment() ?? {};
+  const hasRoom = typeof attachment === "object" && !Array.isArray(attachment);
+  return hasRoom ? (attachment as Record<string, unknown>) : undefined;
 }
 
 /** Counts the sockets that the platform holds, by their tags, and those that are about to be. */
@@ -200,7 +232,7 @@ class OpenSockets implements Counting {
 /** Guards the hibernating WebSockets of a Durable Object. Make it in the constructor of the object. */
 export function guardDurableObject<Data = unknown, Socket extends DurableSocket = DurableSocket>(
   ctx: DurableContext<Socket>,
-  options: Options<Data> = {},
+  options: Options<Data, DurableFrame> = {},
 ): DurableObjectGuard<Data, Socket> {
   return new DurableObjectGuard(ctx, options);
 }

@@ -10,11 +10,12 @@ export {
   type LimitType,
   type Notice,
 } from "./answers.ts";
-export { type BunGuard, type BunHandlers, type BunServer, type BunSocket, guardBun } from "./bun.ts";
+export { type BunFrame, type BunGuard, type BunHandlers, type BunServer, type BunSocket, guardBun } from "./bun.ts";
 export type { Connection, ConnectionState, HandleFrame, Peer } from "./connection.ts";
-export { type DenoGuard, type DenoHandlers, guardDeno } from "./deno.ts";
+export { type DenoFrame, type DenoGuard, type DenoHandlers, guardDeno } from "./deno.ts";
 export {
   type DurableContext,
+  type DurableFrame,
   type DurableObjectGuard,
   type DurableSocket,
   guardDurableObject,
@@ -34,6 +35,7 @@ export type { BucketState } from "./own-bucket.ts";
 export {
   guardSocketIo,
   type SocketIoEvent,
+  type SocketIoGuard,
   type SocketIoOptions,
   type SocketIoRequest,
   type SocketIoServer,
@@ -49,6 +51,7 @@ export {
 } from "./ws-kit.ts";
 export {
   guardWs,
+  type WsFrame,
   type WsGuard,
   type WsGuardOptions,
   type WsRequest,

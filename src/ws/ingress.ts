@@ -1,7 +1,7 @@
 /** A frame at the door: what is known of it before anybody reads it. Its payload is not among that. */
 
 /** A frame as servers hand it over: text, or bytes. */
-export type Frame = string | ArrayBuffer | ArrayBufferView | readonly Uint8Array[];
+export type Frame = string | ArrayBuffer | ArrayBufferView;
 
 /** What keys and costs are made of. */
 export interface Ingress<Data = unknown> {
@@ -29,6 +29,5 @@ export function bytesOf(frame: Frame, most: number): number {
     if (frame.length > most || frame.length * 3 <= most) return frame.length;
     return encoder.encode(frame).length;
   }
-  if (!Array.isArray(frame)) return (frame as ArrayBuffer).byteLength;
-  return frame.reduce((sum: number, part: Uint8Array) => sum + part.byteLength, 0);
+  return frame.byteLength;
 }

@@ -14,6 +14,7 @@ describe("a guard", () => {
     ["an option that nobody knows", { limiter }, /limiter: expected one of limits, .* in createGuard/],
     ["something else than options", [] as object, /createGuard: expected an object, received an array/],
     ["limits that are none", { limits: 5 }, /limits: expected an object, received 5/],
+    ["a limiter in place of a limit", { limits: limiter }, /limits: expected \{ limiter \} around the limiter/],
     ["a limit without a limiter", { limits: {} }, /limiter: expected a limiter, or a function.*, received nothing/],
     ["a limit with more than it has", { limits: { limiter, keys: 1 } }, /keys: expected one of limiter, key, cost/],
     ["a key that is no function", { limits: { limiter, key: "a" } }, /key: expected a function, received "a"/],

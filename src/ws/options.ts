@@ -50,7 +50,10 @@ export interface GuardOptions<Data = unknown, F = Frame, Message = string | Uint
   maxQueued?: number;
   /** The most bytes of those, where short texts count by their characters. Default: 4 194 304, or `maxBytes` if that is more. */
   maxQueuedBytes?: number;
-  /** Looks at a frame that was paid for. It is not handled if this throws or returns `false`. Default: none. */
+  /**
+   * Looks at a frame that was paid for. It is not handled if this throws, or returns `false` or what a schema returns
+   * that it does not fit: an object with `success: false` or with `issues`. Default: none.
+   */
   validate?: (frame: F, ingress: Ingress<Data>) => unknown;
   /** What is done when something is exceeded, or a function that says so. Default: `"send"`. */
   onExceeded?: ExceededAction | ((info: Omit<LimitExceeded, "action">) => ExceededAction);
@@ -60,8 +63,11 @@ export interface GuardOptions<Data = unknown, F = Frame, Message = string | Uint
   closeCodes?: CloseCodes;
   /** Writes notices in your protocol. Default: `errorEnvelope`. */
   encode?: EncodeNotice<Message, F>;
-  /** Hears of each frame that did not pass, once and before anything is done. Not awaited; what it throws goes to `onError`. */
-  onLimitExceeded?: (info: LimitExceeded) => unknown;
+  /**
+   * Hears of each frame that did not pass, once and before anything is done, and of each connection that was refused.
+   * Not awaited; what it throws goes to `onError`. Of a ping and of a connection that was refused there is no ingress.
+   */
+  onLimitExceeded?: (info: LimitExceeded, ingress?: Ingress<Data>) => unknown;
   /** Hears of each frame that was paid for and could not be read, or that `validate` turned down. */
   onInvalid?: (ingress: Ingress<Data>, error?: unknown) => unknown;
   /** Hears what your functions throw. Without it, what a handler throws is an unhandled rejection. */
@@ -88,7 +94,7 @@ export interface Rules<Data, F = Frame, Message = string | Uint8Array> {
   readonly closeAfter: number;
   readonly closeCodes: Required<CloseCodes>;
   readonly encode: EncodeNotice<Message, F>;
-  readonly onLimitExceeded: ((info: LimitExceeded) => unknown) | undefined;
+  readonly onLimitExceeded: ((info: LimitExceeded, ingress?: Ingress<Data>) => unknown) | undefined;
   readonly onInvalid: ((ingress: Ingress<Data>, error?: unknown) => unknown) | undefined;
   readonly onError: ((error: unknown) => unknown) | undefined;
   readonly clock: Clock;
@@ -126,7 +132,7 @@ export function isAction(action: unknown): action is ExceededAction {
 }
 
 /** Checks the options of a guard, or refuses them by name. */
-export function checkRules<Data>(options: GuardOptions<Data>): Rules<Data> {
+export function checkRules<Data, F extends Frame>(options: GuardOptions<Data, F>): Rules<Data, F> {
   return checkRulesOf(options, bytesOf, errorEnvelope);
 }
 
@@ -212,10 +218,11 @@ function closeCodesOf(codes: CloseCodes): Required<CloseCodes> {
 function limitsOf<Data>(limits: FrameLimit<Data> | readonly FrameLimit<Data>[]): Required<FrameLimit<Data>>[] {
   const list = Array.isArray(limits) ? (limits as readonly FrameLimit<Data>[]) : [limits as FrameLimit<Data>];
   return list.map((limit) => {
+    if (isLimiter(limit)) throw new SluiceError("invalid-option", "limits", "{ limiter } around the limiter", limit);
     checkOptions("limits", limit, ["limiter", "key", "cost"]);
     const { limiter, key = keyPerUserOrIpPerType, cost = one } = limit;
     if (typeof limiter !== "function") {
-      if (typeof (limiter as RateLimiter | undefined)?.consume !== "function") {
+      if (!isLimiter(limiter)) {
         throw new SluiceError("invalid-limiter", "limiter", "a limiter, or a function that returns one", limiter);
       }
       // Several in one step need what stands behind them.
@@ -225,6 +232,12 @@ function limitsOf<Data>(limits: FrameLimit<Data> | readonly FrameLimit<Data>[]):
     checkFunction("cost", cost);
     return { limiter, key, cost };
   });
+}
+
+/** Whether something has what is used of a limiter. */
+export function isLimiter(limiter: unknown): limiter is RateLimiter {
+  const { consume, getPolicy } = (limiter ?? {}) as Partial<RateLimiter>;
+  return typeof consume === "function" && typeof getPolicy === "function";
 }
 
 /** What a frame costs unless somebody says otherwise. */

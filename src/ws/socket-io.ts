@@ -6,10 +6,10 @@ import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import { ADMISSION_OPTIONS, type Admission, type AdmissionOptions, Admissions } from "./admission.ts";
 import type { Notice } from "./answers.ts";
-import { Connection } from "./connection.ts";
-import { quietly } from "./guard.ts";
+import { Connection, type Peer } from "./connection.ts";
 import { INVALID } from "./ingress.ts";
 import { checkFunction, checkRulesOf, GUARD_OPTIONS, type GuardOptions } from "./options.ts";
+import { tell } from "./tell.ts";
 
 /** An event: its name and its arguments. */
 export type SocketIoEvent = readonly [name: string, ...args: unknown[]];
@@ -23,67 +23,82 @@ export interface SocketIoRequest {
 /** What is used of the connection below a socket, which all its namespaces share. */
 interface EngineSocket {
   readonly request: object;
-  on(event: "packet", listener: (packet: { type: string }) => void): unknown;
+  readonly readyState: string;
+  on(event: "packet", listener: (packet: { type: string; data?: unknown }) => void): unknown;
   once(event: "close", listener: () => void): unknown;
   close(): unknown;
 }
 
 /** What is used of a socket. */
 export interface SocketIoSocket {
-  // biome-ignore lint/suspicious/noExplicitAny: its own type names all that it has, which differs between versions.
+  // biome-ignore-start lint/suspicious/noExplicitAny: these have types of the application, and differ between versions.
   readonly conn: any;
-  data: unknown;
-  // biome-ignore lint/suspicious/noExplicitAny: events have types of the application.
+  data: any;
+  readonly connected: boolean;
   use(middleware: (event: any, next: (error?: Error) => void) => void): unknown;
-  // biome-ignore lint/suspicious/noExplicitAny: as above.
   emit(name: any, ...args: any[]): unknown;
   disconnect(close?: boolean): unknown;
-  // biome-ignore lint/suspicious/noExplicitAny: as above.
   listenerCount(name: any): number;
   listenersAny(): unknown[];
+  // biome-ignore-end lint/suspicious/noExplicitAny: as above.
 }
 
 /** What is used of a namespace. */
 interface Namespace {
   // biome-ignore lint/suspicious/noExplicitAny: a socket has types of the application.
-  use(middleware: (socket: any, next: (error?: Error) => void) => void): unknown;
+  on(event: "connect", listener: (socket: any) => void): unknown;
 }
 
 /** What is used of a server. */
 export interface SocketIoServer {
-  // biome-ignore lint/suspicious/noExplicitAny: as above.
+  // biome-ignore-start lint/suspicious/noExplicitAny: as above.
   readonly engine: any;
-  // biome-ignore lint/suspicious/noExplicitAny: as above.
   readonly _nsps: Map<string, any>;
-  // biome-ignore lint/suspicious/noExplicitAny: as above.
   on(event: "new_namespace", listener: (namespace: any) => void): unknown;
+  // biome-ignore-end lint/suspicious/noExplicitAny: as above.
 }
 
 /** How Socket.IO is guarded. */
 export interface SocketIoOptions<Data, Request extends SocketIoRequest>
   extends Omit<GuardOptions<Data, SocketIoEvent, unknown>, Refused>,
     AdmissionOptions {
-  /** What is known of who connects, such as a verified user. A connection that it throws at is not let in. Default: nothing. */
+  /**
+   * What is known of who connects, such as a verified user; its members become those of `socket.data`. A connection that
+   * it throws at is not let in. Default: nothing.
+   */
   data?: (request: Request) => Data | undefined | Promise<Data | undefined>;
-  /** The events that there are. Default: those that the socket has a listener for. */
+  /** The events that there are. Default: those that the socket listens to; what only `onAny` hears has the type `*`. */
   types?: readonly string[] | "any";
+  /** The most events of one connection that wait for a decision or for their turn. Default: 100. */
+  maxQueued?: number;
 }
 
 /** What Socket.IO sees to itself, or keeps to itself. */
-type Refused = "maxBytes" | "maxQueuedBytes" | "typeOf" | "types" | "maxPending" | "closeCodes";
+type Refused = "maxBytes" | "maxQueued" | "maxQueuedBytes" | "typeOf" | "types" | "maxPending" | "closeCodes";
 const REFUSED: readonly string[] = ["maxBytes", "maxQueuedBytes", "typeOf", "maxPending", "closeCodes"];
 
 /** The event that tells clients what was exceeded. */
 const LIMIT_EXCEEDED = "limit_exceeded";
+/** What all events are that only `onAny` hears: each by its name would have a bucket for whatever a client invents. */
+const OTHER = "*";
+/** The first letter of packets that carry an event, which `socket.use` sees. */
+const EVENTS = ["2", "5"];
+
+/** Guards the connections of one server. */
+export interface SocketIoGuard<Data> {
+  /** The connection of a socket, which is the same in all namespaces. */
+  connection(socket: SocketIoSocket): Connection<Data, SocketIoEvent, unknown>;
+}
 
 /**
  * Guards a server of Socket.IO, all its namespaces. Call it before clients come. A client whose event does not pass gets
  * the event `limit_exceeded` with a notice; one that is closed may connect again, and one that is banned is told not to.
+ * Keys are made of `socket.data`.
  */
 export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = SocketIoRequest>(
   server: SocketIoServer,
   options: SocketIoOptions<Data, Request> = {},
-): void {
+): SocketIoGuard<Data> {
   const known = ["data", ...GUARD_OPTIONS.filter((option) => !REFUSED.includes(option)), ...ADMISSION_OPTIONS];
   checkOptions("guardSocketIo", options, known);
   checkFunction("data", options.data);
@@ -97,86 +112,116 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
   }
   const owners = new WeakMap<SocketIoEvent, SocketIoSocket>();
   const typeOf = (event: SocketIoEvent): string => {
+    const [name] = event;
     const socket = owners.get(event) as SocketIoSocket;
-    const isKnown =
-      options.types !== undefined || socket.listenerCount(event[0]) > 0 || socket.listenersAny().length > 0;
-    return isKnown ? String(event[0]) : INVALID;
+    if (options.types !== undefined || socket.listenerCount(name) > 0) return String(name);
+    return socket.listenersAny().length > 0 ? OTHER : INVALID;
   };
-  const sizeOf = () => 0;
-  const encode = (notice: Notice): unknown => notice;
-  const rules = checkRulesOf<Data, SocketIoEvent, unknown>({ types: "any", ...options, typeOf }, sizeOf, encode);
-  const failed = quietly(options.onError);
-  const admissions = new Admissions(options, { exceeded: quietly(options.onLimitExceeded, failed), failed });
+  const rules = checkRulesOf<Data, SocketIoEvent, unknown>(
+    { types: "any", maxQueued: 100, ...options, typeOf },
+    () => 0,
+    (notice: Notice): unknown => notice,
+  );
+  const admissions = new Admissions(options, rules);
   const admitted = new WeakMap<object, Admitted<Data>>();
-  const connections = new WeakMap<object, Connection<Data, SocketIoEvent, unknown>>();
+  const held = new WeakMap<object, Held<Data>>();
 
   server.engine.use((request: Request & EngineRequest, response: Response, next: () => void) => {
-    // Later requests of a connection that was let in.
-    if (request._query?.sid !== undefined) return next();
-    admit(request, response).then(
-      (admission) => {
-        if (admission.allowed) return next();
-        answer(request, response, admission.answer);
-      },
-      (error: unknown) => {
-        failed(error);
+    // Later requests of a connection that was let in. An empty name is that of a new one.
+    if (request._query?.sid) return next();
+    admit(request, response)
+      .then((admission) => {
+        if (admission.allowed) next();
+        else answer(request, response, admission.answer);
+      })
+      .catch((error: unknown) => {
+        tell(options.onError, undefined, error);
         answer(request, response, { status: 500, headers: {}, body: "" });
-      },
-    );
+      });
   });
-  server.engine.on("connection", (conn: EngineSocket) => admitted.get(conn.request)?.arrive(conn));
+  server.engine.on("connection", (conn: EngineSocket) => {
+    admitted.get(conn.request)?.arrive(conn);
+    take(conn);
+  });
   server.on("new_namespace", watch);
   for (const namespace of server._nsps.values()) watch(namespace);
 
   async function admit(request: Request, response: Response): Promise<Admission> {
+    let [hasArrived, isOver, release] = [false, false, () => {}];
+    // When the first request is over and there is no connection, there will be none.
+    (isPolling(response) ? response : request.socket).once("close", () => {
+      isOver = true;
+      if (!hasArrived) release();
+    });
     // A socket that is closed has no address any more.
     const peer = request.socket.remoteAddress;
     const data = await options.data?.(request);
     const admission = await admissions.admit({ peer, headers: request.headers }, data);
     if (!admission.allowed) return admission;
-    const { ip, release } = admission;
-    let hasArrived = false;
+    release = admission.release;
+    if (isOver) release();
     const arrive = (conn: EngineSocket) => {
       hasArrived = true;
       conn.once("close", release);
     };
-    // When the first request is over and there is no connection, there will be none.
-    const end = () => hasArrived || release();
-    (isPolling(response) ? response : request.socket).once("close", end);
-    admitted.set(request, { ip, data, arrive });
+    admitted.set(request, { ip: admission.ip, data, arrive });
     return admission;
   }
 
   function watch(namespace: Namespace): void {
-    namespace.use((socket: SocketIoSocket, next) => {
-      const connection = connectionOf(socket);
+    // Not a middleware of the namespace, which a connection that is recovered does not go through.
+    namespace.on("connect", (socket: SocketIoSocket) => {
+      const { peer, connection, sockets } = take(socket.conn);
+      Object.assign(socket.data, admitted.get(socket.conn.request)?.data);
+      sockets.add(socket);
       socket.use((event: SocketIoEvent, next) => {
         owners.set(event, socket);
+        peer.data = socket.data;
         connection.receive(event, () => next());
       });
-      next();
     });
   }
 
   /** One for all namespaces of a client, so that nobody has a bucket for each. */
-  function connectionOf(socket: SocketIoSocket): Connection<Data, SocketIoEvent, unknown> {
-    const conn: EngineSocket = socket.conn;
-    const found = connections.get(conn);
+  function take(conn: EngineSocket): Held<Data> {
+    const found = held.get(conn);
     if (found) return found;
     const { ip, data } = admitted.get(conn.request) ?? {};
-    const connection = new Connection(rules, {
+    const sockets = new Set<SocketIoSocket>();
+    const peer: Peer<Data, SocketIoEvent, unknown> = {
       id: crypto.randomUUID(),
       ip,
       data,
+      get isOpen() {
+        return conn.readyState === "open";
+      },
       send: (message, event) => event && owners.get(event)?.emit(LIMIT_EXCEEDED, message),
-      // Events that have passed are handed over in the next tick, if the socket is still connected by then.
-      close: (code) => setTimeout(() => (code === rules.closeCodes.ban ? socket.disconnect(true) : conn.close())),
+      close(code) {
+        const banned = code === rules.closeCodes.ban && [...sockets].find(({ connected }) => connected);
+        // Events that have passed are handed over in the next tick, if the socket is still connected by then.
+        setTimeout(() => (banned ? banned.disconnect(true) : conn.close()));
+      },
+    };
+    const connection = new Connection(rules, peer);
+    const one = { peer, connection, sockets };
+    held.set(conn, one);
+    conn.on("packet", ({ type, data }) => {
+      if (type === "ping" || type === "pong") connection.ping();
+      // Joining a namespace runs code of the application, and is answered.
+      else if (type === "message" && typeof data === "string" && !EVENTS.includes(data[0] ?? "")) connection.control();
     });
-    connections.set(conn, connection);
-    conn.on("packet", ({ type }) => (type === "ping" || type === "pong") && connection.ping());
     conn.once("close", () => connection.end());
-    return connection;
+    return one;
   }
+
+  return { connection: (socket) => take(socket.conn).connection };
+}
+
+/** A connection, and the sockets of its namespaces. */
+interface Held<Data> {
+  readonly peer: Peer<Data, SocketIoEvent, unknown>;
+  readonly connection: Connection<Data, SocketIoEvent, unknown>;
+  readonly sockets: Set<SocketIoSocket>;
 }
 
 /** What was found out about a connection before it came about. */

@@ -1,12 +1,18 @@
-/** Requests that ask for a WebSocket, and the answer to those that do not. */
+/** Requests that ask for a WebSocket, and the answers to those that do not get one. */
+import type { Answer } from "../http/too-many-requests.ts";
 
 /** Whether a request asks for a WebSocket. */
 export function isUpgrade(request: Request): boolean {
   return request.headers.get("upgrade")?.toLowerCase() === "websocket";
 }
 
-/** The answer to a request that does not, where there is nothing else. */
+/** The answer to a request that does not, or not rightly, where there is nothing else. */
 export function upgradeRequired(): Response {
   const headers = { Connection: "Upgrade", Upgrade: "websocket", "Content-Type": "text/plain; charset=utf-8" };
   return new Response("Only WebSockets here.\n", { status: 426, headers });
+}
+
+/** The answer to one that is not let in. */
+export function refused({ status, headers, body }: Answer): Response {
+  return new Response(body, { status, headers });
 }

@@ -6,11 +6,12 @@ import { checkKey, isCost } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
-import { checkOptions } from "../core/options.ts";
+import { checkOptions, checkWhole } from "../core/options.ts";
 import type { LimitExceeded } from "./answers.ts";
-import { quietly } from "./guard.ts";
+import { LONGEST_TIMER } from "./connection.ts";
 import { keyPerUserPerType } from "./keys.ts";
-import { checkFunction } from "./options.ts";
+import { checkFunction, isLimiter } from "./options.ts";
+import { tell } from "./tell.ts";
 
 /** What is used of a limiter: any of sluice is one, and any of ws-kit. */
 export interface WsKitLimiter {
@@ -53,33 +54,40 @@ export interface WsKitOptions<Context extends WsKitContext = WsKitContext> {
   key?: (context: Context) => string;
   /** What a message costs: a whole number; 0 is free. Default: 1. */
   cost?: (context: Context) => number;
-  /** Hears of each message that did not pass, once. Not awaited. */
+  /** The most messages of one connection that wait for a decision. Default: 1000. */
+  maxQueued?: number;
+  /** Hears of each message that did not pass, once. Not awaited; what it throws goes to `onError`. */
   onLimitExceeded?: (info: LimitExceeded) => unknown;
+  /** Hears what `onLimitExceeded` throws. */
+  onError?: (error: unknown) => unknown;
 }
 
 /** A middleware of ws-kit. The client of a message that does not pass is told why, and when to try again. */
 export function rateLimit<Context extends WsKitContext = WsKitContext>(
   options: WsKitOptions<Context>,
 ): (context: Context, next: () => Promise<void>) => Promise<void> {
-  checkOptions("rateLimit", options, ["limiter", "key", "cost", "onLimitExceeded"]);
-  const { limiter, key: keyOf = keyPerUserPerType, cost: costOf = () => 1, onLimitExceeded } = options;
-  if (typeof limiter?.consume !== "function" || typeof limiter.getPolicy !== "function") {
+  checkOptions("rateLimit", options, ["limiter", "key", "cost", "maxQueued", "onLimitExceeded", "onError"]);
+  const { limiter, key: keyOf = keyPerUserPerType, cost: costOf = () => 1, onLimitExceeded, onError } = options;
+  const maxQueued = checkWhole("maxQueued", options.maxQueued ?? 1000, 1, 2 ** 31 - 1);
+  if (!isLimiter(limiter)) {
     throw new SluiceError("invalid-limiter", "limiter", "a limiter", limiter);
   }
-  for (const [name, value] of Object.entries({ key: keyOf, cost: costOf, onLimitExceeded })) checkFunction(name, value);
-  const exceeded = quietly(onLimitExceeded);
-  const last = new WeakMap<object, Promise<unknown>>();
+  const functions = { key: keyOf, cost: costOf, onLimitExceeded, onError };
+  for (const [name, value] of Object.entries(functions)) checkFunction(name, value);
+  const lines = new WeakMap<object, { last: Promise<unknown>; length: number }>();
 
   /** Messages of one connection go on in the order in which they came, whatever each of them waits for. */
   function inTurn<T>(connection: object, awaited: T | Promise<T>): T | Promise<T> {
-    const before = last.get(connection);
-    if (!before && !isPromise(awaited)) return awaited;
+    const line = lines.get(connection) ?? { last: Promise.resolve(), length: 0 };
+    if (line.length === 0 && !isPromise(awaited)) return awaited;
     // What fails before its turn is thrown in its turn, and is nobody's unhandled rejection until then.
     if (isPromise(awaited)) awaited.then(undefined, () => {});
     const go = () => awaited;
-    const turn = before ? before.then(go, go) : (awaited as Promise<T>);
-    const leave = () => last.get(connection) === turn && last.delete(connection);
-    last.set(connection, turn);
+    const turn = line.last.then(go, go);
+    const leave = () => line.length--;
+    line.length++;
+    line.last = turn;
+    lines.set(connection, line);
     turn.then(leave, leave);
     return turn;
   }
@@ -92,6 +100,18 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
     }
     const key = cost === 0 ? "" : keyOf(context);
     if (cost > 0) checkKey(key);
+    const waiting = lines.get(context.ws)?.length ?? 0;
+    if (waiting >= maxQueued) {
+      exceeded({
+        type: "inflight",
+        observed: waiting + 1,
+        limit: maxQueued,
+        id: context.clientId,
+        key,
+        action: "send",
+      });
+      return context.error("RESOURCE_EXHAUSTED", "Too many messages at once.", {}, { retryable: true });
+    }
     const turn = inTurn(context.ws, cost === 0 ? FREE : ask(key, cost));
     let decision: WsKitDecision;
     try {
@@ -109,6 +129,10 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
   function ask(key: string, cost: number): WsKitDecision | Promise<WsKitDecision> {
     const asked = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
     return isPromise(asked) ? asked.then(whenDue) : whenDue(asked);
+  }
+
+  function exceeded(info: LimitExceeded): void {
+    tell(onLimitExceeded, onError, info);
   }
 
   function deny(context: Context, key: string, cost: number, capacity: number, denied: WsKitDenied): void {
@@ -140,8 +164,6 @@ const FREE: WsKitDecision = { allowed: true };
 function isClosed({ readyState }: { readyState?: unknown }): boolean {
   return readyState === "CLOSING" || readyState === "CLOSED" || readyState === 2 || readyState === 3;
 }
-
-const LONGEST_TIMER: number = 2 ** 31 - 1;
 
 /** The decision, when its time has come. */
 function whenDue(decision: WsKitDecision): WsKitDecision | Promise<WsKitDecision> {

@@ -1,22 +1,26 @@
 /** For the `ws` package on Node. Connections are refused where it verifies clients, before the upgrade. */
 import { SluiceError } from "../core/errors.ts";
-import { checkOptions } from "../core/options.ts";
-import { ADMISSION_OPTIONS } from "./admission.ts";
+import type { Admission } from "./admission.ts";
 import type { Connection, HandleFrame } from "./connection.ts";
-import { Guard, type Options, quietly } from "./guard.ts";
-import type { Frame } from "./ingress.ts";
-import { checkFunction, checkRules, GUARD_OPTIONS } from "./options.ts";
+import { guardOf, type Options } from "./guard.ts";
+import { checkFunction } from "./options.ts";
+import { tell } from "./tell.ts";
+
+/** A frame of `ws`: a text, or bytes. */
+export type WsFrame = string | Uint8Array;
 
 /** What is used of a request. */
 export interface WsRequest {
+  readonly url?: string | undefined;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly socket: { readonly remoteAddress?: string | undefined; once(event: "close", listener: () => void): unknown };
 }
 
 /** What is used of a socket. */
 export interface WsSocket {
+  readonly readyState: number;
   on(event: "message", listener: (data: WsData, isBinary: boolean) => void): unknown;
-  on(event: "ping", listener: (data: Uint8Array) => void): unknown;
+  on(event: "ping" | "pong", listener: (data: Uint8Array) => void): unknown;
   on(event: "close", listener: () => void): unknown;
   on(event: "error", listener: (error: Error) => void): unknown;
   send(data: string | Uint8Array): void;
@@ -31,11 +35,11 @@ type VerifyAnswer = (result: boolean, code?: number, message?: string, headers?:
 /** What is used of a server. */
 export interface WsServer {
   // biome-ignore lint/suspicious/noExplicitAny: what others gave it has one of two forms, and takes more than we pass on.
-  options: { verifyClient?: any; autoPong?: boolean | undefined };
+  options: { verifyClient?: any; autoPong?: boolean | undefined; maxPayload?: number | undefined };
 }
 
 /** How connections to a server of `ws` are guarded. */
-export interface WsGuardOptions<Data, Request extends WsRequest> extends Options<Data> {
+export interface WsGuardOptions<Data, Request extends WsRequest> extends Options<Data, WsFrame> {
   /** What is known of who connects, such as a verified user. A connection that it throws at is not let in. Default: nothing. */
   data?: (request: Request) => Data | undefined | Promise<Data | undefined>;
 }
@@ -43,24 +47,31 @@ export interface WsGuardOptions<Data, Request extends WsRequest> extends Options
 /** Guards the connections of one server. */
 export interface WsGuard<Data, Request extends WsRequest> {
   /** Guards the frames of a connection, in place of a listener to `message`. Texts are strings. */
-  attach(socket: WsSocket, request: Request, handle: HandleFrame<Data>): Connection<Data>;
+  attach(socket: WsSocket, request: Request, handle: HandleFrame<Data, WsFrame>): Connection<Data, WsFrame>;
 }
+
+const OPEN = 1;
+/** What `ws` reads of a frame unless it is told otherwise, before anybody else sees it: 100 MiB. */
+const UNTOLD = 104_857_600;
+/** A frame that is larger than this many times `maxBytes` is not read to its end. */
+const FAR_TOO_LARGE = 4;
 
 /** Guards a server of `ws`, however it was made: it decides who may connect, and `attach` what they may send. */
 export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
   server: WsServer,
   options: WsGuardOptions<Data, Request> = {},
 ): WsGuard<Data, Request> {
-  checkOptions("guardWs", options, ["data", ...GUARD_OPTIONS, ...ADMISSION_OPTIONS]);
+  const guard = guardOf("guardWs", options, ["data"]);
   if (typeof server?.options !== "object" || server.options === null) {
     throw new SluiceError("invalid-option", "server", "a WebSocketServer of ws", server);
   }
   checkFunction("data", options.data);
-  const guard = new Guard(checkRules(options), options);
+  const { maxBytes, onError } = guard.rules;
   const known = new WeakMap<object, { ip: string | undefined; data: Data | undefined }>();
-  const { verifyClient: theirs, autoPong } = server.options;
+  const { verifyClient: theirs, autoPong, maxPayload = UNTOLD } = server.options;
+  if (maxPayload === UNTOLD) server.options.maxPayload = Math.min(UNTOLD, FAR_TOO_LARGE * maxBytes);
 
-  const admit = async (request: Request): Promise<Awaited<ReturnType<Guard["admit"]>>> => {
+  const admit = async (request: Request): Promise<Admission> => {
     let [isGone, release] = [false, () => {}];
     // A count follows the socket below, which also closes when no connection comes about.
     request.socket.once("close", () => {
@@ -79,20 +90,19 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
   };
 
   const verify: Verify = (info, answer) => {
-    admit(info.req as Request).then(
-      (admission) => {
+    admit(info.req as Request)
+      .then((admission) => {
         if (!admission.allowed) {
           const { status, body, headers } = admission.answer;
           answer(false, status, body, headers);
         } else if (typeof theirs !== "function") answer(true);
         else if (theirs.length === 2) theirs(info, answer);
         else answer(theirs(info));
-      },
-      (error: unknown) => {
-        quietly(options.onError)(error);
+      })
+      .catch((error: unknown) => {
+        tell(onError, undefined, error);
         answer(false, 500);
-      },
-    );
+      });
   };
   server.options.verifyClient = verify;
 
@@ -103,25 +113,41 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
         id: crypto.randomUUID(),
         ip,
         data,
+        get isOpen() {
+          return socket.readyState === OPEN;
+        },
         send: (message) => socket.send(message),
         close: (code, reason) => socket.close(code, reason),
       });
-      socket.on("message", (data, isBinary) => connection.receive(isBinary ? data : textOf(data), handle));
+      socket.on("message", (data, isBinary) => {
+        const bytes = bytesOf(data);
+        // What is too large is not worth decoding.
+        connection.receive(isBinary || bytes.length > maxBytes ? bytes : String(bytes), handle, bytes.length);
+      });
       socket.on("ping", (data) => {
         // Unless told otherwise, the server has answered already.
         if (connection.ping() && autoPong === false) socket.pong(data);
       });
+      socket.on("pong", () => void connection.ping());
       socket.on("close", () => connection.end());
       // Without a listener, a client could end the process with a frame that breaks the protocol.
-      socket.on("error", quietly(options.onError));
+      socket.on("error", (error) => tell(onError, undefined, error));
       return connection;
     },
   };
 }
 
-/** The bytes of a text are one buffer. */
-function textOf(data: WsData): Frame {
-  return String(data);
+/** The bytes of a frame, in whatever form the socket was told to give them. A text is always one buffer. */
+function bytesOf(data: WsData): Uint8Array {
+  if (data instanceof Uint8Array) return data;
+  if (data instanceof ArrayBuffer) return new Uint8Array(data);
+  const whole = new Uint8Array(data.reduce((length, part) => length + part.length, 0));
+  let at = 0;
+  for (const part of data) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
 }
 
 function refuseStranger(request: unknown): never {
