@@ -6,36 +6,29 @@
  * `console.log(value); // text` the text is what has to be printed, white space aside. Suites that a
  * block gives to node:test or vitest are run too. Blocks that are only shown have another language, or
  * say "js before": how something was done with a library that is not installed here. Those are parsed. A
- * "ts worker" is a Worker: it runs in workerd, with the bindings of test/cloudflare/bindings.d.ts, and is asked once.
+ * "ts worker" is a Worker: it runs in workerd, with the bindings of test/cloudflare/bindings.d.ts, and is asked once;
+ * if it has a `class Room`, over a WebSocket too. Blocks for other runtimes are left to integration/ws/docs.test.ts.
  *
  * Blocks find a Redis of their own in REDIS_URL, and the same one as Upstash has it over REST. They have
  * to close what they open.
  */
 import { execFile } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { Server } from "node:net";
+import { once } from "node:events";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { Server, type Socket } from "node:net";
 import { dirname, join, relative } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { pathToFileURL } from "node:url";
 import { format, promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { WebSocket } from "ws";
 import { startWorkerd } from "./cloudflare/workerd.ts";
 import { type RedisServer, startRedis } from "./servers/redis-server.js";
 import { until } from "./servers/until.js";
 import { startUpstashBridge, type UpstashBridge } from "./servers/upstash-bridge.js";
+import { flat, nameOf, pages, promisesOf, ROOT, read, says, snippetsOfKind, stagedCode } from "./snippets.ts";
 
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** Ignored by git, and inside the project, so that vitest transforms what it imports from there. */
 const CACHE = join(ROOT, ".cache", `docs-${process.pid}`);
-
-/** Code from a page. Its lines have the numbers that they have in the page. */
-interface Snippet {
-  readonly page: string;
-  readonly line: number;
-  readonly extension: "ts" | "js";
-  readonly lines: string[];
-  /** Whether it is a Worker. */
-  readonly worker: boolean;
-}
 
 /** What a running snippet talks to, as a global. */
 interface Stage {
@@ -43,61 +36,7 @@ interface Stage {
   readonly cases: { title: string; body(): unknown }[];
 }
 
-const guides = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" }).filter((file) =>
-  file.endsWith(".md"),
-);
-const pages = ["README.md", ...guides.map((file) => join("docs", file)).sort()];
-const shown: Snippet[] = [];
-const snippets = pages.flatMap(snippetsOf);
-
-function read(file: string): string {
-  return readFileSync(join(ROOT, file), "utf8");
-}
-
-function snippetsOf(page: string): Snippet[] {
-  const found: Snippet[] = [];
-  let open: Snippet | undefined;
-  let fenced = false;
-  for (const [i, line] of read(page).split("\n").entries()) {
-    const [, fence] = /^\s*```(.*)$/.exec(line) ?? [];
-    if (fence === undefined) {
-      open?.lines.push(line);
-      continue;
-    }
-    fenced = !fenced;
-    open = undefined;
-    const [language, more] = fence.trim().split(" ");
-    if (!fenced || (language !== "ts" && language !== "js")) continue;
-    open =
-      more === "continue"
-        ? found.at(-1)
-        : { page, line: i + 1, extension: language, lines: [], worker: more === "worker" };
-    if (!open) throw new Error(`${page}:${i + 1} continues nothing`);
-    while (open.lines.length <= i) open.lines.push("");
-    if (more !== "continue") (more === "before" ? shown : found).push(open);
-  }
-  return found;
-}
-
-function nameOf({ page, line }: Snippet): string {
-  return `${page.replaceAll("/", "-")}-${line}`;
-}
-
-/** What the lines of a snippet say that they print. */
-function promisesOf({ page, lines }: Snippet): Map<number, string> {
-  const promises = new Map<number, string>();
-  lines.forEach((line, i) => {
-    if (!line.includes("console.log(")) return;
-    const [whole, promise] = /console\.log\(.*\);(?:\s*\/\/ (.*))?$/.exec(line) ?? [];
-    if (whole === undefined) throw new Error(`${page}:${i + 1} a console.log has to stand on one line`);
-    if (promise !== undefined) promises.set(i + 1, flat(promise));
-  });
-  return promises;
-}
-
-function flat(text: string): string {
-  return text.replace(/\s+/g, " ").trim();
-}
+const snippets = snippetsOfKind("node", "worker");
 
 const RUNNER = `import { expect } from "vitest";
 let path = "";
@@ -128,15 +67,12 @@ describe("snippets", () => {
     mkdirSync(join(CACHE, "run"), { recursive: true });
     for (const snippet of snippets) {
       writeFileSync(join(CACHE, `${nameOf(snippet)}.${snippet.extension}`), snippet.lines.join("\n"));
-      const code = snippet.lines
-        .map((line, i) => line.replace("console.log(", `globalThis.stage.log(${i + 1}, `))
-        .join("\n");
       writeFileSync(
         join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`),
-        code
+        stagedCode(snippet)
           .replace(/from "(?:node:test|vitest)"/g, 'from "./runner.js"')
           // The port of examples may be taken here.
-          .replaceAll(".listen(3000", ".listen(0"),
+          .replace(/(?<=\.listen\(|\bport: )3000\b/g, "0"),
       );
     }
     writeFileSync(join(CACHE, "run/runner.js"), RUNNER);
@@ -181,7 +117,7 @@ describe("snippets", () => {
     expect(stdout).toBe("");
   });
 
-  for (const snippet of snippets.filter(({ worker }) => worker)) {
+  for (const snippet of snippetsOfKind("worker")) {
     it(`${snippet.page}:${snippet.line} runs as a Worker and prints what it says`, async () => {
       const file = join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`);
       // What the Worker prints is given out by another path of it. A class that it exports itself stands before ours.
@@ -200,14 +136,26 @@ describe("snippets", () => {
           },
         };`,
       );
+      const hasRoom = says(snippet, "class Room");
       const workerd = await startWorkerd(pathToFileURL(staged), {
-        durableObjects: { RATE_LIMITER: { className: "RateLimiterDO", useSQLite: true } },
+        durableObjects: {
+          RATE_LIMITER: { className: "RateLimiterDO", useSQLite: true },
+          ...(hasRoom && { ROOM: { className: "Room", useSQLite: true } }),
+        },
         kvNamespaces: ["KV"],
         ratelimits: { RL: { namespace_id: "1001", simple: { limit: 100, period: 60 } } },
       });
       try {
         const response = await workerd.fetch("/");
-        expect(response.status, await response.text()).toBe(200);
+        const told = await response.text();
+        if (hasRoom) {
+          // What it has to say to somebody who wants no WebSocket is its own affair.
+          expect(response.status, told).toBeLessThan(500);
+          expect(response.status, told).not.toBe(404);
+          await visit(workerd.url);
+        } else {
+          expect(response.status, told).toBe(200);
+        }
         const printed = new Map((await (await workerd.fetch("/printed")).json()) as [number, string][]);
         for (const [line, promise] of promisesOf(snippet)) {
           expect(flat(printed.get(line) ?? "nothing"), `${snippet.page}:${line}`).toBe(promise);
@@ -218,7 +166,7 @@ describe("snippets", () => {
     });
   }
 
-  for (const snippet of snippets.filter(({ worker }) => !worker)) {
+  for (const snippet of snippetsOfKind("node")) {
     it(`${snippet.page}:${snippet.line} runs and prints what it says`, async () => {
       const promises = promisesOf(snippet);
       const printed = new Map<number, string>();
@@ -244,12 +192,11 @@ describe("snippets", () => {
       }
       for (const [line, promise] of promises) expect(printed.get(line), `${snippet.page}:${line}`).toBe(promise);
       close();
-      const says = (text: string) => snippet.lines.some((line) => line.includes(text));
-      if (says("REDIS_URL") || says("UPSTASH_REDIS_REST_URL") || says("fromEnv")) {
+      if (["REDIS_URL", "UPSTASH_REDIS_REST_URL", "fromEnv"].some((text) => says(snippet, text))) {
         // Without Redis the limiter decides by itself, and many a promise would be kept.
         expect(await scripts(), `${snippet.page}:${snippet.line} asks Redis`).toBeGreaterThan(asked);
       }
-      if (says("REDIS_URL")) {
+      if (says(snippet, "REDIS_URL")) {
         await until(`${snippet.page}:${snippet.line} does not close its client`, async () => {
           const left = (await guests()).filter((guest) => !before.includes(guest));
           return left.length > 0 ? left.join(", ") : undefined;
@@ -258,7 +205,7 @@ describe("snippets", () => {
     });
   }
 
-  it.each(shown.map((snippet) => [`${snippet.page}:${snippet.line}`, snippet] as const))(
+  it.each(snippetsOfKind("before").map((snippet) => [`${snippet.page}:${snippet.line}`, snippet] as const))(
     "%s shows what was before, and is JavaScript",
     async (_, snippet) => {
       const file = join(CACHE, `${nameOf(snippet)}.mjs`);
@@ -352,17 +299,35 @@ describe("commands", () => {
   });
 });
 
-/** Remembers the servers that are started from now on, to close those that are still there: pages need not do it. */
+/** Says one thing over a WebSocket, and leaves when it was heard. */
+async function visit(url: string): Promise<void> {
+  const socket = new WebSocket(url.replace("http", "ws"));
+  await once(socket, "open");
+  socket.send(JSON.stringify({ type: "say" }));
+  // It is answered after what came before it.
+  socket.ping();
+  await Promise.race([once(socket, "pong"), once(socket, "close")]);
+  // A page need not close what its client closes, which would be waited for.
+  socket.terminate();
+}
+
+/**
+ * Remembers the servers that are started from now on, to close those that are still there: pages need not do it. Nor
+ * need they close connections, of which a WebSocket would stay.
+ */
 function closingServers(): () => void {
   const { listen } = Server.prototype;
   const started: Server[] = [];
+  const connected: Socket[] = [];
   Server.prototype.listen = function (this: Server, ...args: unknown[]) {
     started.push(this);
+    this.on("connection", (socket) => connected.push(socket));
     return listen.apply(this, args as [handle: unknown]);
   } as typeof listen;
   return () => {
     Server.prototype.listen = listen;
     for (const server of started) server.close();
+    for (const socket of connected) socket.destroy();
   };
 }
 

@@ -219,6 +219,35 @@ describe.each(kinds)("%s", (kind) => {
     });
   });
 
+  it("gives back the places of those who leave in the middle of the upgrade", async () => {
+    const upgrades = { capacity: 1000, rate: "1000/s", late: true };
+    const server = await start(kind, { upgrades, more: { maxOpenPerAddress: 3 } });
+    for (let n = 0; n < 10; n++) await server.leave();
+    for (let n = 0; n < 3; n++) await until("a place", () => server.connect().then(() => undefined, String));
+    await expect(server.connect()).rejects.toThrow("429");
+  });
+
+  it("knows who somebody is from the moment that is proved, and gives the place back all the same", async () => {
+    const server = await start(kind, { capacity: 1, more: { maxOpenPerAddress: 1 } });
+    for (const userId of ["ann", "ben"]) {
+      // The server hears of the one before a moment later.
+      await until("a place", async () => {
+        const { open } = await server.journal();
+        return open === 0 ? undefined : `${open} open`;
+      });
+      const client = await server.connect();
+      client.say(1, { userId });
+      client.say(2);
+      client.say(3);
+      await until("a denial", async () => {
+        const { hooks } = await server.journal();
+        return hooks.some(({ key }) => key === `public:user:${userId}`) ? undefined : "none";
+      });
+      client.close();
+      await client.closed;
+    }
+  });
+
   // Deno and workerd answer pings themselves and tell nobody.
   if (kind === "deno" || kind === "workerd") return;
   it("pings have a bucket of their own", async () => {

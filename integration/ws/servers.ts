@@ -1,6 +1,7 @@
 /** The servers that the guard is tried on, each in its own runtime, and the client that comes to them. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { connect } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { io } from "socket.io-client";
@@ -19,7 +20,7 @@ export interface Scenario {
   rate?: string;
   throwing?: boolean;
   more?: object;
-  upgrades?: { capacity: number; rate: string };
+  upgrades?: { capacity: number; rate: string; late?: boolean };
 }
 
 /** What a server wrote down. */
@@ -72,6 +73,8 @@ export interface Server {
   connect(user?: string): Promise<Client>;
   /** Lets the frames of those go on who are called slow. */
   release(): Promise<unknown>;
+  /** Asks for the upgrade, and is gone before there can be an answer. */
+  leave(): Promise<void>;
 }
 
 const installed = (path: string) => join(runtimesFolder, "node_modules", path);
@@ -97,6 +100,7 @@ export async function start(kind: Kind, scenario: Scenario, redisUrl?: string): 
   const url = kind === "workerd" ? await startWorker(scenario) : await startProcess(kind, scenario, redisUrl);
   return {
     release: () => fetch(`${url}/release`),
+    leave: () => leave(url, kind === "socket.io" ? "/socket.io/?EIO=4&transport=websocket" : "/"),
     journal: async () => (await fetch(`${url}/journal`)).json() as Promise<Journal>,
     connect: (user) => (kind === "socket.io" ? connectSocketIo(url, user) : connectWebSocket(url, user)),
   };
@@ -133,6 +137,19 @@ async function startProcess(kind: Exclude<Kind, "workerd">, scenario: Scenario, 
     child.once("exit", () => reject(new Error(`${kind} ended: ${written.slice(-2000)}`)));
   });
   return `http://127.0.0.1:${port}`;
+}
+
+async function leave(url: string, path: string): Promise<void> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  await once(socket, "connect");
+  socket.on("error", () => {});
+  socket.write(
+    `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+    () => socket.destroy(),
+  );
+  await once(socket, "close");
 }
 
 async function connectWebSocket(url: string, user?: string): Promise<Client> {

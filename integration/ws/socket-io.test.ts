@@ -87,10 +87,11 @@ describe("guardSocketIo", () => {
   );
 
   it("has one bucket for all namespaces of a client", async () => {
-    const { connect, heard } = await serve({ connection: { capacity: 3, tokensPerSecond: "1/h" } });
+    // Joining a namespace costs as much as an event.
+    const { connect, heard } = await serve({ connection: { capacity: 6, tokensPerSecond: "1/h" } });
     const client = await connect();
     const others = ["/news", "/room-1"].map((namespace) => client.io.socket(namespace));
-    await Promise.all(others.map((other) => new Promise<void>((resolve) => other.connect().once("connect", resolve))));
+    await Promise.all(others.map((other) => new Promise<void>((resolve) => other.once("connect", resolve))));
     const told: unknown[] = [];
     for (const [i, socket] of [client, ...others].entries()) {
       socket.on("limit_exceeded", (notice) => told.push([i, notice.code]));
@@ -128,6 +129,113 @@ describe("guardSocketIo", () => {
     other.emit("say", 1);
     expect(await other.emitWithAck("ask", 1)).toBe(2);
     expect(listed.heard).toEqual([]);
+  });
+
+  it("lets nobody around by an empty session", async () => {
+    const { url } = await serve({ upgrades: few(2) });
+    const statuses: number[] = [];
+    for (let n = 0; n < 4; n++) statuses.push((await fetch(`${url}/socket.io/?EIO=4&transport=polling&sid=`)).status);
+    expect(statuses).toEqual([200, 200, 429, 429]);
+  });
+
+  it("gives back the places of requests that are given up", async () => {
+    const upgrades = memoryRateLimiter({ capacity: 100, tokensPerSecond: 100 });
+    const asked: (() => void)[] = [];
+    const consume = vi.spyOn(upgrades, "consume").mockImplementation(async (key, cost) => {
+      await new Promise<void>((resolve) => asked.push(resolve));
+      return upgrades.consumeSync(key, cost);
+    });
+    const { connect, url } = await serve({ upgrades, maxOpenPerAddress: 2 });
+    for (let n = 1; n <= 3; n++) {
+      const gone = new AbortController();
+      const request = fetch(`${url}/socket.io/?EIO=4&transport=bogus`, { signal: gone.signal }).catch(() => {});
+      await until("the question", async () => (asked.length === n ? undefined : "not yet"));
+      gone.abort();
+      await request;
+      asked.at(-1)?.();
+    }
+    consume.mockRestore();
+    for (let n = 0; n < 2; n++) await until("a place", () => connect().then(() => undefined, String));
+  });
+
+  it("guards a connection that was recovered", async () => {
+    const connectionStateRecovery = { maxDisconnectionDuration: 60_000 };
+    const { connect, heard, sockets } = await serve(
+      { limits: { limiter: few(3), key: () => "all" } },
+      { connectionStateRecovery },
+    );
+    const client = await connect({ reconnection: true, reconnectionDelay: 1 });
+    // Something has to have come before a session can be recovered.
+    sockets.emit("news");
+    await new Promise<void>((resolve) => client.once("news", () => resolve()));
+    for (let n = 0; n < 5; n++) client.emit("say", n);
+    await until("three", async () => (heard.length === 3 ? undefined : `${heard.length}`));
+    client.io.engine.close();
+    await new Promise<void>((resolve) => client.once("connect", resolve));
+    expect(client.recovered).toBe(true);
+    const told = new Promise((resolve) => client.once("limit_exceeded", resolve));
+    for (let n = 0; n < 20; n++) client.emit("say", n);
+    await told;
+    expect(heard).toHaveLength(3);
+  });
+
+  it("gives one bucket to all events that only onAny hears, which can't be kept from it", async () => {
+    const keys: string[] = [];
+    const { connect, sockets } = await serve({
+      limits: { limiter: few(3) },
+      onLimitExceeded: ({ key }) => keys.push(key),
+    });
+    const onAny = vi.fn();
+    sockets.on("connection", (socket) => socket.onAny(onAny));
+    const client = await connect();
+    for (let n = 0; n < 20; n++) client.emit(`invented ${n}`);
+    await until("the last", async () => (onAny.mock.calls.length === 20 ? undefined : `${onAny.mock.calls.length}`));
+    expect(keys).toEqual(Array(17).fill("public:ip:127.0.0.1:*"));
+  });
+
+  it("counts those who join namespaces again and again", async () => {
+    const { connect, sockets } = await serve({ connection: { capacity: 5, tokensPerSecond: "1/h" }, closeAfter: 3 });
+    const auth = vi.fn((_: unknown, next: (error?: Error) => void) => next(new Error("not you")));
+    sockets.of("/secret").use(auth);
+    const client = await connect();
+    const gone = new Promise((resolve) => client.once("disconnect", resolve));
+    const { engine } = client.io;
+    let joins = 0;
+    await until("it is closed", async () => {
+      engine.write("0/secret,");
+      joins++;
+      return client.connected ? `${joins} joins` : undefined;
+    });
+    expect(await gone).toBe("transport close");
+    // The first namespace, four more, three strikes; and what was on its way when it was closed.
+    expect(auth.mock.calls.length).toBeLessThan(12);
+  });
+
+  it("knows the user that a middleware has put into socket.data", async () => {
+    const keys: string[] = [];
+    const { connect, sockets } = await serve({
+      limits: { limiter: few(1) },
+      onLimitExceeded: ({ key }) => keys.push(key),
+    });
+    sockets.use((socket, next) => {
+      socket.data.userId = socket.handshake.auth.token;
+      next();
+    });
+    const client = await connect({ auth: { token: "ann" } });
+    for (let n = 0; n < 2; n++) client.emit("say", n);
+    await until("a denial", async () => (keys.length > 0 ? undefined : "none"));
+    expect(keys).toEqual(["public:user:ann:say"]);
+  });
+
+  it("bans also those who have left the namespace that they came by", async () => {
+    const { connect } = await serve({ limits: { limiter: few(1), key: () => "all" }, onExceeded: "ban" });
+    const client = await connect();
+    const news = client.io.socket("/news");
+    await new Promise<void>((resolve) => news.once("connect", resolve));
+    client.disconnect();
+    const gone = new Promise((resolve) => news.once("disconnect", resolve));
+    for (let n = 0; n < 2; n++) news.emit("say", n);
+    expect(await gone).toBe("io server disconnect");
   });
 
   it("refuses what Socket.IO sees to itself, and a server that is not attached", () => {

@@ -16,7 +16,7 @@ interface DenoRuntime {
 
 /** What is done with a connection. */
 export interface DenoHandlers<Data> {
-  open?(socket: WebSocket, connection: Connection<Data, DenoFrame>): unknown;
+  open?(socket: WebSocket): unknown;
   /** Gets what may pass. */
   message(socket: WebSocket, frame: DenoFrame, ingress: Ingress<Data>): unknown;
   close?(socket: WebSocket, code: number, reason: string): unknown;
@@ -24,12 +24,13 @@ export interface DenoHandlers<Data> {
 
 const OPEN = 1;
 const CONNECTING = 0;
-/** A client that left in the middle of the upgrade is never heard of again. */
-const UPGRADE_MS = 30_000;
+/** A client that left in the middle of the upgrade is never heard of again: after so long it is given up. */
+const UPGRADE_MS = 5000;
 
 /** Guards the connections of `Deno.serve`. */
 export class DenoGuard<Data> {
   private readonly guard: Guard<Data, DenoFrame>;
+  private readonly connections: WeakMap<WebSocket, Connection<Data, DenoFrame>> = new WeakMap();
 
   constructor(options: Options<Data, DenoFrame>) {
     this.guard = guardOf("guardDeno", options);
@@ -67,6 +68,13 @@ export class DenoGuard<Data> {
     }
   }
 
+  /** The connection of a socket: who it is, and whether it is closed. */
+  connection(socket: WebSocket): Connection<Data, DenoFrame> {
+    const connection = this.connections.get(socket);
+    if (connection) return connection;
+    throw new SluiceError("invalid-option", "socket", "a socket of this guard", socket);
+  }
+
   private listen(
     socket: WebSocket,
     ip: string | undefined,
@@ -85,10 +93,15 @@ export class DenoGuard<Data> {
       send: (message) => socket.send(message as string | Uint8Array<ArrayBuffer>),
       close: (code, reason) => socket.close(code, reason),
     });
-    const timer = setTimeout(() => socket.readyState === CONNECTING && release(), UPGRADE_MS);
+    this.connections.set(socket, connection);
+    const timer = setTimeout(() => {
+      if (socket.readyState !== CONNECTING) return;
+      release();
+      socket.close();
+    }, UPGRADE_MS);
     socket.addEventListener("open", () => {
       clearTimeout(timer);
-      handlers.open?.(socket, connection);
+      handlers.open?.(socket);
     });
     socket.addEventListener("message", ({ data }) => {
       connection.receive(data as DenoFrame, (frame, ingress) => handlers.message(socket, frame, ingress));

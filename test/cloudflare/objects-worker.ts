@@ -131,12 +131,10 @@ export class Billed extends DurableObject {
 
 /** The planted fault: it waits for something else between reading and writing. */
 export class Sloppy extends DurableObject {
-  declare ctx: { storage: { get(key: string): Promise<number>; put(key: string, value: number): Promise<void> } };
-
   async take({ groups }: { groups: unknown[][] }): Promise<unknown[][]> {
     const answers: unknown[][] = [];
     for (const _ of groups) {
-      const used = (await this.ctx.storage.get("used")) ?? 0;
+      const used = (await this.ctx.storage.get<number>("used")) ?? 0;
       await scheduler.wait(5);
       if (used < 50) await this.ctx.storage.put("used", used + 1);
       answers.push([used < 50 ? [1, 49 - used, 1000, 1000, 0] : [0, 0, 1000, 1000, 1000]]);

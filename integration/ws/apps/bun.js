@@ -15,7 +15,10 @@ const server = Bun.serve({
   websocket: guard.websocket({
     open: () => void journal.open++,
     close: () => void journal.open--,
-    message: (_socket, frame) => handle(frame),
+    message: (socket, frame) =>
+      handle(frame, (data) => {
+        socket.data = data;
+      }),
   }),
 });
 listening(server.port);

@@ -8,7 +8,10 @@ const guard = guardDeno(options);
 const handlers = {
   open: () => void journal.open++,
   close: () => void journal.open--,
-  message: (_socket, frame) => handle(frame),
+  message: (socket, frame) =>
+    handle(frame, (data) => {
+      guard.connection(socket).data = data;
+    }),
 };
 Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: ({ port }) => listening(port) }, (request, info) => {
   if (!request.headers.has("upgrade")) return new Response(answer(request.url));

@@ -13,7 +13,7 @@ import { jsonType, perUserKey } from "../../../dist/ws/index.js";
  * @property {string} [rate] of the refill
  * @property {boolean} [throwing] whether the hook throws
  * @property {object} [more] options as they are
- * @property {{ capacity: number, rate: string }} [upgrades]
+ * @property {{ capacity: number, rate: string, late?: boolean }} [upgrades]
  */
 
 /** @typedef {{ handled: unknown[], hooks: object[], invalid: number, errors: string[], open: number }} Journal */
@@ -48,12 +48,13 @@ export function roomOf(scenario, redisLimiter) {
     },
     onInvalid: () => journal.invalid++,
     onError: (error) => journal.errors.push(String(error)),
-    ...(upgrades && { upgrades: memoryRateLimiter({ capacity: upgrades.capacity, tokensPerSecond: upgrades.rate }) }),
+    ...(upgrades && { upgrades: upgradesOf(upgrades, released) }),
     ...more,
   };
-  const handle = (text) => {
-    const { n, holdMs } = JSON.parse(text);
+  const handle = (text, login) => {
+    const { n, holdMs, userId } = JSON.parse(text);
     journal.handled.push(n);
+    if (userId) login({ userId });
     if (holdMs) return new Promise((resolve) => setTimeout(resolve, holdMs));
   };
   const answer = (url) => {
@@ -61,6 +62,11 @@ export function roomOf(scenario, redisLimiter) {
     return JSON.stringify(journal);
   };
   return { options, journal, handle, answer };
+}
+
+function upgradesOf({ capacity, rate, late: isLate }, released) {
+  const limiter = memoryRateLimiter({ capacity, tokensPerSecond: rate });
+  return isLate ? late(limiter, released) : limiter;
 }
 
 /** A store that is far away; for those who are called slow, until it is told that it is not. */

@@ -13,7 +13,6 @@ guardSocketIo(io, { ...options, data: (request) => userOf(request.url) });
 io.on("connection", (socket) => {
   journal.open++;
   socket.on("disconnect", () => journal.open--);
-  socket.on("say", (message) => handle(JSON.stringify(message)));
+  socket.on("say", (message) => handle(JSON.stringify(message), (data) => Object.assign(socket.data, data)));
 });
-io.of("/other").on("connection", (socket) => socket.on("say", (message) => handle(JSON.stringify(message))));
 server.listen(0, "127.0.0.1", () => listening(server.address().port));

@@ -27,7 +27,9 @@ export class Room extends DurableObject {
       // What an application attaches stays beside what the guard does.
       const attached = socket.deserializeAttachment();
       socket.serializeAttachment({ ...attached, seen: (attached.seen ?? 0) + 1 });
-      return this.handle(frame);
+      return this.handle(frame, (data) => {
+        this.guard.connection(socket).data = data;
+      });
     });
     await this.ctx.storage.put("journal", this.journal);
   }

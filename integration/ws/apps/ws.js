@@ -12,6 +12,10 @@ const guard = guardWs(wss, { ...options, data: (request) => userOf(request.url) 
 wss.on("connection", (socket, request) => {
   journal.open++;
   socket.on("close", () => journal.open--);
-  guard.attach(socket, request, (frame) => handle(frame));
+  const connection = guard.attach(socket, request, (frame) =>
+    handle(frame, (data) => {
+      connection.data = data;
+    }),
+  );
 });
 server.listen(0, "127.0.0.1", () => listening(server.address().port));
