@@ -52,7 +52,7 @@ async function serve(
     });
     return socket;
   };
-  return { handled, connect: connected, port, guard };
+  return { handled, connect: connected, port, guard, wss };
 }
 
 const few = (capacity: number) => memoryRateLimiter({ capacity, tokensPerSecond: "1/h" });
@@ -159,6 +159,48 @@ describe("guardWs", () => {
     const told = await new Promise<string>((resolve) => client.once("message", (data) => resolve(String(data))));
     expect(JSON.parse(told).payload).toMatchObject({ code: "RESOURCE_EXHAUSTED", retryAfterMs: expect.any(Number) });
     expect(pongs).toEqual(["1", "2", "3"]);
+  });
+
+  it("refuses whom the application's own verifyClient fails at, and says so", async () => {
+    const onError = vi.fn();
+    const verifyClient = () => {
+      throw new Error("of the application");
+    };
+    const { connect } = await serve({ onError }, { verifyClient });
+    await expect(connect()).rejects.toThrow("500");
+    expect(onError).toHaveBeenCalledExactlyOnceWith(new Error("of the application"));
+  });
+
+  it("handles nothing after the application has closed the socket", async () => {
+    const { connect, handled, wss } = await serve({});
+    wss.on("connection", (socket) => socket.once("message", () => socket.close()));
+    const client = await connect();
+    const closed = once(client, "close");
+    for (let n = 0; n < 50; n++) client.send(`${n}`);
+    await closed;
+    expect(handled.length).toBeLessThanOrEqual(1);
+  });
+
+  it("does not read a frame to its end that is far too large", async () => {
+    const onError = vi.fn();
+    const { connect, handled } = await serve({ maxBytes: 1000, onError });
+    const client = await connect();
+    const closed = once(client, "close");
+    client.send("x".repeat(5000));
+    expect((await closed)[0]).toBe(1009);
+    expect([handled, onError.mock.calls.length]).toEqual([[], 1]);
+    // Unless the server was told what to read.
+    const other = await serve({ maxBytes: 1000 }, { maxPayload: 10_000 });
+    const told = await other.connect();
+    told.send("x".repeat(5000));
+    expect(String((await once(told, "message"))[0])).toContain("The frame is too large.");
+  });
+
+  it("counts pongs that nobody asked for", async () => {
+    const { connect } = await serve({ closeAfter: 3 });
+    const client = await connect();
+    for (let n = 0; n < 50; n++) client.pong();
+    expect((await once(client, "close"))[0]).toBe(1013);
   });
 
   it("refuses what it can't guard", async () => {

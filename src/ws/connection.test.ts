@@ -519,10 +519,15 @@ describe("order", () => {
 });
 
 describe("a function of the application that closes", () => {
+  const first = <T>(end: () => void, value: T): T => {
+    end();
+    return value;
+  };
+
   it.each<[string, (end: () => void) => Options<Data>]>([
-    ["typeOf", (end) => ({ typeOf: () => (end(), "say"), types: ["say"] })],
-    ["key", (end) => ({ limits: { limiter: few(9), key: () => (end(), "all") } })],
-    ["cost", (end) => ({ limits: { limiter: few(9), cost: () => (end(), 1) } })],
+    ["typeOf", (end) => ({ typeOf: () => first(end, "say"), types: ["say"] })],
+    ["key", (end) => ({ limits: { limiter: few(9), key: () => first(end, "all") } })],
+    ["cost", (end) => ({ limits: { limiter: few(9), cost: () => first(end, 1) } })],
     ["validate", (end) => ({ validate: end })],
   ])("stops the frame: %s", (_, options) => {
     let end = () => {};

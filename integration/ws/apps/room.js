@@ -84,6 +84,11 @@ function late(limiter, released) {
 
 /** Who connects, as these servers are told. A real one would verify that. */
 export function userOf(/** @type {string} */ url) {
-  const userId = new URL(url, "http://localhost").searchParams.get("user");
-  return userId === null ? {} : { userId };
+  const { userId, big } = Object.fromEntries(
+    [...new URL(url, "http://localhost").searchParams].map(([name, value]) => [
+      name === "user" ? "userId" : name,
+      value,
+    ]),
+  );
+  return { ...(userId && { userId }), ...(big && { big: "x".repeat(Number(big)) }) };
 }

@@ -26,7 +26,8 @@ export class Room extends DurableObject {
     this.guard.message(socket, frame, (frame) => {
       // What an application attaches stays beside what the guard does.
       const attached = socket.deserializeAttachment();
-      socket.serializeAttachment({ ...attached, seen: (attached.seen ?? 0) + 1 });
+      const { replace } = JSON.parse(frame);
+      socket.serializeAttachment(replace ?? { ...attached, seen: (attached.seen ?? 0) + 1 });
       return this.handle(frame, (data) => {
         this.guard.connection(socket).data = data;
       });
