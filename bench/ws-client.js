@@ -1,8 +1,8 @@
 /** The clients of ws-throughput.js. They say how many messages were taken in a while, or send at a rate. */
 import { WebSocket } from "ws";
 
-/** Messages of one connection that are on their way. */
-const WINDOW = 256;
+/** Answers of one connection that are waited for: enough to keep the server at work, and no more. */
+const WINDOW = 2;
 const MESSAGE = JSON.stringify({ type: "say", text: "hello, how are you?" });
 
 const connect = (port) =>
@@ -23,13 +23,14 @@ async function connectAll(port, count) {
 /** As fast as it goes, with a bound on what is on its way; what the server has answered to is counted. */
 async function flood({ port, connections, ms, perAnswer }) {
   const sockets = await connectAll(port, connections);
-  let [counting, taken] = [false, 0];
+  let [counting, taken, all] = [false, 0, 0];
   for (const socket of sockets) {
     socket.on("message", () => {
       if (counting) taken += perAnswer;
+      all += perAnswer;
       for (let n = 0; n < perAnswer; n++) socket.send(MESSAGE);
     });
-    for (let n = 0; n < WINDOW; n++) socket.send(MESSAGE);
+    for (let n = 0; n < WINDOW * perAnswer; n++) socket.send(MESSAGE);
   }
   await new Promise((resolve) => setTimeout(resolve, ms / 3));
   counting = true;
@@ -37,7 +38,7 @@ async function flood({ port, connections, ms, perAnswer }) {
   await new Promise((resolve) => setTimeout(resolve, ms));
   const perSecond = (taken * 1000) / (performance.now() - start);
   for (const socket of sockets) socket.terminate();
-  return { perSecond };
+  return { perSecond, all };
 }
 
 /** So many a second, by sockets in turn, whatever the server does. */

@@ -84,4 +84,9 @@ if (process.env.REDIS_URL) {
   });
 }
 
+process.on("message", (message) => {
+  if (message !== "cpu") return;
+  const { user, system } = process.cpuUsage();
+  process.send({ cpuUs: user + system });
+});
 process.send({ ports });

@@ -4,12 +4,17 @@ import { once } from "node:events";
 import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
 import { startRedis } from "../test/servers/redis-server.js";
-import { figure, goal, goalTable, median, ratios, spread, table } from "./report.js";
+import { figure, goal, goalTable, median, spread, table } from "./report.js";
 import { ms, repeats } from "./settings.js";
 
 export const title = "WebSockets";
 
+const BARE = "no guard";
+/** The server takes messages and says so now and then, or answers each. */
+const KINDS = ["one way", "echo"];
 const CONNECTIONS = 64;
+/** Between two measurements, for what is left of the one before. */
+const REST_MS = 200;
 const MANY = 1000;
 const RATES = [1000, 5000];
 /** Server and client keep to a processor each, where there are two and `taskset` is there. */
@@ -29,16 +34,16 @@ export async function run(progress) {
   const client = start("ws-client.js", "1");
   try {
     const { ports } = await told(server);
-    const throughput = await measureThroughput(ports, client, progress);
+    const throughput = await measureThroughput(ports, server, client, progress);
     const waits = await measureWaits(ports.redis, server, client, progress);
-    const goals = ["one way", "echo"].map((kind) =>
-      goal(`guard with memory to no guard, ${kind}`, ratioOf(throughput, "guard, memory", kind), ">=", 0.9),
+    const goals = KINDS.map((kind) =>
+      goal(`guard with memory to no guard, ${kind}`, throughput[`guard, memory/${kind}`].ratios, ">=", 0.9),
     );
     const tails = RATES.map((rate) =>
       goal(`p99 of the guard on Redis to p99 of PING, ${MANY} sockets, ${rate}/s`, tailsOf(waits[rate]), "<=", 2),
     );
     return [
-      ...["one way", "echo"].map((kind) => reportThroughput(throughput, kind)),
+      ...KINDS.map((kind) => reportThroughput(throughput, kind)),
       reportWaits(waits),
       goalTable([...goals, ...tails]),
     ];
@@ -49,21 +54,44 @@ export async function run(progress) {
   }
 }
 
-/** Rounds over all variants, so that the machine's mood is in all; each begins with another one. */
-async function measureThroughput(ports, client, progress) {
-  const { redis: _, ...variants } = ports;
-  const results = Object.fromEntries(Object.keys(variants).map((name) => [name, []]));
-  for (let repeat = 0; repeat <= repeats; repeat++) {
-    progress(repeat === 0 ? "warm-up" : `repeat ${repeat} of ${repeats}`);
-    const all = Object.entries(variants);
-    const first = (2 * repeat) % all.length;
-    for (const [name, port] of [...all.slice(first), ...all.slice(0, first)]) {
-      client.send({ how: "flood", port, connections: CONNECTIONS, ms, perAnswer: name.endsWith("echo") ? 1 : 64 });
-      const { perSecond } = await told(client);
-      if (repeat > 0) results[name].push(perSecond);
+/** Each guard between two measurements without one, and in another order each time: so the machine's mood is in both. */
+async function measureThroughput(ports, server, client, progress) {
+  const results = {};
+  for (const kind of KINDS) {
+    const guards = Object.keys(ports).filter((name) => name.endsWith(`/${kind}`) && name !== `${BARE}/${kind}`);
+    const flood = (name) => measureFlood(ports[name], kind, server, client);
+    for (const name of [`${BARE}/${kind}`, ...guards]) {
+      results[name] = { perSecond: [], ratios: [], cpuUs: [], addedUs: [] };
+      await flood(name);
+    }
+    for (let repeat = 1; repeat <= repeats; repeat++) {
+      progress(`${kind}, repeat ${repeat} of ${repeats}`);
+      let before = await flood(`${BARE}/${kind}`);
+      for (const name of shuffled(guards)) {
+        const guarded = await flood(name);
+        const after = await flood(`${BARE}/${kind}`);
+        note(results[`${BARE}/${kind}`], after, before, after);
+        note(results[name], guarded, before, after);
+        before = after;
+      }
     }
   }
   return results;
+}
+
+function note(result, { perSecond, cpuUs }, before, after) {
+  result.perSecond.push(perSecond);
+  result.ratios.push((2 * perSecond) / (before.perSecond + after.perSecond));
+  result.cpuUs.push(cpuUs);
+  result.addedUs.push(cpuUs - (before.cpuUs + after.cpuUs) / 2);
+}
+
+async function measureFlood(port, kind, server, client) {
+  await new Promise((resolve) => setTimeout(resolve, REST_MS));
+  const before = await cpuOf(server);
+  client.send({ how: "flood", port, connections: CONNECTIONS, ms, perAnswer: kind === "echo" ? 1 : 64 });
+  const { perSecond, all } = await told(client);
+  return { perSecond, cpuUs: ((await cpuOf(server)) - before) / all };
 }
 
 async function measureWaits(port, server, client, progress) {
@@ -84,23 +112,36 @@ async function measureWaits(port, server, client, progress) {
   return waits;
 }
 
+function shuffled(list) {
+  return list
+    .map((one) => [Math.random(), one])
+    .sort(([a], [b]) => a - b)
+    .map(([, one]) => one);
+}
+
+async function cpuOf(server) {
+  server.send("cpu");
+  return (await told(server)).cpuUs;
+}
+
 function quantiles(values) {
   const sorted = values.toSorted((a, b) => a - b);
   const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
   return { p50: at(0.5), p99: at(0.99) };
 }
 
-const ratioOf = (results, name, kind) => ratios(results[`${name}/${kind}`], results[`no guard/${kind}`]);
 const tailsOf = (waits) => waits.map(({ guarded, pings }) => guarded.p99 / pings.p99);
 
 function reportThroughput(results, kind) {
-  const names = Object.keys(results).filter((name) => name.endsWith(`/${kind}`));
-  const rows = names.map((name) => {
-    const perMessage = median(results[name].map((rate, i) => 1e6 / rate - 1e6 / results[`no guard/${kind}`][i]));
-    const [variant] = name.split("/");
-    return [variant, spread(results[name]), spread(ratioOf(results, variant, kind)), figure(perMessage)];
-  });
-  return table([`ws, ${CONNECTIONS} connections, ${kind}`, "messages/s", "to no guard", "added us"], rows);
+  const rows = Object.keys(results)
+    .filter((name) => name.endsWith(`/${kind}`))
+    .map((name) => {
+      const { perSecond, ratios, cpuUs, addedUs } = results[name];
+      const [variant] = name.split("/");
+      const added = variant === BARE ? `(${figure(median(cpuUs))})` : spread(addedUs);
+      return [variant, spread(perSecond), spread(ratios), added];
+    });
+  return table([`ws, ${CONNECTIONS} connections, ${kind}`, "messages/s", "to no guard", "added CPU us"], rows);
 }
 
 function reportWaits(waits) {
