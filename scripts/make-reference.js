@@ -44,6 +44,11 @@ const ENTRIES = [
     about: "Durable Objects, Workers KV and the rate-limit binding.",
   },
   {
+    name: "sluice/ws",
+    file: "src/ws/index.ts",
+    about: "WebSockets: `ws`, Bun, Deno, Durable Objects, Socket.IO, ws-kit, and servers of your own.",
+  },
+  {
     name: "sluice/testing",
     file: "src/testing/index.ts",
     about: "A fake clock, and suites that certify a limiter or a store.",

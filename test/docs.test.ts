@@ -241,6 +241,13 @@ describe("generated files are fresh", () => {
     const { drawProxyWalk } = (await import(join(ROOT, "scripts/draw-proxy-walk.js"))) as { drawProxyWalk(): string };
     expect(read("docs/middleware/proxy-walk.svg")).toBe(drawProxyWalk());
   });
+
+  it("docs/websockets/steps.svg: node scripts/draw-websocket-steps.js", async () => {
+    const { drawWebSocketSteps } = (await import(join(ROOT, "scripts/draw-websocket-steps.js"))) as {
+      drawWebSocketSteps(): string;
+    };
+    expect(read("docs/websockets/steps.svg")).toBe(drawWebSocketSteps());
+  });
 });
 
 describe("docs/errors.md", () => {

@@ -85,7 +85,7 @@ export function promisesOf({ page, lines }: Snippet): Map<number, string> {
   const promises = new Map<number, string>();
   lines.forEach((line, i) => {
     if (!line.includes("console.log(")) return;
-    const [whole, promise] = /console\.log\(.*\);(?:\s*\/\/ (.*))?$/.exec(line) ?? [];
+    const [whole, promise] = /console\.log\(.*\)[;,](?:\s*\/\/ (.*))?$/.exec(line) ?? [];
     if (whole === undefined) throw new Error(`${page}:${i + 1} a console.log has to stand on one line`);
     if (promise !== undefined) promises.set(i + 1, flat(promise));
   });

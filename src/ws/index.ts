@@ -25,10 +25,10 @@ export type { Frame, Ingress } from "./ingress.ts";
 export { jsonType } from "./json-type.ts";
 export {
   type KeyContext,
+  keyPerUser,
   keyPerUserOrIpPerType,
   keyPerUserPerType,
   perUserKey,
-  perUserKey as keyPerUser,
 } from "./keys.ts";
 export type { FrameLimit, GuardOptions } from "./options.ts";
 export type { BucketState } from "./own-bucket.ts";

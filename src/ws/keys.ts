@@ -29,6 +29,9 @@ export function perUserKey(context: KeyContext): string {
   return `${tenantOf(context)}:${userOf(context) ?? connectionOf(context)}`;
 }
 
+/** The same as `perUserKey`, by the name that ws-kit has for it. */
+export const keyPerUser: (context: KeyContext) => string = perUserKey;
+
 /** More types than this are not remembered. */
 const MOST_TYPES = 64;
 
