@@ -10,6 +10,7 @@ import { createGuard, jsonType } from "sluice/ws";
 /** @typedef {{ step: string; note: string; frames: (string | Uint8Array)[]; options: import("sluice/ws").Options; end?: boolean }} Step */
 
 const say = JSON.stringify({ type: "say" });
+/** @type {import("sluice").Policy} */
 const one = { capacity: 1, tokensPerSecond: "1/h" };
 const types = { typeOf: jsonType(), types: ["say"] };
 

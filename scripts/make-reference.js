@@ -234,7 +234,8 @@ function plain(/** @type {string} */ doc) {
     .split(/\n{2,}/)
     .map((part) => part.replace(/\n/g, " "))
     .join("\n\n")
-    .replace(/\{@link (\w+)\}/g, "`$1`");
+    .replace(/\{@link (\w+)\}/g, "`$1`")
+    .replace(/ @alias$/, "");
 }
 
 function read(/** @type {string} */ file) {

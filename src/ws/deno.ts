@@ -24,7 +24,10 @@ export interface DenoHandlers<Data> {
 
 const OPEN = 1;
 const CONNECTING = 0;
-/** A client that left in the middle of the upgrade is never heard of again: after so long it is given up. */
+/**
+ * Of a client that left in the middle of the upgrade nothing is heard, not even its end: after so long it is given up.
+ * `request.signal` would tell, but whoever looks at it makes Deno print a warning.
+ */
 const UPGRADE_MS = 5000;
 
 /** Guards the connections of `Deno.serve`. */
@@ -56,8 +59,6 @@ export class DenoGuard<Data> {
     if (!admission.allowed) return refused(admission.answer);
     const { ip, release } = admission;
     try {
-      // Nobody is there any more, and of a socket that is made now nothing would be heard, not even its end.
-      if (request.signal.aborted) throw request.signal.reason;
       const { socket, response } = Deno.upgradeWebSocket(request, upgrading);
       this.listen(socket, ip, data, handlers, release);
       return response;

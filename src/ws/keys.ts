@@ -29,7 +29,7 @@ export function perUserKey(context: KeyContext): string {
   return `${tenantOf(context)}:${userOf(context) ?? connectionOf(context)}`;
 }
 
-/** The same as `perUserKey`, by the name that ws-kit has for it. */
+/** The same as `perUserKey`, by the name that ws-kit has for it. @alias */
 export const keyPerUser: (context: KeyContext) => string = perUserKey;
 
 /** More types than this are not remembered. */
