@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { WebSocket } from "ws";
 import { type RedisServer, startRedis } from "./servers/redis-server.js";
 import { until } from "./servers/until.js";
 import { startUpstashBridge } from "./servers/upstash-bridge.js";
@@ -172,5 +173,35 @@ describe("examples/migrating/from-upstash-ratelimit.js", () => {
     } finally {
       await bridge.stop();
     }
+  });
+});
+
+describe("examples/websocket-server.js", () => {
+  it.each(["", "on Redis"])("tells who says too much, closes who goes on, and refuses the sixth %s", async (where) => {
+    const server = await start("websocket-server.js", where ? redis.url : "");
+    const url = String(await (await server.ask("/")).url).replace("http", "ws");
+    const connect = async () => {
+      const socket = new WebSocket(url);
+      await once(socket, "open");
+      return socket;
+    };
+    const [talker, ...others] = await Promise.all(times(5, undefined).map(connect));
+    if (!talker) throw new Error("nobody came");
+    await expect(connect()).rejects.toThrow("429");
+    const heard: { type: string; payload?: { code: string; retryAfterMs: number } }[] = [];
+    talker.on("message", (data) => heard.push(JSON.parse(String(data))));
+    for (let n = 0; n < 20; n++) talker.send(JSON.stringify({ type: "say", text: `${n}` }));
+    await until("no notice", async () => (heard.some(({ type }) => type === "ERROR") ? undefined : `${heard.length}`));
+    expect(heard.filter(({ type }) => type === "said").length).toBeGreaterThanOrEqual(10);
+    expect(heard.find(({ payload }) => payload)?.payload).toMatchObject({
+      code: "RESOURCE_EXHAUSTED",
+      retryable: true,
+    });
+    const closed = once(talker, "close");
+    for (let n = 0; n < 100; n++) talker.send("junk");
+    expect((await closed)[0]).toBe(1013);
+    expect(server.lines.some((line) => line.startsWith("rate exceeded by public:ip:127.0.0.1:say"))).toBe(true);
+    for (const socket of others) socket.terminate();
+    expect(await server.end()).toBe(0);
   });
 });

@@ -1,5 +1,5 @@
 /** Cloudflare's own types in the positions of ours, against the built package. Nothing here runs; tsc reads it. */
-import { env, waitUntil } from "cloudflare:workers";
+import { DurableObject, env, waitUntil } from "cloudflare:workers";
 import { fixedWindow, slidingLog, tokenBucket } from "sluice";
 import {
   bindingRateLimiter,
@@ -14,6 +14,7 @@ import {
   RateLimiterDO,
 } from "sluice/cloudflare";
 import { rateLimit } from "sluice/fetch";
+import { guardDurableObject } from "sluice/ws";
 
 /** The class under a name of one's own, with a method more. */
 export class Counters extends RateLimiterDO {
@@ -95,4 +96,27 @@ export function mistakes({ TYPED, KV, RL }: Env) {
   bindingRateLimiter(KV, fixedWindow("100/60s"));
   // @ts-expect-error no such option
   durableObjectRateLimiter(TYPED, bucket, { waitUntil });
+}
+
+/** A room whose sockets hibernate. */
+export class Room extends DurableObject<Env> {
+  private readonly guard = guardDurableObject<{ userId: string }, WebSocket>(this.ctx, {
+    limits: { limiter: durableObjectRateLimiter(this.env.TYPED, tokenBucket("10/s")) },
+    validate: (frame) => typeof frame === "string" || frame.byteLength > 0,
+  });
+
+  override fetch(request: Request): Promise<Response> {
+    return this.guard.upgrade(request, { data: { userId: "ann" }, tags: ["room"] });
+  }
+
+  override webSocketMessage(socket: WebSocket, frame: string | ArrayBuffer): void {
+    this.guard.message(socket, frame, (frame, { data }) => {
+      socket.send(frame);
+      this.guard.connection(socket).data = { userId: data?.userId ?? "ben" };
+    });
+  }
+
+  override webSocketClose(socket: WebSocket): void {
+    this.guard.close(socket);
+  }
 }
