@@ -63,7 +63,7 @@ export class BunGuard<Data extends object> {
   async upgrade(
     request: Request,
     server: BunServer,
-    more: { data?: Data; headers?: HeadersInit } = {},
+    more: { data?: Data; headers?: Headers | Record<string, string> } = {},
   ): Promise<Response | undefined> {
     if (!isUpgrade(request)) return upgradeRequired();
     const { data = {} as Data, headers } = more;

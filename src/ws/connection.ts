@@ -215,21 +215,21 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
       return;
     }
     if (charges.length === 0) this.decide(turn, undefined, delayMs);
-    // The functions that were asked may have closed it.
     else if (!this.closed) this.ask(turn, charges, delayMs);
   }
 
   private ask(turn: Turn<Data, F>, charges: readonly FrameCharge[], delayMs: number): void {
     let decision: Decision | Promise<Decision>;
+    let excess: Excess | undefined;
     try {
       decision = consumeCharges(charges);
-      if (!isPromise(decision)) {
-        const excess = excessOf(decision, charges);
-        this.decide(turn, excess, Math.max(delayMs, decision.delayMs ?? 0));
-        return;
-      }
+      if (!isPromise(decision)) excess = excessOf(decision, charges);
     } catch (error) {
       this.decide(turn, this.unavailable(charges, error), 0);
+      return;
+    }
+    if (!isPromise(decision)) {
+      this.decide(turn, excess, Math.max(delayMs, decision.delayMs ?? 0));
       return;
     }
     this.enqueue(turn);
@@ -241,6 +241,8 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
 
   /** Goes on with a frame that is decided: now, if nothing is before it and it need not wait, or else in its turn. */
   private decide(turn: Turn<Data, F>, obstacle: Obstacle | undefined, delayMs: number): void {
+    // A function of the application may have closed it since the frame came.
+    if (this.closed) return;
     turn.obstacle = obstacle;
     if (this.line.length === 0 && delayMs === 0) {
       this.act(turn);
@@ -255,6 +257,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   }
 
   private enqueue(turn: Turn<Data, F>): void {
+    if (this.ended) return;
     this.line.push(turn);
     this.queuedBytes += turn.bytes;
   }
