@@ -171,6 +171,35 @@ describe("guardWs", () => {
     expect(onError).toHaveBeenCalledExactlyOnceWith(new Error("of the application"));
   });
 
+  it("leaves what a listener to connections throws to the process, and the socket alone", async () => {
+    const { connect, wss } = await serve({});
+    wss.on("connection", () => {
+      throw new Error("of the listener");
+    });
+    const seen: unknown[] = [];
+    const others = process.listeners("uncaughtException");
+    process.removeAllListeners("uncaughtException");
+    process.on("uncaughtException", (error) => seen.push(error));
+    onTestFinished(() => {
+      process.removeAllListeners("uncaughtException");
+      for (const other of others) process.on("uncaughtException", other);
+    });
+    const client = await connect();
+    await until("the error", async () => (seen.length > 0 ? undefined : "not yet"));
+    expect(seen).toEqual([new Error("of the listener")]);
+    // Nothing was written into it that is no frame.
+    client.ping();
+    await once(client, "pong");
+  });
+
+  it("asks who somebody is only when the address may connect", async () => {
+    const data = vi.fn(() => ({ userId: "ann" }));
+    const { connect } = await serve({ upgrades: few(1), data });
+    await connect();
+    for (let n = 0; n < 3; n++) await expect(connect()).rejects.toThrow("429");
+    expect(data).toHaveBeenCalledTimes(1);
+  });
+
   it("handles nothing after the application has closed the socket", async () => {
     const { connect, handled, wss } = await serve({});
     wss.on("connection", (socket) => socket.once("message", () => socket.close()));

@@ -89,6 +89,37 @@ describe("admission", () => {
     expect(all.filter(({ allowed }) => allowed)).toHaveLength(5);
   });
 
+  it("asks who somebody is only when the address may connect", async () => {
+    const upgrades = memoryRateLimiter({ capacity: 2, tokensPerSecond: "1/h" });
+    const guard = createGuard<Data>({ upgrades, maxOpenPerAddress: 5, maxOpenPerUser: 1 });
+    const facts = { peer: "192.0.2.7", headers: {} };
+    const data = vi.fn(async () => ({ userId: "ann" }));
+    expect(await guard.admit(facts, data)).toMatchObject({ allowed: true, data: { userId: "ann" } });
+    // The user has none left, and the address gets its place back.
+    expect((await guard.admit(facts, data)).allowed).toBe(false);
+    expect((await guard.admit(facts, data)).allowed).toBe(false);
+    expect(data).toHaveBeenCalledTimes(2);
+  });
+
+  it("gives places back when it can't be told who somebody is", async () => {
+    const { hooks, errors } = setUp({});
+    const guard = createGuard<Data>({ maxOpenPerAddress: 1, onError: (error) => errors.push(error) });
+    const facts = { peer: "192.0.2.7", headers: {} };
+    const failing = () => Promise.reject(new Error("no session"));
+    for (let n = 0; n < 3; n++) expect(await guard.admit(facts, failing)).toMatchObject({ answer: { status: 500 } });
+    expect((await guard.admit(facts)).allowed).toBe(true);
+    expect([hooks, errors.length]).toEqual([[], 3]);
+  });
+
+  it("gives the place of an address back that connects too often", async () => {
+    const upgrades = memoryRateLimiter({ capacity: 1, tokensPerSecond: "1/h" });
+    const { come } = setUp({ upgrades, maxOpenPerAddress: 2 });
+    enter(await come("192.0.2.7"));
+    for (let n = 0; n < 5; n++) await come("192.0.2.7");
+    await upgrades.reset("ip:192.0.2.7");
+    enter(await come("192.0.2.7"));
+  });
+
   it("counts IPv6 by the network of a client", async () => {
     const { come } = setUp({ maxOpenPerAddress: 1 });
     enter(await come("2001:db8::1"));

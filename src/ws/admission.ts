@@ -49,11 +49,15 @@ export const ADMISSION_OPTIONS: readonly (keyof AdmissionOptions)[] = [
 ];
 
 /** Whether a client may connect. */
-export type Admission =
+export type Admission<Data = unknown> =
   | {
       readonly allowed: true;
       /** The client's address, if it is known; of IPv6 the network that one client has. */
       readonly ip: string | undefined;
+      /** What is known of it. */
+      readonly data: Data;
+      /** The counts that it is part of, by their keys. */
+      readonly counted: readonly string[];
       /** The connection is closed, or did not come about. Only the first call counts. */
       release(): void;
     }
@@ -92,48 +96,58 @@ export class Admissions {
     this.counting = counting;
   }
 
-  /** Whether a client may connect. `data` is what is known of it, such as its verified user. */
-  async admit(facts: RequestFacts, data?: unknown): Promise<Admission> {
+  /**
+   * Whether a client may connect. What is known of it, such as its verified user, is asked for when the address may: it
+   * may be dear to find out.
+   */
+  async admit<Data>(facts: RequestFacts, data: () => Data | Promise<Data>): Promise<Admission<Data>> {
     const accept = headerReader(facts)("accept");
-    let entered: ReturnType<Counting["enter"]> | undefined;
+    const held: { key: string; release(): void }[] = [];
+    const release = () => {
+      for (const { release } of held) release();
+    };
+    const isFull = (count: OpenCount | undefined): Answer | undefined => {
+      if (!count) return undefined;
+      const entered = this.counting.enter(count);
+      if (entered.release) held.push({ key: count.key, release: entered.release });
+      else this.refused({ observed: entered.observed, limit: count.limit, key: count.key });
+      return entered.release ? undefined : tooManyConnections(count.limit, accept);
+    };
     try {
       const ip = this.addressOf(facts);
-      const { upgrades } = this;
-      if (ip === undefined && (upgrades || this.perAddress !== undefined)) refuseUnidentified();
-      // It is counted before anybody else is asked, so that many at once are not let in by one look.
-      entered = this.counting.enter(this.countsOf(ip, data));
-      if (entered.full) {
-        const { full, observed } = entered;
-        this.refused({ observed, limit: full.limit, key: full.key });
-        return { allowed: false, answer: tooManyConnections(full.limit, accept) };
-      }
-      const { release } = entered;
-      const decision = upgrades && (await upgrades.consume(`ip:${ip}`));
-      if (!decision || decision.allowed) return { allowed: true, ip, release };
+      if (ip === undefined && (this.upgrades || this.perAddress !== undefined)) refuseUnidentified();
+      // It is counted before anybody is asked, so that many at once are not let in by one look.
+      const answer =
+        isFull(countOf(`ip:${ip}`, this.perAddress)) ?? (await this.isTooOften(`ip:${ip}`, accept)) ?? undefined;
+      const known = answer ? undefined : await data();
+      const refusal = answer ?? isFull(countOf(userKey(known), this.perUser));
+      if (!refusal) return { allowed: true, ip, data: known as Data, counted: held.map(({ key }) => key), release };
       release();
-      const { limit, retryAfterMs } = decision;
-      this.refused({ observed: 1, limit, retryAfterMs, key: `ip:${ip}` });
-      const policies = upgrades.getPolicies?.() ?? upgrades.getPolicy();
-      return { allowed: false, answer: tooManyRequests(decision, policies, { accept }) };
+      return { allowed: false, answer: refusal };
     } catch (error) {
-      if (!entered?.full) entered?.release();
+      release();
       tell(this.listeners.onError, undefined, error);
       return { allowed: false, answer: internalError(accept) };
     }
   }
 
-  private countsOf(ip: string | undefined, data: unknown): OpenCount[] {
-    const user = userKey(data);
-    const counts: OpenCount[] = [];
-    if (this.perAddress !== undefined) counts.push({ key: `ip:${ip}`, limit: this.perAddress });
-    if (this.perUser !== undefined && user !== undefined) counts.push({ key: user, limit: this.perUser });
-    return counts;
+  private async isTooOften(key: string, accept: string | undefined): Promise<Answer | undefined> {
+    const { upgrades } = this;
+    const decision = await upgrades?.consume(key);
+    if (!upgrades || !decision || decision.allowed) return undefined;
+    const { limit, retryAfterMs } = decision;
+    this.refused({ observed: 1, limit, retryAfterMs, key });
+    return tooManyRequests(decision, upgrades.getPolicies?.() ?? upgrades.getPolicy(), { accept });
   }
 
   private refused(about: Omit<LimitExceeded, "type" | "id" | "action">): void {
     const { onLimitExceeded, onError } = this.listeners;
     tell(onLimitExceeded, onError, { type: "connections", ...about, id: "", action: "close" });
   }
+}
+
+function countOf(key: string | undefined, limit: number | undefined): OpenCount | undefined {
+  return key === undefined || limit === undefined ? undefined : { key, limit };
 }
 
 function checkMost(option: string, most: number | undefined): number | undefined {

@@ -1,7 +1,7 @@
 /** For `Bun.serve`. Connections are refused in place of the upgrade; handlers are wrapped. */
 import type { Connection } from "./connection.ts";
 import { type Guard, guardOf, type Options } from "./guard.ts";
-import type { Ingress } from "./ingress.ts";
+import { mostReadOf, OPEN } from "./sockets.ts";
 import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
 
 /** A frame of Bun: a text, or bytes. */
@@ -23,11 +23,11 @@ export interface BunServer {
   requestIP(request: Request): { address: string } | null;
 }
 
-/** What is used of the handlers. A frame's `ingress` is passed on to `message` as well. */
+/** What is used of the handlers. */
 export interface BunHandlers {
   // biome-ignore-start lint/suspicious/noExplicitAny: sockets and buffers have types of Bun's own.
   open?: ((socket: any) => unknown) | undefined;
-  message?: ((socket: any, frame: any, ingress: Ingress<any>) => unknown) | undefined;
+  message?: ((socket: any, frame: any) => unknown) | undefined;
   close?: ((socket: any, code: number, reason: string) => unknown) | undefined;
   ping?: ((socket: any, data: any) => unknown) | undefined;
   pong?: ((socket: any, data: any) => unknown) | undefined;
@@ -40,10 +40,6 @@ interface Admitted {
   readonly ip: string | undefined;
   release(): void;
 }
-
-const OPEN = 1;
-/** A frame that is larger than this many times `maxBytes` is not read to its end. */
-const FAR_TOO_LARGE = 4;
 
 /** Guards the connections of `Bun.serve`. */
 export class BunGuard<Data extends object> {
@@ -66,7 +62,8 @@ export class BunGuard<Data extends object> {
     more: { data?: Data; headers?: Headers | Record<string, string> } = {},
   ): Promise<Response | undefined> {
     if (!isUpgrade(request)) return upgradeRequired();
-    const { data = {} as Data, headers } = more;
+    const { headers } = more;
+    const data = more.data ?? ({} as Data);
     const facts = { peer: server.requestIP(request)?.address, headers: request.headers };
     const admission = await this.guard.admit(facts, data);
     if (!admission.allowed) return refused(admission.answer);
@@ -86,7 +83,7 @@ export class BunGuard<Data extends object> {
 
   /** Wraps the handlers of sockets: `message` gets what may pass. */
   websocket<H extends BunHandlers>(handlers: H): H {
-    const maxPayloadLength = handlers.maxPayloadLength ?? FAR_TOO_LARGE * this.guard.rules.maxBytes;
+    const maxPayloadLength = handlers.maxPayloadLength ?? mostReadOf(this.guard.rules.maxBytes);
     return {
       ...handlers,
       maxPayloadLength,
@@ -95,7 +92,7 @@ export class BunGuard<Data extends object> {
         return handlers.open?.(socket);
       },
       message: (socket: BunSocket<Data>, frame: BunFrame) => {
-        this.connection(socket).receive(frame, (frame, ingress) => handlers.message?.(socket, frame, ingress));
+        this.connection(socket).receive(frame, (frame) => handlers.message?.(socket, frame));
       },
       ping: (socket: BunSocket<Data>, data: Uint8Array) => {
         if (this.connection(socket).ping()) return handlers.ping?.(socket, data);

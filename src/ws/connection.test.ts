@@ -16,6 +16,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 
 interface Data {
   userId?: string;
+  tenantId?: string;
   plan?: string;
 }
 
@@ -347,6 +348,16 @@ describe("heartbeats", () => {
   });
 });
 
+describe("what is not for a handler", () => {
+  it("counts as a frame of the connection", () => {
+    const { connection, hooks, receive, handled } = setUp({ connection: perHour(2) });
+    expect([connection.control(), connection.control(), connection.control()]).toEqual([true, true, false]);
+    receive("1");
+    expect([handled, hooks.length]).toEqual([[], 2]);
+    expect(setUp({ connection: false }).connection.control()).toBe(true);
+  });
+});
+
 describe("how many at once", () => {
   it("counts handlers that have not ended", async () => {
     const { connection, hooks, notices } = setUp({ maxPending: 2 });
@@ -507,6 +518,39 @@ describe("order", () => {
     expect(notices()).toMatchObject([{ retryAfterMs: 1 }]);
   });
 
+  it("has the longer of two delays: that of the connection and that of a limit", async () => {
+    vi.useFakeTimers();
+    for (const [own, other, ms] of [
+      ["10/s", "20/s", 100],
+      ["20/s", "10/s", 100],
+    ] as const) {
+      const limiter = memoryRateLimiter(leakyBucket(other, { burst: 5 }), { clock });
+      const { receive, handled } = setUp({ connection: leakyBucket(own, { burst: 5 }), limits: { limiter } });
+      receive("1", "2");
+      await vi.advanceTimersByTimeAsync(ms - 1);
+      expect(handled).toEqual(["1"]);
+      await vi.advanceTimersByTimeAsync(1);
+      expect(handled).toEqual(["1", "2"]);
+    }
+  });
+
+  it("is not lost, nor a timer, when a handler receives another frame", async () => {
+    vi.useFakeTimers();
+    const limiter = memoryRateLimiter(leakyBucket("10/s", { burst: 5 }));
+    const { connection } = setUp({ limits: { limiter } });
+    const handled: Frame[] = [];
+    const handle = (frame: Frame) => {
+      handled.push(frame);
+      if (handled.length < 4) connection.receive(`${handled.length + 1}`, handle);
+    };
+    connection.receive("1", handle);
+    await vi.advanceTimersByTimeAsync(300);
+    expect(handled).toEqual(["1", "2", "3", "4"]);
+    connection.receive("5", handle);
+    connection.end();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
   it("needs no promise where the store is here, also for several limits", () => {
     const store = memoryStore({ clock });
     const limiterOf = (name: string) => createLimiter({ store, policy: { ...perHour(9), name } });
@@ -605,6 +649,15 @@ describe("a store that fails", () => {
     expect(hooks).toMatchObject([{ type: "rate", observed: 1, limit: 0, key: "all", action: "send" }]);
     expect(notices()).toMatchObject([{ code: "UNAVAILABLE", retryable: true }]);
     expect(closes).toEqual([]);
+  });
+
+  it("is nobody's strike where the limiter refuses for it", () => {
+    const denied = { allowed: false, limit: 9, remaining: 0, retryAfterMs: 500, unavailable: true, policy: "p" };
+    const limiter = Object.assign(few(9), { consumeSync: () => denied as never });
+    const { receive, notices, closes } = setUp({ limits: { limiter }, onExceeded: "close", closeAfter: 1 });
+    receive("1", "2");
+    expect(closes).toEqual([]);
+    expect(notices()).toMatchObject([{ code: "UNAVAILABLE", retryable: true, retryAfterMs: 500 }]);
   });
 
   it("does the same for a limiter that throws at once", async () => {
@@ -790,6 +843,14 @@ describe("a connection that is taken up again", () => {
     expect(again(options, { ...state, own: ["junk"] }).handled).toBe(3);
     expect(again(options, { ...state, strikes: 1, struckAt: clock.now() }).hooks).toBe(1);
   });
+});
+
+it("knows another tenant of the same user from the moment that is said", () => {
+  const { receive, hooks, connection } = setUp({ limits: { limiter: few(1) } }, { userId: "ann" });
+  receive("1", "2");
+  connection.data = { userId: "ann", tenantId: "acme" };
+  receive("3", "4");
+  expect(hooks.map(({ key }) => key)).toEqual(["public:user:ann:", "acme:user:ann:"]);
 });
 
 it("knows who somebody is from the moment that is proved", () => {

@@ -233,7 +233,8 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
       return;
     }
     this.enqueue(turn);
-    decision
+    // A limiter that is not ours may return what only looks like a promise.
+    Promise.resolve(decision)
       .then((decision) => settle(turn, excessOf(decision, charges), Math.max(delayMs, decision.delayMs ?? 0)))
       .catch((error) => settle(turn, this.unavailable(charges, error), 0))
       .then(() => this.advance());
@@ -273,6 +274,8 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     for (let turn = this.line[0]; turn?.decided; turn = this.line[0]) {
       const wait = turn.due - elapsed();
       if (wait > 0) {
+        // A handler may have set another one meanwhile.
+        clearTimeout(this.timer);
         this.timer = setTimeout(() => this.advance(), Math.min(Math.ceil(wait), LONGEST_TIMER));
         return;
       }

@@ -3,6 +3,7 @@ import { SluiceError } from "../core/errors.ts";
 import type { Connection } from "./connection.ts";
 import { type Guard, guardOf, type Options } from "./guard.ts";
 import type { Ingress } from "./ingress.ts";
+import { CONNECTING, OPEN } from "./sockets.ts";
 import { tell } from "./tell.ts";
 import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
 
@@ -22,8 +23,6 @@ export interface DenoHandlers<Data> {
   close?(socket: WebSocket, code: number, reason: string): unknown;
 }
 
-const OPEN = 1;
-const CONNECTING = 0;
 /**
  * Of a client that left in the middle of the upgrade nothing is heard, not even its end: after so long it is given up.
  * `request.signal` would tell, but whoever looks at it makes Deno print a warning.

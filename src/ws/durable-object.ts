@@ -5,7 +5,8 @@
 import { SluiceError } from "../core/errors.ts";
 import type { Connection, ConnectionState, HandleFrame } from "./connection.ts";
 import { type Guard, guardOf, type Options } from "./guard.ts";
-import { type Counting, type OpenCount, OpenCounts } from "./open-counts.ts";
+import { type Counting, type Entry, type OpenCount, OpenCounts } from "./open-counts.ts";
+import { OPEN } from "./sockets.ts";
 import { tell } from "./tell.ts";
 import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
 
@@ -43,7 +44,6 @@ interface Held<Data> {
   kept: string;
 }
 
-const OPEN = 1;
 /** A tag of the platform has at most so many characters. */
 const LONGEST_TAG = 256;
 
@@ -51,7 +51,6 @@ const LONGEST_TAG = 256;
 export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSocket> {
   private readonly ctx: DurableContext<Socket>;
   private readonly guard: Guard<Data, DurableFrame>;
-  private readonly counts: OpenSockets;
   private readonly connections: WeakMap<DurableSocket, Held<Data>> = new WeakMap();
 
   constructor(ctx: DurableContext<Socket>, options: Options<Data, DurableFrame>) {
@@ -59,10 +58,9 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
       throw new SluiceError("invalid-option", "ctx", "the ctx of a Durable Object", ctx);
     }
     this.ctx = ctx;
-    this.counts = new OpenSockets(ctx);
     // There are no sockets below, but the platform tells the address and lets no client do that.
     const { identity = "cloudflare" } = options;
-    this.guard = guardOf("guardDurableObject", { ...options, identity }, [], this.counts);
+    this.guard = guardOf("guardDurableObject", { ...options, identity }, [], new OpenSockets(ctx));
     for (const option of ["connection", "heartbeat"] as const) {
       if (this.guard.rules[option]?.algorithm !== "sliding-log") continue;
       const expected = "an algorithm with a state of few numbers, which an attachment has room for";
@@ -79,10 +77,10 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
     const { data, tags = [] } = more;
     const admission = await this.guard.admit({ headers: request.headers }, data);
     if (!admission.allowed) return refused(admission.answer);
-    const { ip, release } = admission;
+    const { ip, counted, release } = admission;
     const { 0: client, 1: socket } = new (globalThis as unknown as Workers<Socket>).WebSocketPair();
     try {
-      this.ctx.acceptWebSocket(socket, [...tags, ...this.counts.tagsOf(release)]);
+      this.ctx.acceptWebSocket(socket, [...tags, ...counted]);
       const { connection } = this.adopt(socket, { id: crypto.randomUUID(), ip, data });
       try {
         attach(socket, keptOf(connection, ip));
@@ -199,33 +197,18 @@ function attachmentOf(socket: DurableSocket): Record<string, unknown> | undefine
 class OpenSockets implements Counting {
   private readonly ctx: DurableContext<DurableSocket>;
   private readonly coming = new OpenCounts();
-  private readonly tags = new WeakMap<() => void, string[]>();
 
   constructor(ctx: DurableContext<DurableSocket>) {
     this.ctx = ctx;
   }
 
-  enter(counts: readonly OpenCount[]): ReturnType<Counting["enter"]> {
-    for (const full of counts) {
-      if (full.key.length > LONGEST_TAG) {
-        throw new SluiceError("invalid-key", "userId", `a name that fits a tag of ${LONGEST_TAG} characters`, full.key);
-      }
-      const open = this.ctx.getWebSockets(full.key).filter(({ readyState }) => readyState === OPEN).length;
-      const observed = open + this.coming.count(full.key) + 1;
-      if (observed > full.limit) return { full, observed };
+  enter({ key, limit }: OpenCount): Entry {
+    if (key.length > LONGEST_TAG) {
+      throw new SluiceError("invalid-key", "userId", `a name that fits a tag of ${LONGEST_TAG} characters`, key);
     }
-    const entered = this.coming.enter(counts);
-    if (!entered.full)
-      this.tags.set(
-        entered.release,
-        counts.map(({ key }) => key),
-      );
-    return entered;
-  }
-
-  /** The tags of a socket that was let in. */
-  tagsOf(release: () => void): string[] {
-    return this.tags.get(release) ?? [];
+    const open = this.ctx.getWebSockets(key).filter(({ readyState }) => readyState === OPEN).length;
+    const entry = this.coming.enter({ key, limit: limit - open });
+    return entry.release ? entry : { observed: entry.observed + open };
   }
 }
 

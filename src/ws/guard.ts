@@ -21,9 +21,12 @@ export class Guard<Data = unknown, F extends Frame = Frame> {
     this.admissions = new Admissions(options, rules, counting);
   }
 
-  /** Whether a client may connect, before the upgrade. `data` is what is known of it, such as its verified user. */
-  admit(facts: RequestFacts, data?: Data): Promise<Admission> {
-    return this.admissions.admit(facts, data);
+  /**
+   * Whether a client may connect, before the upgrade. `data` is what is known of it, such as its verified user; a function
+   * is asked when the address may connect.
+   */
+  admit(facts: RequestFacts, data?: Data | (() => Data | Promise<Data>)): Promise<Admission<Data | undefined>> {
+    return this.admissions.admit(facts, async () => (typeof data === "function" ? (data as () => Data)() : data));
   }
 
   /** The address of a client whose request is over; unknown if it stood in a header. */

@@ -6,33 +6,28 @@ export interface OpenCount {
   readonly limit: number;
 }
 
-/** Counts open connections, or tells which count has no room for one more. */
+/** A place in a count, to be given back once; or, where there is none, how many there would be. */
+export type Entry = { readonly release: () => void } | { readonly release?: undefined; readonly observed: number };
+
+/** Counts open connections. */
 export interface Counting {
-  enter(counts: readonly OpenCount[]): { full: OpenCount; observed: number } | { full?: undefined; release(): void };
+  enter(count: OpenCount): Entry;
 }
 
 /** A name that nobody has open is not kept. */
 export class OpenCounts implements Counting {
   private readonly open: Map<string, number> = new Map();
 
-  enter(counts: readonly OpenCount[]): ReturnType<Counting["enter"]> {
-    for (const full of counts) {
-      const observed = this.count(full.key) + 1;
-      if (observed > full.limit) return { full, observed };
-    }
-    for (const { key } of counts) this.open.set(key, this.count(key) + 1);
+  enter({ key, limit }: OpenCount): Entry {
+    const observed = this.count(key) + 1;
+    if (observed > limit) return { observed };
+    this.open.set(key, observed);
     let isOpen = true;
     const release = () => {
-      if (!isOpen) return;
+      if (isOpen) this.leave(key);
       isOpen = false;
-      for (const { key } of counts) this.leave(key);
     };
     return { release };
-  }
-
-  /** How many names have something open. */
-  get size(): number {
-    return this.open.size;
   }
 
   /** How many of a name are open. */

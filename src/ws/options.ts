@@ -70,7 +70,10 @@ export interface GuardOptions<Data = unknown, F = Frame, Message = string | Uint
   onLimitExceeded?: (info: LimitExceeded, ingress?: Ingress<Data>) => unknown;
   /** Hears of each frame that was paid for and could not be read, or that `validate` turned down. */
   onInvalid?: (ingress: Ingress<Data>, error?: unknown) => unknown;
-  /** Hears what your functions throw. Without it, what a handler throws is an unhandled rejection. */
+  /**
+   * Hears what your functions throw, and what sockets and stores fail with; those are silent without it. What a handler
+   * throws is an unhandled rejection then.
+   */
   onError?: (error: unknown) => unknown;
   /** For tests: the time of a connection's own buckets. Default: the system's. */
   clock?: Clock;
@@ -125,6 +128,8 @@ export const GUARD_OPTIONS: readonly (keyof GuardOptions)[] = [
 const FUNCTIONS = ["typeOf", "validate", "encode", "onLimitExceeded", "onInvalid", "onError"] as const;
 const ACTIONS: readonly unknown[] = ["send", "close", "ban", "custom"];
 const MOST: number = 2 ** 31 - 1;
+/** A line is a list from which the first is taken, again and again. */
+const MOST_QUEUED = 100_000;
 
 /** Whether something is an action. */
 export function isAction(action: unknown): action is ExceededAction {
@@ -157,7 +162,7 @@ export function checkRulesOf<Data, F, Message>(
     sizeOf,
     ...typesOf(options),
     maxPending: checkWhole("maxPending", options.maxPending ?? 100, 1, MOST),
-    maxQueued: checkWhole("maxQueued", options.maxQueued ?? 1000, 1, MOST),
+    maxQueued: checkWhole("maxQueued", options.maxQueued ?? 1000, 1, MOST_QUEUED),
     maxQueuedBytes: checkWhole("maxQueuedBytes", maxQueuedBytes, maxBytes, MOST),
     validate: options.validate,
     onExceeded,

@@ -6,7 +6,7 @@ import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import { ADMISSION_OPTIONS, type Admission, type AdmissionOptions, Admissions } from "./admission.ts";
 import type { Notice } from "./answers.ts";
-import { Connection, type Peer } from "./connection.ts";
+import { Connection } from "./connection.ts";
 import { INVALID } from "./ingress.ts";
 import { checkFunction, checkRulesOf, GUARD_OPTIONS, type GuardOptions } from "./options.ts";
 import { tell } from "./tell.ts";
@@ -38,6 +38,7 @@ export interface SocketIoSocket {
   use(middleware: (event: any, next: (error?: Error) => void) => void): unknown;
   emit(name: any, ...args: any[]): unknown;
   disconnect(close?: boolean): unknown;
+  on(event: "disconnect", listener: () => void): unknown;
   listenerCount(name: any): number;
   listenersAny(): unknown[];
   // biome-ignore-end lint/suspicious/noExplicitAny: as above.
@@ -45,8 +46,10 @@ export interface SocketIoSocket {
 
 /** What is used of a namespace. */
 interface Namespace {
-  // biome-ignore lint/suspicious/noExplicitAny: a socket has types of the application.
+  // biome-ignore-start lint/suspicious/noExplicitAny: a socket has types of the application.
+  use(middleware: (socket: any, next: () => void) => void): unknown;
   on(event: "connect", listener: (socket: any) => void): unknown;
+  // biome-ignore-end lint/suspicious/noExplicitAny: as above.
 }
 
 /** What is used of a server. */
@@ -81,8 +84,8 @@ const REFUSED: readonly string[] = ["maxBytes", "maxQueuedBytes", "typeOf", "max
 const LIMIT_EXCEEDED = "limit_exceeded";
 /** What all events are that only `onAny` hears: each by its name would have a bucket for whatever a client invents. */
 const OTHER = "*";
-/** The first letter of packets that carry an event, which `socket.use` sees. */
-const EVENTS = ["2", "5"];
+/** The first letter of a packet that joins a namespace. */
+const JOIN = "0";
 
 /** Guards the connections of one server. */
 export interface SocketIoGuard<Data> {
@@ -153,33 +156,42 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
       isOver = true;
       if (!hasArrived) release();
     });
-    // A socket that is closed has no address any more.
-    const peer = request.socket.remoteAddress;
-    const data = await options.data?.(request);
-    const admission = await admissions.admit({ peer, headers: request.headers }, data);
+    const facts = { peer: request.socket.remoteAddress, headers: request.headers };
+    const admission = await admissions.admit(facts, async () => options.data?.(request));
     if (!admission.allowed) return admission;
+    const { ip, data } = admission;
     release = admission.release;
     if (isOver) release();
     const arrive = (conn: EngineSocket) => {
       hasArrived = true;
       conn.once("close", release);
     };
-    admitted.set(request, { ip: admission.ip, data, arrive });
+    admitted.set(request, { ip, data, arrive });
     return admission;
   }
 
   function watch(namespace: Namespace): void {
-    // Not a middleware of the namespace, which a connection that is recovered does not go through.
+    namespace.use((socket: SocketIoSocket, next) => {
+      introduce(socket);
+      next();
+    });
+    // A connection that is recovered does not go through middleware.
     namespace.on("connect", (socket: SocketIoSocket) => {
-      const { peer, connection, sockets } = take(socket.conn);
-      Object.assign(socket.data, admitted.get(socket.conn.request)?.data);
-      sockets.add(socket);
+      introduce(socket);
+      const one = take(socket.conn);
+      one.sockets.add(socket);
+      socket.on("disconnect", () => one.sockets.delete(socket));
       socket.use((event: SocketIoEvent, next) => {
         owners.set(event, socket);
-        peer.data = socket.data;
-        connection.receive(event, () => next());
+        one.speaker = socket;
+        one.connection.receive(event, () => next());
       });
     });
+  }
+
+  /** Puts what is known of a client where the application looks for it; what it has put there itself stays. */
+  function introduce(socket: SocketIoSocket): void {
+    socket.data = { ...admitted.get(socket.conn.request)?.data, ...socket.data };
   }
 
   /** One for all namespaces of a client, so that nobody has a bucket for each. */
@@ -188,27 +200,38 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
     if (found) return found;
     const { ip, data } = admitted.get(conn.request) ?? {};
     const sockets = new Set<SocketIoSocket>();
-    const peer: Peer<Data, SocketIoEvent, unknown> = {
-      id: crypto.randomUUID(),
-      ip,
-      data,
-      get isOpen() {
-        return conn.readyState === "open";
-      },
-      send: (message, event) => event && owners.get(event)?.emit(LIMIT_EXCEEDED, message),
-      close(code) {
-        const banned = code === rules.closeCodes.ban && [...sockets].find(({ connected }) => connected);
-        // Events that have passed are handed over in the next tick, if the socket is still connected by then.
-        setTimeout(() => (banned ? banned.disconnect(true) : conn.close()));
-      },
+    const connected = () => [...sockets].find(({ connected }) => connected);
+    const one: Held<Data> = {
+      sockets,
+      speaker: undefined,
+      connection: new Connection(rules, {
+        id: crypto.randomUUID(),
+        ip,
+        get data() {
+          return one.speaker ? one.speaker.data : data;
+        },
+        set data(data) {
+          for (const socket of sockets) socket.data = data;
+        },
+        get isOpen() {
+          return conn.readyState === "open";
+        },
+        send: (message, event) => ((event && owners.get(event)) ?? connected())?.emit(LIMIT_EXCEEDED, message),
+        close(code) {
+          const banned = code === rules.closeCodes.ban && connected();
+          // Events that have passed are handed over in the next tick, if the socket is still connected by then.
+          setTimeout(() => (banned ? banned.disconnect(true) : conn.close()));
+        },
+      }),
     };
-    const connection = new Connection(rules, peer);
-    const one = { peer, connection, sockets };
     held.set(conn, one);
+    const { connection } = one;
     conn.on("packet", ({ type, data }) => {
       if (type === "ping" || type === "pong") connection.ping();
-      // Joining a namespace runs code of the application, and is answered.
-      else if (type === "message" && typeof data === "string" && !EVENTS.includes(data[0] ?? "")) connection.control();
+      // Joining a namespace runs code of the application, and nothing but a close can keep a client from it.
+      else if (type === "message" && typeof data === "string" && data.startsWith(JOIN) && !connection.control()) {
+        conn.close();
+      }
     });
     conn.once("close", () => connection.end());
     return one;
@@ -217,11 +240,11 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
   return { connection: (socket) => take(socket.conn).connection };
 }
 
-/** A connection, and the sockets of its namespaces. */
+/** A connection, the sockets of its namespaces, and the one by which it spoke last. */
 interface Held<Data> {
-  readonly peer: Peer<Data, SocketIoEvent, unknown>;
   readonly connection: Connection<Data, SocketIoEvent, unknown>;
   readonly sockets: Set<SocketIoSocket>;
+  speaker: SocketIoSocket | undefined;
 }
 
 /** What was found out about a connection before it came about. */

@@ -3,6 +3,7 @@
  * Frames that the router can't read do not come here; a guard around its handlers sees them.
  */
 import { checkKey, isCost } from "../core/charge.ts";
+import { elapsed } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
@@ -112,21 +113,25 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
       });
       return context.error("RESOURCE_EXHAUSTED", "Too many messages at once.", {}, { retryable: true });
     }
-    const turn = inTurn(context.ws, cost === 0 ? FREE : ask(key, cost));
-    let decision: WsKitDecision;
+    let told: Told;
     try {
-      decision = isPromise(turn) ? await turn : turn;
+      const turn = inTurn(context.ws, cost === 0 ? FREE : ask(key, cost));
+      told = isPromise(turn) ? await turn : turn;
     } catch (error) {
       // The router hears of it as well, and tells the client nothing.
       context.error("UNAVAILABLE", "The limit can't be checked.", {}, { retryable: true });
       throw error;
     }
     if (isClosed(context.ws)) return;
+    const { decision, at } = told;
     if (decision.allowed) return next();
-    deny(context, key, cost, limiter.getPolicy().capacity, decision);
+    // What was to be waited when it was decided, less what it has waited for its turn.
+    const { retryAfterMs } = decision;
+    const left = retryAfterMs && Math.max(1, Math.ceil(retryAfterMs - (elapsed() - at)));
+    deny(context, key, cost, limiter.getPolicy().capacity, { ...decision, retryAfterMs: left });
   };
 
-  function ask(key: string, cost: number): WsKitDecision | Promise<WsKitDecision> {
+  function ask(key: string, cost: number): Told | Promise<Told> {
     const asked = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
     return isPromise(asked) ? asked.then(whenDue) : whenDue(asked);
   }
@@ -158,7 +163,13 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
   }
 }
 
-const FREE: WsKitDecision = { allowed: true };
+/** A decision, and when it was made. */
+interface Told {
+  readonly decision: WsKitDecision;
+  readonly at: number;
+}
+
+const FREE: Told = { decision: { allowed: true }, at: 0 };
 
 /** Whether nobody is there any more. ws-kit says so in words, and what it wraps in numbers. */
 function isClosed({ readyState }: { readyState?: unknown }): boolean {
@@ -166,8 +177,9 @@ function isClosed({ readyState }: { readyState?: unknown }): boolean {
 }
 
 /** The decision, when its time has come. */
-function whenDue(decision: WsKitDecision): WsKitDecision | Promise<WsKitDecision> {
+function whenDue(decision: WsKitDecision): Told | Promise<Told> {
+  const told = { decision, at: elapsed() };
   const delayMs = decision.allowed ? decision.delayMs : 0;
-  if (!delayMs) return decision;
-  return new Promise((resolve) => setTimeout(() => resolve(decision), Math.min(delayMs, LONGEST_TIMER)));
+  if (!delayMs) return told;
+  return new Promise((resolve) => setTimeout(() => resolve(told), Math.min(delayMs, LONGEST_TIMER)));
 }

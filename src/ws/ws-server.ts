@@ -4,6 +4,7 @@ import type { Admission } from "./admission.ts";
 import type { Connection, HandleFrame } from "./connection.ts";
 import { guardOf, type Options } from "./guard.ts";
 import { checkFunction } from "./options.ts";
+import { mostReadOf, OPEN } from "./sockets.ts";
 import { tell } from "./tell.ts";
 
 /** A frame of `ws`: a text, or bytes. */
@@ -50,11 +51,8 @@ export interface WsGuard<Data, Request extends WsRequest> {
   attach(socket: WsSocket, request: Request, handle: HandleFrame<Data, WsFrame>): Connection<Data, WsFrame>;
 }
 
-const OPEN = 1;
 /** What `ws` reads of a frame unless it is told otherwise, before anybody else sees it: 100 MiB. */
 const UNTOLD = 104_857_600;
-/** A frame that is larger than this many times `maxBytes` is not read to its end. */
-const FAR_TOO_LARGE = 4;
 
 /** Guards a server of `ws`, however it was made: it decides who may connect, and `attach` what they may send. */
 export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
@@ -67,9 +65,9 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
   }
   checkFunction("data", options.data);
   const { maxBytes, onError } = guard.rules;
-  const known = new WeakMap<object, { ip: string | undefined; data: Data | undefined }>();
+  const known = new WeakMap<object, { readonly ip: string | undefined; readonly data: Data | undefined }>();
   const { verifyClient: theirs, autoPong, maxPayload = UNTOLD } = server.options;
-  if (maxPayload === UNTOLD) server.options.maxPayload = Math.min(UNTOLD, FAR_TOO_LARGE * maxBytes);
+  if (maxPayload === UNTOLD) server.options.maxPayload = Math.min(UNTOLD, mostReadOf(maxBytes));
 
   const admit = async (request: Request): Promise<Admission> => {
     let [isGone, release] = [false, () => {}];
@@ -78,31 +76,33 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
       isGone = true;
       release();
     });
-    // A socket that is closed has no address any more.
-    const peer = request.socket.remoteAddress;
-    const data = await options.data?.(request);
-    const admission = await guard.admit({ peer, headers: request.headers }, data);
+    const facts = { peer: request.socket.remoteAddress, headers: request.headers };
+    const admission = await guard.admit(facts, () => options.data?.(request) as Data);
     if (!admission.allowed) return admission;
     release = admission.release;
     if (isGone) release();
-    known.set(request, { ip: admission.ip, data });
+    known.set(request, admission);
     return admission;
   };
 
   const verify: Verify = (info, answer) => {
-    admit(info.req as Request)
-      .then((admission) => {
-        if (!admission.allowed) {
-          const { status, body, headers } = admission.answer;
-          answer(false, status, body, headers);
-        } else if (typeof theirs !== "function") answer(true);
-        else if (theirs.length === 2) theirs(info, answer);
-        else answer(theirs(info));
-      })
-      .catch((error: unknown) => {
+    // An answer runs the application's listeners, whose faults are to end as they would without a guard.
+    const answerLater: VerifyAnswer = (...how) => queueMicrotask(() => answer(...how));
+    admit(info.req as Request).then((admission) => {
+      if (!admission.allowed) {
+        const { status, body, headers } = admission.answer;
+        answerLater(false, status, body, headers);
+        return;
+      }
+      try {
+        if (typeof theirs !== "function") answerLater(true);
+        else if (theirs.length === 2) theirs(info, answerLater);
+        else answerLater(theirs(info));
+      } catch (error) {
         tell(onError, undefined, error);
-        answer(false, 500);
-      });
+        answerLater(false, 500);
+      }
+    });
   };
   server.options.verifyClient = verify;
 
