@@ -236,6 +236,16 @@ describe("the package", () => {
     expect(run(bin("tsc"), [...args, "--module", module, "--moduleResolution", moduleResolution, "use.ts"])).toBe("");
   });
 
+  it("type-checks where there are types of Node, and none of browsers", () => {
+    const imports = subpaths
+      .filter((path) => !["./cloudflare", "./express", "./fastify", "./hono"].includes(path))
+      .map((path, i) => `import * as s${i} from "${path.replace(".", "sluice")}"; export { s${i} };`);
+    writeFileSync(join(place, "node.ts"), imports.join("\n"));
+    const types = ["--typeRoots", join(root, "node_modules/@types"), "--types", "node"];
+    const args = ["--noEmit", "--strict", "--target", "es2022", "--lib", "es2023", "--module", "nodenext", ...types];
+    expect(run(bin("tsc"), [...args, "node.ts"])).toBe("");
+  });
+
   it("shakes: one import does not bring the rest", async () => {
     const bytes = await bundle(`import { tokenBucket } from "sluice"; globalThis.x = tokenBucket;`);
     expect(bytes.min).toBeLessThan(4000);

@@ -357,6 +357,17 @@ describe("our rateLimit on ws-kit's router", () => {
   describe("handles messages in the order in which they came", () => {
     const texts = Array.from({ length: 100 }, (_, i) => `${i}`);
 
+    it("and keeps no more of them waiting than it was told", async () => {
+      const infos: LimitExceeded[] = [];
+      const limiter = onRedis({ capacity: 100, tokensPerSecond: 2 });
+      const client = connectTo(limited({ limiter, maxQueued: 2, onLimitExceeded: (info) => infos.push(info) }));
+      // One after the other there is always room.
+      for (const text of ["a", "b", "c", "d", "e"]) expect(textsOf([await client.ask("SAY", text)])).toEqual([text]);
+      client.say("SAY", "1", "2", "3");
+      expect(textsOf(await client.hears(3)).sort()).toEqual(["1", "2", "RESOURCE_EXHAUSTED"]);
+      expect(infos).toMatchObject([{ type: "inflight", observed: 3, limit: 2 }]);
+    });
+
     it("100 at once over Redis", async () => {
       const handled: string[] = [];
       const limiter = onRedis({ capacity: 60, tokensPerSecond: 2 });
