@@ -1,7 +1,7 @@
 /** For `Bun.serve`. Connections are refused in place of the upgrade; handlers are wrapped. */
 import type { Connection } from "./connection.ts";
 import { type Guard, guardOf, type Options } from "./guard.ts";
-import { mostReadOf, OPEN } from "./sockets.ts";
+import { mostReadOf, SocketPeer } from "./sockets.ts";
 import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
 
 /** A frame of Bun: a text, or bytes. */
@@ -119,25 +119,25 @@ export class BunGuard<Data extends object> {
     if (held) return held;
     const { data } = socket;
     const admitted = typeof data === "object" && data !== null ? this.coming.get(data)?.shift() : undefined;
-    const connection = this.guard.attach({
-      id: crypto.randomUUID(),
-      // Whoever was upgraded by somebody else is known by the socket.
-      ip: admitted ? admitted.ip : this.guard.addressOfPeer(socket.remoteAddress),
-      get data() {
-        return socket.data;
-      },
-      set data(data) {
-        socket.data = data as Data;
-      },
-      get isOpen() {
-        return socket.readyState === OPEN;
-      },
-      send: (message) => void socket.send(message),
-      close: (code, reason) => socket.close(code, reason),
-    });
+    // Whoever was upgraded by somebody else is known by the socket.
+    const ip = admitted ? admitted.ip : this.guard.addressOfPeer(socket.remoteAddress);
+    const connection = this.guard.attach(new BunPeer(socket, ip));
     held = { connection, release: admitted?.release ?? (() => {}) };
     this.held.set(socket, held);
     return held;
+  }
+}
+
+/** Its data is that of the socket, which the application may replace. */
+class BunPeer<Data> extends SocketPeer<Data> {
+  declare protected readonly socket: BunSocket<Data>;
+
+  override get data(): Data | undefined {
+    return this.socket.data;
+  }
+
+  override set data(data: Data | undefined) {
+    this.socket.data = data as Data;
   }
 }
 

@@ -3,7 +3,7 @@ import { SluiceError } from "../core/errors.ts";
 import type { Connection } from "./connection.ts";
 import { type Guard, guardOf, type Options } from "./guard.ts";
 import type { Ingress } from "./ingress.ts";
-import { CONNECTING, OPEN } from "./sockets.ts";
+import { CONNECTING, type PlainSocket, SocketPeer } from "./sockets.ts";
 import { tell } from "./tell.ts";
 import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
 
@@ -83,16 +83,7 @@ export class DenoGuard<Data> {
     release: () => void,
   ): void {
     socket.binaryType = "arraybuffer";
-    const connection = this.guard.attach({
-      id: crypto.randomUUID(),
-      ip,
-      data,
-      get isOpen() {
-        return socket.readyState === OPEN;
-      },
-      send: (message) => socket.send(message as string | Uint8Array<ArrayBuffer>),
-      close: (code, reason) => socket.close(code, reason),
-    });
+    const connection = this.guard.attach(new SocketPeer(socket as PlainSocket, ip, data));
     this.connections.set(socket, connection);
     const timer = setTimeout(() => {
       if (socket.readyState !== CONNECTING) return;

@@ -6,7 +6,7 @@ import { SluiceError } from "../core/errors.ts";
 import type { Connection, ConnectionState, HandleFrame } from "./connection.ts";
 import { type Guard, guardOf, type Options } from "./guard.ts";
 import { type Counting, type Entry, type OpenCount, OpenCounts } from "./open-counts.ts";
-import { OPEN } from "./sockets.ts";
+import { OPEN, type PlainSocket, SocketPeer } from "./sockets.ts";
 import { tell } from "./tell.ts";
 import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
 
@@ -123,24 +123,9 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
   /** Takes up a connection: a new one, or one that was there before the object slept. */
   private adopt(socket: Socket, found: Partial<Kept<Data>> = {}): Held<Data> {
     const { id = crypto.randomUUID(), ip, own, beats = [], strikes = 0, struckAt = 0 } = found;
-    let { data } = found;
-    const peer = {
-      id,
-      ip,
-      get data() {
-        return data;
-      },
-      set data(now) {
-        // First where it lasts: what can't be attached is not taken.
-        attach(socket, { ...keptOf(connection, ip), data: now });
-        data = now;
-      },
-      get isOpen() {
-        return socket.readyState === OPEN;
-      },
-      send: (message: string | Uint8Array) => socket.send(message),
-      close: (code: number, reason: string) => socket.close(code, reason),
-    };
+    // First where it lasts: what can't be attached is not taken.
+    const keep = (data: Data | undefined) => attach(socket, { ...keptOf(connection, ip), data });
+    const peer = new DurablePeer(socket, ip, found.data, id, keep);
     const connection = this.guard.attach(peer, own && { own, beats, strikes, struckAt });
     const held: Held<Data> = { connection, ip, kept: "" };
     this.connections.set(socket, held);
@@ -179,6 +164,31 @@ function attach<Data>(socket: DurableSocket, kept: Kept<Data>): void {
   } catch (error) {
     const expected = `what can be attached to a socket beside the rest (${(error as Error).message})`;
     throw new SluiceError("invalid-option", "data", expected, kept.data);
+  }
+}
+
+/** Its data is attached to the socket when it is set. */
+class DurablePeer<Data> extends SocketPeer<Data> {
+  private readonly keep: (data: Data | undefined) => void;
+
+  constructor(
+    socket: PlainSocket,
+    ip: string | undefined,
+    data: Data | undefined,
+    id: string,
+    keep: (data: Data | undefined) => void,
+  ) {
+    super(socket, ip, data, id);
+    this.keep = keep;
+  }
+
+  override get data(): Data | undefined {
+    return super.data;
+  }
+
+  override set data(data: Data | undefined) {
+    this.keep(data);
+    super.data = data;
   }
 }
 

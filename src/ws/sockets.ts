@@ -1,4 +1,5 @@
 /** What sockets of all servers have in common. */
+import type { Peer } from "./connection.ts";
 
 /** The `readyState` of a socket on its way, and of one that is open. */
 export const CONNECTING = 0;
@@ -7,4 +8,49 @@ export const OPEN = 1;
 /** How much of a frame a server may read before the guard sees it: what is larger is closed without being read to its end. */
 export function mostReadOf(maxBytes: number): number {
   return 4 * maxBytes;
+}
+
+/** What is used of a socket to answer it. */
+export interface PlainSocket {
+  readonly readyState: number;
+  send(message: string | Uint8Array): unknown;
+  close(code: number, reason: string): unknown;
+}
+
+/**
+ * The other end of a socket. A class, and not an object for each, whose getters would make it another kind of object each
+ * time: engines are slow with those.
+ */
+export class SocketPeer<Data> implements Peer<Data, never> {
+  readonly id: string;
+  readonly ip: string | undefined;
+  protected readonly socket: PlainSocket;
+  private known: Data | undefined;
+
+  constructor(socket: PlainSocket, ip: string | undefined, data?: Data, id: string = crypto.randomUUID()) {
+    this.id = id;
+    this.ip = ip;
+    this.socket = socket;
+    this.known = data;
+  }
+
+  get data(): Data | undefined {
+    return this.known;
+  }
+
+  set data(data: Data | undefined) {
+    this.known = data;
+  }
+
+  get isOpen(): boolean {
+    return this.socket.readyState === OPEN;
+  }
+
+  send(message: string | Uint8Array): void {
+    this.socket.send(message);
+  }
+
+  close(code: number, reason: string): void {
+    this.socket.close(code, reason);
+  }
 }

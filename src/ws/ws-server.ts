@@ -4,7 +4,7 @@ import type { Admission } from "./admission.ts";
 import type { Connection, HandleFrame } from "./connection.ts";
 import { guardOf, type Options } from "./guard.ts";
 import { checkFunction } from "./options.ts";
-import { mostReadOf, OPEN } from "./sockets.ts";
+import { mostReadOf, SocketPeer } from "./sockets.ts";
 import { tell } from "./tell.ts";
 
 /** A frame of `ws`: a text, or bytes. */
@@ -109,16 +109,7 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
   return {
     attach(socket, request, handle) {
       const { ip, data } = known.get(request) ?? refuseStranger(request);
-      const connection = guard.attach({
-        id: crypto.randomUUID(),
-        ip,
-        data,
-        get isOpen() {
-          return socket.readyState === OPEN;
-        },
-        send: (message) => socket.send(message),
-        close: (code, reason) => socket.close(code, reason),
-      });
+      const connection = guard.attach(new SocketPeer(socket, ip, data));
       socket.on("message", (data, isBinary) => {
         const bytes = bytesOf(data);
         // What is too large is not worth decoding.
