@@ -18,7 +18,7 @@ import type { Preset } from "../http/presets.ts";
 import { type Answer, internalError, tooManyConnections, tooManyRequests } from "../http/too-many-requests.ts";
 import type { LimitExceeded } from "./answers.ts";
 import { userKey } from "./keys.ts";
-import { type Counting, type OpenCount, OpenCounts } from "./open-counts.ts";
+import { type Counting, OpenCounts } from "./open-counts.ts";
 import { isLimiter } from "./options.ts";
 import { tell } from "./tell.ts";
 
@@ -106,24 +106,27 @@ export class Admissions {
     const release = () => {
       for (const { release } of held) release();
     };
-    const isFull = (count: OpenCount | undefined): Answer | undefined => {
-      if (!count) return undefined;
-      const entered = this.counting.enter(count);
-      if (entered.release) held.push({ key: count.key, release: entered.release });
-      else this.refused({ observed: entered.observed, limit: count.limit, key: count.key });
-      return entered.release ? undefined : tooManyConnections(count.limit, accept);
+    /** Takes a place in a count, or tells what to answer if there is none. */
+    const enter = (key: string | undefined, limit: number | undefined): Answer | undefined => {
+      if (key === undefined || limit === undefined) return undefined;
+      const { release, observed } = this.counting.enter({ key, limit });
+      if (release) {
+        held.push({ key, release });
+        return undefined;
+      }
+      this.refused({ observed, limit, key });
+      return tooManyConnections(limit, accept);
     };
     try {
       const ip = this.addressOf(facts);
       if (ip === undefined && (this.upgrades || this.perAddress !== undefined)) refuseUnidentified();
       // It is counted before anybody is asked, so that many at once are not let in by one look.
-      const answer =
-        isFull(countOf(`ip:${ip}`, this.perAddress)) ?? (await this.isTooOften(`ip:${ip}`, accept)) ?? undefined;
+      let answer = enter(`ip:${ip}`, this.perAddress) ?? (await this.tooOften(`ip:${ip}`, accept));
       const known = answer ? undefined : await data();
-      const refusal = answer ?? isFull(countOf(userKey(known), this.perUser));
-      if (!refusal) return { allowed: true, ip, data: known as Data, counted: held.map(({ key }) => key), release };
+      answer ??= enter(userKey(known), this.perUser);
+      if (!answer) return { allowed: true, ip, data: known as Data, counted: held.map(({ key }) => key), release };
       release();
-      return { allowed: false, answer: refusal };
+      return { allowed: false, answer };
     } catch (error) {
       release();
       tell(this.listeners.onError, undefined, error);
@@ -131,7 +134,8 @@ export class Admissions {
     }
   }
 
-  private async isTooOften(key: string, accept: string | undefined): Promise<Answer | undefined> {
+  /** What to answer to an address that connects too often. */
+  private async tooOften(key: string, accept: string | undefined): Promise<Answer | undefined> {
     const { upgrades } = this;
     const decision = await upgrades?.consume(key);
     if (!upgrades || !decision || decision.allowed) return undefined;
@@ -144,10 +148,6 @@ export class Admissions {
     const { onLimitExceeded, onError } = this.listeners;
     tell(onLimitExceeded, onError, { type: "connections", ...about, id: "", action: "close" });
   }
-}
-
-function countOf(key: string | undefined, limit: number | undefined): OpenCount | undefined {
-  return key === undefined || limit === undefined ? undefined : { key, limit };
 }
 
 function checkMost(option: string, most: number | undefined): number | undefined {

@@ -7,7 +7,9 @@ export interface OpenCount {
 }
 
 /** A place in a count, to be given back once; or, where there is none, how many there would be. */
-export type Entry = { readonly release: () => void } | { readonly release?: undefined; readonly observed: number };
+export type Entry =
+  | { readonly release: () => void; readonly observed?: undefined }
+  | { readonly release?: undefined; readonly observed: number };
 
 /** Counts open connections. */
 export interface Counting {

@@ -4,12 +4,12 @@
  */
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
+import type { Answer } from "../http/too-many-requests.ts";
 import { ADMISSION_OPTIONS, type Admission, type AdmissionOptions, Admissions } from "./admission.ts";
 import type { Notice } from "./answers.ts";
 import { Connection } from "./connection.ts";
 import { INVALID } from "./ingress.ts";
 import { checkFunction, checkRulesOf, GUARD_OPTIONS, type GuardOptions } from "./options.ts";
-import { tell } from "./tell.ts";
 
 /** An event: its name and its arguments. */
 export type SocketIoEvent = readonly [name: string, ...args: unknown[]];
@@ -132,15 +132,11 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
   server.engine.use((request: Request & EngineRequest, response: Response, next: () => void) => {
     // Later requests of a connection that was let in. An empty name is that of a new one.
     if (request._query?.sid) return next();
-    admit(request, response)
-      .then((admission) => {
-        if (admission.allowed) next();
-        else answer(request, response, admission.answer);
-      })
-      .catch((error: unknown) => {
-        tell(options.onError, undefined, error);
-        answer(request, response, { status: 500, headers: {}, body: "" });
-      });
+    admit(request, response).then((admission) => {
+      // What follows runs the application's listeners, whose faults are to end as they would without a guard.
+      if (admission.allowed) queueMicrotask(next);
+      else answer(request, response, admission.answer);
+    });
   });
   server.engine.on("connection", (conn: EngineSocket) => {
     admitted.get(conn.request)?.arrive(conn);
@@ -279,11 +275,7 @@ function isPolling(response: Response): response is PollingResponse {
   return "once" in response;
 }
 
-function answer(
-  request: SocketIoRequest,
-  response: Response,
-  { status, headers, body }: { status: number; headers: Readonly<Record<string, string>>; body: string },
-): void {
+function answer(request: SocketIoRequest, response: Response, { status, headers, body }: Answer): void {
   if (isPolling(response)) {
     response.writeHead(status, headers).end(body);
     return;
