@@ -7,37 +7,14 @@ import { elapsed } from "../core/clock.ts";
 import type { Decision, Denied } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
-import {
-  closeReason,
-  type ExceededAction,
-  invalidNotice,
-  type LimitExceeded,
-  type LimitType,
-  type Notice,
-  noticeOf,
-  PRIVATE_CODES,
-} from "./answers.ts";
 import { bindingCharge, chargesOf, consumeCharges, type FrameCharge } from "./charges.ts";
+import { Consequences, type Excess } from "./consequences.ts";
 import { type Frame, INVALID, type Ingress } from "./ingress.ts";
 import { KeyMemory } from "./keys.ts";
-import { isAction, type Rules } from "./options.ts";
+import type { Rules } from "./options.ts";
 import { type BucketState, OwnBucket } from "./own-bucket.ts";
+import type { Peer } from "./peer.ts";
 import { tell } from "./tell.ts";
-
-/** The other end of a connection, told by what is used of it. */
-export interface Peer<Data = unknown, F = Frame, Message = string | Uint8Array> {
-  /** Another one for every connection. */
-  readonly id: string;
-  /** The client's address, as `clientIp` of `sluice/http` finds it. */
-  readonly ip?: string | undefined;
-  /** What keys are made of: the user and the tenant, once they were verified. It is read with every frame. */
-  data?: Data | undefined;
-  /** Whether it is open, where the socket knows that before the guard is told. Default: until it ends. */
-  readonly isOpen?: boolean | undefined;
-  /** Sends a message. The frame is the one that it answers; a ping has none. */
-  send(message: Message, frame?: F): void;
-  close(code: number, reason: string): void;
-}
 
 /** Handles a frame that has passed. While its promise is pending, the frame counts as one of `maxPending`. */
 export type HandleFrame<Data = unknown, F = Frame> = (frame: F, ingress: Ingress<Data>) => unknown;
@@ -48,17 +25,6 @@ export interface ConnectionState {
   readonly beats: BucketState;
   readonly strikes: number;
   readonly struckAt: number;
-}
-
-/** Something that is exceeded. */
-interface Excess {
-  readonly type: LimitType;
-  readonly observed: number;
-  readonly limit: number;
-  readonly retryAfterMs?: number | null | undefined;
-  readonly key: string;
-  /** Whether the client did that. */
-  readonly blame: boolean;
 }
 
 /** What stands in a frame's way: something is exceeded, or it can't be judged. */
@@ -77,12 +43,6 @@ interface Turn<Data, F> {
   due: number;
 }
 
-/** After a notice a client is told nothing of the same for as long as it has to wait, within these bounds. */
-const QUIET_MS = { least: 1000, most: 60_000 };
-/** The most notices that are kept apart. */
-const MOST_NOTICES = 8;
-/** So long after the last denial, strikes are forgotten. */
-const STRIKES_MS = 60_000;
 /** A timer that is longer fires at once. */
 export const LONGEST_TIMER: number = 2 ** 31 - 1;
 
@@ -98,10 +58,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   private timer: ReturnType<typeof setTimeout> | undefined;
   /** Frames that are being handled. */
   private pending = 0;
-  private strikes: number;
-  private struckAt: number;
-  /** Until when nothing is told of what. */
-  private readonly quiet: Map<string, number> = new Map();
+  private readonly consequences: Consequences<Data, F, Message>;
   private ended = false;
 
   constructor(rules: Rules<Data, F, Message>, peer: Peer<Data, F, Message>, state?: ConnectionState) {
@@ -109,8 +66,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     this.peer = peer;
     this.own = rules.connection && new OwnBucket(rules.connection, state?.own);
     this.beats = new OwnBucket(rules.heartbeat, state?.beats);
-    this.strikes = state?.strikes ?? 0;
-    this.struckAt = state?.struckAt ?? 0;
+    this.consequences = new Consequences(rules, peer, this, state);
   }
 
   /** Another one for every connection. */
@@ -180,7 +136,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
 
   /** What a server has to keep while it sleeps. */
   state(): ConnectionState {
-    const { strikes, struckAt } = this;
+    const { strikes, struckAt } = this.consequences;
     return { own: this.own?.state() ?? [], beats: this.beats.state(), strikes, struckAt };
   }
 
@@ -188,7 +144,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     if (this.closed) return false;
     const decision = bucket?.take(1, this.rules.clock.now());
     if (!decision || decision.allowed) return true;
-    this.exceed(this.ownExcess(decision));
+    this.consequences.exceed(this.ownExcess(decision));
     return false;
   }
 
@@ -346,7 +302,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   private refuse({ frame, ingress }: Turn<Data, F>, why?: unknown): void {
     const { onInvalid, onError } = this.rules;
     tell(onInvalid, onError, ingress, why);
-    this.notifyInvalid("This can't be read.", frame);
+    this.consequences.invalid("This can't be read.", frame);
   }
 
   private tooManyQueued(turn: Turn<Data, F>): void {
@@ -356,92 +312,12 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   }
 
   private tooMany(observed: number, limit: number, turn: Turn<Data, F>): void {
-    this.exceed({ type: "inflight", observed, limit, key: this.ownKey(), blame: true }, turn);
+    this.consequences.exceed({ type: "inflight", observed, limit, key: this.ownKey(), blame: true }, turn);
   }
 
   private meet(obstacle: Obstacle, turn: Turn<Data, F>): void {
-    if (obstacle.type === undefined) this.notifyInvalid(obstacle.message, turn.frame);
-    else this.exceed(obstacle, turn);
-  }
-
-  /** Tells of what is exceeded, and does something about it. A ping has no turn. */
-  private exceed(excess: Excess, turn?: Turn<Data, F>): void {
-    const { type, observed, limit, key, blame } = excess;
-    const { onLimitExceeded, onError } = this.rules;
-    const { id } = this.peer;
-    // What was to be waited when it was decided, less what it has waited for its turn.
-    const waited = turn?.decidedAt === undefined ? 0 : elapsed() - turn.decidedAt;
-    const retryAfterMs = excess.retryAfterMs && Math.max(1, Math.ceil(excess.retryAfterMs - waited));
-    const about: typeof NOTHING = retryAfterMs === undefined ? NOTHING : { retryAfterMs };
-    if (blame) this.strike();
-    const action = this.actionOn(excess, about);
-    const info: LimitExceeded = { type, observed, limit, ...about, id, key, action };
-    tell(onLimitExceeded, onError, info, turn?.ingress);
-    // The hook may have closed it.
-    if (this.closed) return;
-    if (action === "send") this.notify(noticeOf(info, !blame), `${type}:${key}`, turn?.frame);
-    else if (action !== "custom") this.shut(info, action === "ban" ? "ban" : type === "payload" ? "payload" : "rate");
-  }
-
-  private actionOn({ type, observed, limit, key, blame }: Excess, about: typeof NOTHING): ExceededAction {
-    const { onExceeded, closeAfter, onError } = this.rules;
-    let action: ExceededAction;
-    if (typeof onExceeded !== "function") {
-      // Who would only be told to come back with the same, or is not at fault, is told and stays.
-      action = blame || onExceeded === "custom" ? onExceeded : "send";
-    } else {
-      try {
-        action = onExceeded({ type, observed, limit, ...about, id: this.peer.id, key });
-        if (!isAction(action))
-          throw new SluiceError("invalid-option", "onExceeded", "send, close, ban or custom", action);
-      } catch (error) {
-        tell(onError, undefined, error);
-        action = "send";
-      }
-    }
-    const isMild = action === "send" || action === "custom";
-    return isMild && blame && this.strikes >= closeAfter ? "close" : action;
-  }
-
-  private strike(): void {
-    const now = this.rules.clock.now();
-    this.strikes = now - this.struckAt < STRIKES_MS ? this.strikes + 1 : 1;
-    this.struckAt = now;
-  }
-
-  private notifyInvalid(message: string, frame: F): void {
-    if (this.rules.onExceeded !== "custom") this.notify(invalidNotice(message), INVALID, frame);
-  }
-
-  /** Tells the client, unless it was told the same a moment ago: a flood in is not a flood out. */
-  private notify(notice: Notice, about: string, frame: F | undefined): void {
-    if (this.closed) return;
-    const now = this.rules.clock.now();
-    if ((this.quiet.get(about) ?? 0) > now) return;
-    if (this.quiet.size >= MOST_NOTICES) {
-      for (const [other, until] of this.quiet) if (until <= now) this.quiet.delete(other);
-      if (this.quiet.size >= MOST_NOTICES) return;
-    }
-    this.quiet.set(about, now + Math.min(Math.max(notice.retryAfterMs ?? 0, QUIET_MS.least), QUIET_MS.most));
-    try {
-      this.peer.send(this.rules.encode(notice, frame), frame);
-    } catch (error) {
-      tell(this.rules.onError, undefined, error);
-    }
-  }
-
-  private shut(info: LimitExceeded, code: "rate" | "payload" | "ban"): void {
-    this.end();
-    const reason = closeReason(info);
-    try {
-      try {
-        this.peer.close(this.rules.closeCodes[code], reason);
-      } catch {
-        this.peer.close(PRIVATE_CODES[code], reason);
-      }
-    } catch (error) {
-      tell(this.rules.onError, undefined, error);
-    }
+    if (obstacle.type === undefined) this.consequences.invalid(obstacle.message, turn.frame);
+    else this.consequences.exceed(obstacle, turn);
   }
 
   private unavailable(charges: readonly FrameCharge[], error: unknown): Excess {
@@ -458,8 +334,6 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     return `connection:${this.peer.id}`;
   }
 }
-
-const NOTHING: { readonly retryAfterMs?: number | null } = {};
 
 /** What schemas return of a frame that does not fit them. */
 function isFit(verdict: unknown): boolean {

@@ -2,10 +2,11 @@
 import { checkOptions } from "../core/options.ts";
 import type { RequestFacts } from "../http/client-ip.ts";
 import { ADMISSION_OPTIONS, type Admission, type AdmissionOptions, Admissions } from "./admission.ts";
-import { Connection, type ConnectionState, type Peer } from "./connection.ts";
+import { Connection, type ConnectionState } from "./connection.ts";
 import type { Frame } from "./ingress.ts";
 import type { Counting } from "./open-counts.ts";
 import { checkRules, GUARD_OPTIONS, type GuardOptions, type Rules } from "./options.ts";
+import type { Peer } from "./peer.ts";
 
 /** All that a guard can be told. */
 export interface Options<Data = unknown, F = Frame> extends GuardOptions<Data, F>, AdmissionOptions {}

@@ -11,7 +11,7 @@ export {
   type Notice,
 } from "./answers.ts";
 export { type BunFrame, type BunGuard, type BunHandlers, type BunServer, type BunSocket, guardBun } from "./bun.ts";
-export type { Connection, ConnectionState, HandleFrame, Peer } from "./connection.ts";
+export type { Connection, ConnectionState, HandleFrame } from "./connection.ts";
 export { type DenoFrame, type DenoGuard, type DenoHandlers, guardDeno } from "./deno.ts";
 export {
   type DurableContext,
@@ -32,6 +32,7 @@ export {
 } from "./keys.ts";
 export type { FrameLimit, GuardOptions } from "./options.ts";
 export type { BucketState } from "./own-bucket.ts";
+export type { Peer } from "./peer.ts";
 export {
   guardSocketIo,
   type SocketIoEvent,

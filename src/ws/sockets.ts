@@ -1,5 +1,5 @@
 /** What sockets of all servers have in common. */
-import type { Peer } from "./connection.ts";
+import type { Peer } from "./peer.ts";
 
 /** The `readyState` of a socket on its way, and of one that is open. */
 export const CONNECTING = 0;
