@@ -250,18 +250,19 @@ function one(): number {
   return 1;
 }
 
+/** What is wrong with a policy is told under the name of the option that holds it. */
 function termsOf(option: string, policy: Policy | RateText): Terms {
-  const { share, prefix, ...terms } = typeof policy === "string" ? tokenBucket(policy) : policy;
-  for (const [name, value] of Object.entries({ share, prefix })) {
-    if (value === undefined) continue;
-    throw new SluiceError(
-      "invalid-option",
-      `${option}.${name}`,
-      "nothing: the bucket belongs to one connection",
-      value,
-    );
+  try {
+    const resolved = typeof policy === "string" ? tokenBucket(policy) : policy;
+    for (const name of ["share", "prefix"] as const) {
+      if (resolved[name] === undefined) continue;
+      throw new SluiceError("invalid-option", name, "nothing: the bucket belongs to one connection", resolved[name]);
+    }
+    return resolvePolicy(resolved);
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error;
+    throw new SluiceError(error.code, `${option}.${error.option}`, error.expected, error.received);
   }
-  return resolvePolicy(terms as Policy);
 }
 
 /** Refuses what is there and is not a function. */
