@@ -25,9 +25,9 @@ export default defineConfig({
   },
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
-    globalSetup: "test/servers/one-redis.js",
     testTimeout: 120_000,
-    // Files share one Redis, and some look at what the whole server did.
-    maxWorkers: 1,
+    // A file that needs a server starts its own, so files run beside each other.
+    hookTimeout: 120_000,
+    maxWorkers: 2,
   },
 });

@@ -5,22 +5,27 @@ import { createLimiter, tokenBucket } from "sluice";
 import { partitionKey } from "sluice/http";
 import { type NodeRateLimitOptions, rateLimit } from "sluice/node";
 import { redisStore } from "sluice/redis";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type RedisServer, startRedis } from "../servers/redis-server.js";
 import { until } from "../servers/until.js";
 import { listen } from "./mount.ts";
 
 const API_KEY = "sk_live_canary_4713";
 const WRONG_KEY = "sk_live_canary_4714";
 const SECRET = "canary-secret-canary-secret-canary";
+let server: RedisServer;
 let redis: Redis;
 
-beforeAll(() => {
-  redis = new Redis(inject("redisPort"), { db: 5 });
+beforeAll(async () => {
+  server = await startRedis();
+  redis = new Redis(server.port);
 });
-afterAll(() => redis.disconnect());
+afterAll(async () => {
+  redis.disconnect();
+  await server.stop();
+});
 
 it("API keys and tokens are seen nowhere", async () => {
-  await redis.flushdb();
   const commands: string[] = [];
   const monitor = await redis.monitor();
   monitor.on("monitor", (_time: string, args: string[]) => commands.push(JSON.stringify(args)));

@@ -2,15 +2,20 @@
 import { Redis } from "ioredis";
 import { type RedisClient, redisRateLimiter, redisStore } from "sluice/redis";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
-import { afterAll, beforeAll, describe, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, it } from "vitest";
+import { type RedisServer, startRedis } from "../servers/redis-server.js";
 import { onFakeTime } from "./on-fake-time.ts";
 
+let server: RedisServer;
 let redis: Redis;
 beforeAll(async () => {
-  redis = new Redis(inject("redisPort"), { db: 2 });
-  await redis.flushdb();
+  server = await startRedis();
+  redis = new Redis(server.port);
 });
-afterAll(() => redis.disconnect());
+afterAll(async () => {
+  redis.disconnect();
+  await server.stop();
+});
 
 storeSuite(
   "redis",

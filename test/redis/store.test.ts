@@ -2,26 +2,31 @@
 import { Redis } from "ioredis";
 import { combine, consumeAll, createLimiter, type Policy, SluiceError, slidingLog, tokenBucket } from "sluice";
 import { type IoredisLike, redisRateLimiter, redisStore } from "sluice/redis";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { hashSlot } from "../../src/stores/redis/hash-slot.ts";
 import { sha } from "../../src/stores/redis/script.ts";
 import { storedKey, tagOf } from "../../src/stores/stored-key.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
+import { type RedisServer, startRedis } from "../servers/redis-server.js";
 
-const DB = 3;
+let server: RedisServer;
 let redis: Redis;
 const bare = { onStoreError: "throw", localDenialMs: 0, deadlineMs: 20_000 } as const;
 
-beforeAll(() => {
-  redis = new Redis(inject("redisPort"), { db: DB });
+beforeAll(async () => {
+  server = await startRedis();
+  redis = new Redis(server.port);
 });
 beforeEach(() => redis.flushdb());
 afterEach(async () => {
   for (const key of await redis.keys("*"))
     expect(await redis.pttl(key), `no key is left for ever: ${key}`).not.toBe(-1);
 });
-afterAll(() => redis.disconnect());
+afterAll(async () => {
+  redis.disconnect();
+  await server.stop();
+});
 
 /** ioredis, with what it was asked to do. */
 function spied(): IoredisLike & { calls: { command: string; keys: string[] }[] } {
@@ -346,7 +351,7 @@ describe("the script's own life", () => {
   });
 
   it("tries READONLY once more also when the server says it from within the script", async () => {
-    const replica = new Redis(inject("redisPort"), { db: DB });
+    const replica = new Redis(server.port);
     let calls = 0;
     const client: IoredisLike = {
       status: "ready",
@@ -538,7 +543,7 @@ describe("least privilege", () => {
   it("needs no command and no key but those that the docs name", async () => {
     await redis.acl("SETUSER", "sluice", "reset", "on", ">pass", "~s1:*", "+eval", "+evalsha", "+get", "+set", "+del");
     await redis.acl("SETUSER", "sluice", "+pttl", "+time", "+select", "+info", "+ping");
-    const client = new Redis(inject("redisPort"), { db: DB, username: "sluice", password: "pass" });
+    const client = new Redis(server.port, { username: "sluice", password: "pass" });
     try {
       for (const algorithm of ALGORITHMS) {
         const limiter = createLimiter({
@@ -589,7 +594,7 @@ describe("held wrong", () => {
     const { createClient } = await import("redis");
     const limiter = createLimiter({
       policy: tokenBucket("1/s"),
-      store: redisStore(createClient({ url: `redis://127.0.0.1:${inject("redisPort")}` })),
+      store: redisStore(createClient({ url: server.url })),
       onStoreError: "throw",
     });
     await expect(limiter.consume("k")).rejects.toThrow("expected a client that is connected to Redis");
