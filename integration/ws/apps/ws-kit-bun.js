@@ -9,7 +9,7 @@ import { costOf, dataOf, routerWith, TYPES } from "./ws-kit-router.js";
 
 const client = new Redis(process.env.REDIS_URL);
 const failure = { onStoreError: "throw", deadlineMs: "20s" };
-const policy = (name) => ({ capacity: 3, tokensPerSecond: 2, name });
+const policy = (name) => ({ capacity: 3, tokensPerSecond: 1, name });
 const options = (limiter) => ({ limiter: told(limiter), key: keyPerUser, cost: costOf });
 const unlimited = (_context, next) => next();
 const guard = guardBun({
