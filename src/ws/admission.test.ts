@@ -111,6 +111,27 @@ describe("admission", () => {
     expect([hooks, errors.length]).toEqual([[], 3]);
   });
 
+  it("gives places back of a client that leaves while it is asked who that is, and takes none then", async () => {
+    const guard = createGuard<Data>({ maxOpenPerAddress: 1, maxOpenPerUser: 1 });
+    const facts = { peer: "192.0.2.7", headers: {} };
+    let known = (_: Data): void => {};
+    const session = new Promise<Data>((resolve) => (known = resolve));
+    let leave = () => {};
+    const first = guard.admit(
+      facts,
+      () => session,
+      (release) => void (leave = release),
+    );
+    for (let n = 0; n < 10; n++) await Promise.resolve();
+    expect((await guard.admit(facts)).allowed).toBe(false);
+    leave();
+    enter(await guard.admit(facts)).release();
+    known({ userId: "ann" });
+    await first;
+    enter(await guard.admit(facts, { userId: "ann" })).release();
+    enter(await guard.admit(facts, { userId: "ann" }));
+  });
+
   it("gives the place of an address back that connects too often", async () => {
     const upgrades = memoryRateLimiter({ capacity: 1, tokensPerSecond: "1/h" });
     const { come } = setUp({ upgrades, maxOpenPerAddress: 2 });

@@ -98,17 +98,24 @@ export class Admissions {
 
   /**
    * Whether a client may connect. What is known of it, such as its verified user, is asked for when the address may: it
-   * may be dear to find out.
+   * may be dear to find out. `watch` is given what to call when the client leaves, which may be before it is let in.
    */
-  async admit<Data>(facts: RequestFacts, data: () => Data | Promise<Data>): Promise<Admission<Data>> {
+  async admit<Data>(
+    facts: RequestFacts,
+    data: () => Data | Promise<Data>,
+    watch?: (release: () => void) => void,
+  ): Promise<Admission<Data>> {
     const accept = headerReader(facts)("accept");
     const held: { key: string; release(): void }[] = [];
+    let isGone = false;
     const release = () => {
+      isGone = true;
       for (const { release } of held) release();
     };
+    watch?.(release);
     /** Takes a place in a count, or tells what to answer if there is none. */
     const enter = (key: string | undefined, limit: number | undefined): Answer | undefined => {
-      if (key === undefined || limit === undefined) return undefined;
+      if (key === undefined || limit === undefined || isGone) return undefined;
       const { release, observed } = this.counting.enter({ key, limit });
       if (release) {
         held.push({ key, release });

@@ -1,4 +1,5 @@
 /** What a client is told whose frame does not pass, and how a connection is ended. */
+import { elapsed } from "../core/clock.ts";
 import type { Frame } from "./ingress.ts";
 
 /** What was exceeded: the size of a frame, a rate, what is handled at once, or the number of connections. */
@@ -41,31 +42,36 @@ export interface Notice {
   readonly limit?: { readonly type: LimitType; readonly observed: number; readonly limit: number };
 }
 
-/** Writes a notice as a message of your protocol. The frame is what the client sent; a ping has none. */
-export type EncodeNotice<Message = string | Uint8Array, F = Frame> = (notice: Notice, frame?: F) => Message;
+/**
+ * Writes a notice as a message of your protocol, or returns `undefined` where that has none. The frame is what the client
+ * sent; a ping has none.
+ */
+export type EncodeNotice<Message = string | Uint8Array, F = Frame> = (notice: Notice, frame?: F) => Message | undefined;
 
 /** The envelope of ws-kit: `{ type: "ERROR", payload: { code, message, retryable, retryAfterMs } }`. */
 export function errorEnvelope({ limit, ...notice }: Notice): string {
   return JSON.stringify({ type: "ERROR", meta: {}, payload: { ...notice, details: limit } });
 }
 
-/** An error of JSON-RPC 2.0, with the id of the call if it can be read. */
-export function jsonRpcError({ message, limit, ...data }: Notice, frame?: Frame): string {
+/** An error of JSON-RPC 2.0, with the id of the call if it can be read. A call without one is never answered. */
+export function jsonRpcError({ message, limit, ...data }: Notice, frame?: Frame): string | undefined {
+  const id = idOf(frame);
+  if (id === undefined) return undefined;
   const code = data.code === "INVALID_ARGUMENT" ? -32_600 : -32_029;
-  return JSON.stringify({
-    jsonrpc: "2.0",
-    id: idOf(frame),
-    error: { code, message, data: { ...data, details: limit } },
-  });
+  return JSON.stringify({ jsonrpc: "2.0", id, error: { code, message, data: { ...data, details: limit } } });
 }
 
 /** Of calls that are longer, nobody waits for the id to be looked for. */
 const SHORT = 65_536;
 
-function idOf(frame: Frame | undefined): string | number | null {
+/** `null` of what can't be read, and `undefined` of a call that has none. */
+function idOf(frame: Frame | undefined): string | number | null | undefined {
   if (typeof frame !== "string" || frame.length > SHORT) return null;
   try {
-    const id: unknown = (JSON.parse(frame) as { id?: unknown } | null)?.id;
+    const call: unknown = JSON.parse(frame);
+    if (typeof call !== "object" || call === null || Array.isArray(call)) return null;
+    const { id, method } = call as { id?: unknown; method?: unknown };
+    if (id === undefined && typeof method === "string") return undefined;
     return typeof id === "string" || typeof id === "number" ? id : null;
   } catch {
     return null;
@@ -107,6 +113,15 @@ export function noticeOf(info: LimitExceeded, unavailable: boolean): Notice {
 /** What is told of a frame that can't be read, or that the application's own functions failed at. */
 export function invalidNotice(message: string): Notice {
   return { code: "INVALID_ARGUMENT", message, retryable: false };
+}
+
+/** What is left of a wait since it was decided, if it was not told at once; `decidedAt` as `elapsed` tells time. */
+export function waitLeft<Wait extends number | null | undefined>(
+  retryAfterMs: Wait,
+  decidedAt: number | undefined,
+): Wait | number {
+  if (!retryAfterMs || decidedAt === undefined) return retryAfterMs;
+  return Math.max(1, Math.ceil(retryAfterMs - (elapsed() - decidedAt)));
 }
 
 /** The reason of a close frame: at most 123 bytes, with the wait that clients would find in a notice. */

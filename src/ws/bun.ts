@@ -1,6 +1,6 @@
 /** For `Bun.serve`. Connections are refused in place of the upgrade; handlers are wrapped. */
 import type { Connection } from "./connection.ts";
-import { type Guard, guardOf, type Options } from "./guard.ts";
+import { type DataOf, type Guard, guardOf, type Options } from "./guard.ts";
 import { mostReadOf, SocketPeer } from "./sockets.ts";
 import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
 
@@ -54,19 +54,19 @@ export class BunGuard<Data extends object> {
 
   /**
    * Upgrades a request, or returns what to answer instead. `data` becomes that of the socket, in which `userId` and
-   * `tenantId` are the verified user.
+   * `tenantId` are the verified user; a function is asked when the address may connect.
    */
   async upgrade(
     request: Request,
     server: BunServer,
-    more: { data?: Data; headers?: Headers | Record<string, string> } = {},
+    more: { data?: DataOf<Data>; headers?: Headers | Record<string, string> } = {},
   ): Promise<Response | undefined> {
     if (!isUpgrade(request)) return upgradeRequired();
     const { headers } = more;
-    const data = more.data ?? ({} as Data);
     const facts = { peer: server.requestIP(request)?.address, headers: request.headers };
-    const admission = await this.guard.admit(facts, data);
+    const admission = await this.guard.admit(facts, more.data);
     if (!admission.allowed) return refused(admission.answer);
+    const { data = {} as Data } = admission;
     const coming = this.coming.get(data) ?? [];
     this.coming.set(data, [...coming, admission]);
     let isUpgraded = false;

@@ -7,6 +7,7 @@ import { consumeChecked } from "../limiter/combine.ts";
 import type { Ingress } from "./ingress.ts";
 import type { KeyMemory } from "./keys.ts";
 import { type FrameLimit, isLimiter } from "./options.ts";
+import { toldAtOnce } from "./tell.ts";
 
 /** One key and cost for one limiter. */
 export interface FrameCharge {
@@ -23,7 +24,7 @@ export function chargesOf<Data>(
 ): readonly FrameCharge[] {
   const charges: FrameCharge[] = [];
   for (const { limiter: who, key: keyOf, cost: costOf } of limits) {
-    const limiter = typeof who === "function" ? who(ingress) : who;
+    const limiter = typeof who === "function" ? toldAtOnce("limiter", who(ingress)) : who;
     if (limiter === undefined) continue;
     if (!isLimiter(limiter)) {
       throw new SluiceError(
@@ -33,10 +34,10 @@ export function chargesOf<Data>(
         limiter,
       );
     }
-    const cost = costOf(ingress);
+    const cost = toldAtOnce("cost", costOf(ingress));
     checkCost(cost);
     if (cost === 0) continue;
-    const key = keys.keyOf(keyOf, ingress);
+    const key = toldAtOnce("key", keys.keyOf(keyOf, ingress));
     checkKey(key);
     charges.push({ limiter, key, cost });
   }

@@ -212,6 +212,9 @@ describe("rate", () => {
       },
     ],
     ["a limiter that is none", { limiter: () => ({}) as never }],
+    ["a promise of a limiter", { limiter: (async () => Promise.reject(new Error("late"))) as never }],
+    ["a promise of a key", { limiter: few(1), key: (async () => Promise.reject(new Error("late"))) as never }],
+    ["a promise of a cost", { limiter: few(1), cost: (async () => Promise.reject(new Error("late"))) as never }],
   ])("fails closed at %s", (_, limits) => {
     const { receive, handled, errors, notices } = setUp({ limits: limits as never });
     receive("1");
@@ -254,7 +257,7 @@ describe("heartbeats", () => {
     expect(connection.ping()).toBe(false);
     receive(say("ping"));
     expect(handled).toHaveLength(3);
-    expect(hooks).toMatchObject([{ key: "connection:c1", limit: 3 }, { key: "connection:c1" }]);
+    expect(hooks).toMatchObject([{ key: "heartbeat:c1", limit: 3 }, { key: "heartbeat:c1" }]);
   });
 
   it("are not a way around: 2 a second with a burst of 10 unless told otherwise", () => {
@@ -268,10 +271,11 @@ describe("heartbeats", () => {
 
 describe("what is not for a handler", () => {
   it("counts as a frame of the connection", () => {
-    const { connection, hooks, receive, handled } = setUp({ connection: perHour(2) });
+    const { connection, hooks, closes } = setUp({ connection: perHour(2) });
     expect([connection.control(), connection.control(), connection.control()]).toEqual([true, true, false]);
-    receive("1");
-    expect([handled, hooks.length]).toEqual([[], 2]);
+    // It can't be dropped, so it closes whatever is done about frames.
+    expect(hooks).toMatchObject([{ key: "connection:c1", action: "close" }]);
+    expect(closes.map(([code]) => code)).toEqual([1013]);
     expect(setUp({ connection: false }).connection.control()).toBe(true);
   });
 });

@@ -5,7 +5,6 @@
  */
 import { elapsed } from "../core/clock.ts";
 import type { Decision, Denied } from "../core/decision.ts";
-import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
 import { bindingCharge, chargesOf, consumeCharges, type FrameCharge } from "./charges.ts";
 import { Consequences, type Excess } from "./consequences.ts";
@@ -14,7 +13,7 @@ import { KeyMemory } from "./keys.ts";
 import type { Rules } from "./options.ts";
 import { type BucketState, OwnBucket } from "./own-bucket.ts";
 import type { Peer } from "./peer.ts";
-import { tell } from "./tell.ts";
+import { tell, toldAtOnce } from "./tell.ts";
 
 /** Handles a frame that has passed. While its promise is pending, the frame counts as one of `maxPending`. */
 export type HandleFrame<Data = unknown, F = Frame> = (frame: F, ingress: Ingress<Data>) => unknown;
@@ -42,6 +41,11 @@ interface Turn<Data, F> {
   decidedAt: number | undefined;
   due: number;
 }
+
+/** What the keys of a connection's own buckets begin with. */
+const OWN = "connection";
+const BEATS = "heartbeat";
+type OwnName = typeof OWN | typeof BEATS;
 
 /** A timer that is longer fires at once. */
 export const LONGEST_TIMER: number = 2 ** 31 - 1;
@@ -102,7 +106,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     if (!fits) {
       const { maxBytes: limit } = rules;
       this.decide(turn, { type: "payload", observed: bytes, limit, key: this.ownKey(), blame: true }, 0);
-    } else if (own && !own.allowed) this.decide(turn, this.ownExcess(own), 0);
+    } else if (own && !own.allowed) this.decide(turn, this.ownExcess(own, beat ? BEATS : OWN), 0);
     else if (beat || rules.limits.length === 0) this.decide(turn, undefined, own?.delayMs ?? 0);
     // A store is not asked about more than can wait for its answer.
     else if (this.isFull(bytes)) this.tooManyQueued(turn);
@@ -111,19 +115,23 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
 
   /** A ping has come, which has the bucket of heartbeats. Whether it may be answered. */
   ping(): boolean {
-    return this.count(this.beats);
+    return this.count(this.beats, BEATS);
   }
 
-  /** Something has come that is not for a handler, and counts as a frame. Whether that is within the limit. */
+  /**
+   * Something has come that is not for a handler, counts as a frame, and can't be dropped: beyond the limit the
+   * connection is closed. Whether it goes on.
+   */
   control(): boolean {
-    return this.count(this.own);
+    return this.count(this.own, OWN, true);
   }
 
   /** Closes the connection. Nothing is handled from now on, not even what has come already. */
   close(code: number, reason = ""): void {
     if (this.ended) return;
-    this.end();
+    // A socket that refuses the code or the reason says so, and stays as it is.
     this.peer.close(code, reason);
+    this.end();
   }
 
   /** The connection was closed. Frames that wait are dropped, and nobody is told of them. */
@@ -140,11 +148,11 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     return { own: this.own?.state() ?? [], beats: this.beats.state(), strikes, struckAt };
   }
 
-  private count(bucket: OwnBucket | undefined): boolean {
+  private count(bucket: OwnBucket | undefined, name: OwnName, must = false): boolean {
     if (this.closed) return false;
     const decision = bucket?.take(1, this.rules.clock.now());
     if (!decision || decision.allowed) return true;
-    this.consequences.exceed(this.ownExcess(decision));
+    this.consequences.exceed({ ...this.ownExcess(decision, name), must });
     return false;
   }
 
@@ -200,8 +208,8 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   private decide(turn: Turn<Data, F>, obstacle: Obstacle | undefined, delayMs: number): void {
     // A function of the application may have closed it since the frame came.
     if (this.closed) return;
-    turn.obstacle = obstacle;
     if (this.line.length === 0 && delayMs === 0) {
+      turn.obstacle = obstacle;
       this.act(turn);
       return;
     }
@@ -214,6 +222,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   }
 
   private enqueue(turn: Turn<Data, F>): void {
+    // A limiter of the application may have closed it while it was asked.
     if (this.ended) return;
     this.line.push(turn);
     this.queuedBytes += turn.bytes;
@@ -255,11 +264,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     const { validate } = this.rules;
     if (!validate) return true;
     try {
-      const verdict = validate(turn.frame, turn.ingress);
-      if (isPromise(verdict)) {
-        Promise.resolve(verdict).catch(() => {});
-        throw new SluiceError("invalid-option", "validate", "a function that tells at once, and not a promise");
-      }
+      const verdict = toldAtOnce("validate", validate(turn.frame, turn.ingress));
       if (isFit(verdict)) return true;
       this.refuse(turn, verdict);
     } catch (error) {
@@ -326,12 +331,12 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     return { type: "rate", observed: cost, limit: 0, key, blame: false };
   }
 
-  private ownExcess(decision: Denied): Excess {
-    return deniedBy(decision, this.ownKey(), 1);
+  private ownExcess(decision: Denied, name: OwnName): Excess {
+    return deniedBy(decision, this.ownKey(name), 1);
   }
 
-  private ownKey(): string {
-    return `connection:${this.peer.id}`;
+  private ownKey(name: OwnName = OWN): string {
+    return `${name}:${this.peer.id}`;
   }
 }
 
@@ -359,6 +364,7 @@ function excessOf(decision: Decision, charges: readonly FrameCharge[]): Excess |
   return deniedBy(decision, key, cost);
 }
 
-function deniedBy({ limit, retryAfterMs, unavailable }: Denied, key: string, observed: number): Excess {
-  return { type: "rate", observed, limit, retryAfterMs, key, blame: retryAfterMs !== null && !unavailable };
+function deniedBy({ limit, retryAfterMs, policy, unavailable }: Denied, key: string, observed: number): Excess {
+  const blame = retryAfterMs !== null && !unavailable;
+  return { type: "rate", observed, limit, retryAfterMs, key, policy, blame };
 }

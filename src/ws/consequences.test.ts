@@ -1,8 +1,8 @@
 /** What becomes of a client whose frame does not pass. */
-import { memoryRateLimiter } from "sluice";
-import { type Connection, jsonRpcError } from "sluice/ws";
+import { createLimiter, memoryRateLimiter, memoryStore } from "sluice";
+import { type Connection, jsonRpcError, jsonType, perUserKey } from "sluice/ws";
 import { describe, expect, it } from "vitest";
-import { clock, type Data, few, setUp } from "../../test/ws/set-up.ts";
+import { clock, type Data, few, say, setUp } from "../../test/ws/set-up.ts";
 
 describe("answers", () => {
   it("tell of each limit once while it lasts: a flood in is not a flood out", () => {
@@ -60,6 +60,36 @@ describe("answers", () => {
     expect(told.map((text) => JSON.parse(text).id)).toEqual([2, null, null, null]);
   });
 
+  it("say nothing where a protocol has no words for it, and tell the next: a call of JSON-RPC without an id", () => {
+    const { receive, told, hooks } = setUp({ limits: { limiter: few(1), key: () => "all" }, encode: jsonRpcError });
+    const call = (id?: number) => JSON.stringify({ jsonrpc: "2.0", method: "say", id });
+    receive(call(1), call(), call(), call(2), call(3));
+    expect(told.map((text) => JSON.parse(text).id)).toEqual([2]);
+    expect(hooks).toHaveLength(4);
+  });
+
+  it("tell of each limit, also where several have the same key, and always what never fits", () => {
+    const store = memoryStore({ clock });
+    const limited = (capacity: number, name: string) =>
+      createLimiter({ store, policy: { capacity, tokensPerSecond: "1/h", name } });
+    const { receive, notices } = setUp({
+      typeOf: jsonType(),
+      types: ["say", "compute", "huge"],
+      limits: [
+        { limiter: limited(5, "user"), key: perUserKey, cost: ({ type }) => (type === "huge" ? 6 : 1) },
+        { limiter: ({ type }) => (type === "compute" ? compute : undefined), key: perUserKey },
+      ],
+    });
+    const compute = limited(1, "compute");
+    const frames = ["compute", "compute", "say", "say", "say", "say", "say", "huge", "compute", "say", "huge"];
+    receive(...frames.map((type) => say(type)));
+    expect(notices()).toMatchObject([
+      { code: "RESOURCE_EXHAUSTED", details: { limit: 1 } },
+      { code: "RESOURCE_EXHAUSTED", details: { limit: 5 } },
+      { code: "FAILED_PRECONDITION", details: { limit: 5, observed: 6 } },
+    ]);
+  });
+
   it("survive an encoder, a socket and hooks that fail, and report them", async () => {
     const { receive, errors, handled } = setUp({
       limits: { limiter: few(1) },
@@ -94,18 +124,19 @@ describe("answers", () => {
 
 describe("what is done", () => {
   it("is what a function says, which a fault turns into telling", () => {
-    const actions = ["custom", "send", "nonsense", "ban"];
+    const actions = ["custom", "send", "nonsense", Promise.reject(new Error("late")), "ban"];
     const { receive, hooks, told, closes, errors } = setUp({
       limits: { limiter: few(1), cost: () => 1 },
-      onExceeded: (info) => {
+      onExceeded: (info, ingress) => {
         expect(info).not.toHaveProperty("action");
+        expect(ingress).toMatchObject({ id: "c1", ip: "192.0.2.7" });
         return actions.shift() as never;
       },
     });
-    receive("1", "2", "3", "4", "5", "6");
-    expect(hooks.map(({ action }) => action)).toEqual(["custom", "send", "send", "ban"]);
+    receive("1", "2", "3", "4", "5", "6", "7");
+    expect(hooks.map(({ action }) => action)).toEqual(["custom", "send", "send", "send", "ban"]);
     expect(told).toHaveLength(1);
-    expect(errors).toMatchObject([{ code: "invalid-option", option: "onExceeded" }]);
+    expect(errors).toMatchObject(Array(2).fill({ code: "invalid-option", option: "onExceeded" }));
     expect(closes).toEqual([[1008, '{"limit":"rate","banned":true}']]);
   });
 

@@ -1,5 +1,4 @@
 /** What becomes of a client whose frame does not pass: a notice that is not repeated, strikes, a close. */
-import { elapsed } from "../core/clock.ts";
 import { SluiceError } from "../core/errors.ts";
 import {
   closeReason,
@@ -10,11 +9,12 @@ import {
   type Notice,
   noticeOf,
   PRIVATE_CODES,
+  waitLeft,
 } from "./answers.ts";
 import { INVALID, type Ingress } from "./ingress.ts";
 import { isAction, type Rules } from "./options.ts";
 import type { Peer } from "./peer.ts";
-import { tell } from "./tell.ts";
+import { tell, toldAtOnce } from "./tell.ts";
 
 /** Something that is exceeded. */
 export interface Excess {
@@ -23,8 +23,12 @@ export interface Excess {
   readonly limit: number;
   readonly retryAfterMs?: number | null | undefined;
   readonly key: string;
+  /** Of a rate, the policy that binds: several may have the same keys. */
+  readonly policy?: string;
   /** Whether the client did that. */
   readonly blame: boolean;
+  /** Whether nothing but a close can keep it from having its way. */
+  readonly must?: boolean;
 }
 
 /** The frame that did it. */
@@ -74,24 +78,26 @@ export class Consequences<Data, F, Message> implements Strikes {
 
   /** Tells of what is exceeded, and does something about it. A ping is no frame. */
   exceed(excess: Excess, offence?: Offence<Data, F>): void {
-    const { type, observed, limit, key, blame } = excess;
+    const { type, observed, limit, key, policy, blame } = excess;
     const { onLimitExceeded, onError } = this.rules;
     const { id } = this.peer;
-    // What was to be waited when it was decided, less what it has waited for its turn.
-    const waited = offence?.decidedAt === undefined ? 0 : elapsed() - offence.decidedAt;
-    const retryAfterMs = excess.retryAfterMs && Math.max(1, Math.ceil(excess.retryAfterMs - waited));
+    const retryAfterMs = waitLeft(excess.retryAfterMs, offence?.decidedAt);
     const about: typeof NOTHING = retryAfterMs === undefined ? NOTHING : { retryAfterMs };
     if (blame) this.strike();
-    const action = this.actionOn(excess, about);
+    const action = this.actionOn(excess, about, offence?.ingress);
     const info: LimitExceeded = { type, observed, limit, ...about, id, key, action };
     tell(onLimitExceeded, onError, info, offence?.ingress);
     // The hook may have closed it.
     if (this.life.closed) return;
-    if (action === "send") this.notify(noticeOf(info, !blame), `${type}:${key}`, offence?.frame);
+    if (action === "send") this.notify(noticeOf(info, !blame), `${type}:${policy}:${key}`, offence?.frame);
     else if (action !== "custom") this.shut(info, action === "ban" ? "ban" : type === "payload" ? "payload" : "rate");
   }
 
-  private actionOn({ type, observed, limit, key, blame }: Excess, about: typeof NOTHING): ExceededAction {
+  private actionOn(
+    { type, observed, limit, key, blame, must }: Excess,
+    about: typeof NOTHING,
+    ingress: Ingress<Data> | undefined,
+  ): ExceededAction {
     const { onExceeded, closeAfter, onError } = this.rules;
     let action: ExceededAction;
     if (typeof onExceeded !== "function") {
@@ -99,7 +105,8 @@ export class Consequences<Data, F, Message> implements Strikes {
       action = blame || onExceeded === "custom" ? onExceeded : "send";
     } else {
       try {
-        action = onExceeded({ type, observed, limit, ...about, id: this.peer.id, key });
+        const info = { type, observed, limit, ...about, id: this.peer.id, key };
+        action = toldAtOnce("onExceeded", onExceeded(info, ingress));
         if (!isAction(action))
           throw new SluiceError("invalid-option", "onExceeded", "send, close, ban or custom", action);
       } catch (error) {
@@ -108,7 +115,7 @@ export class Consequences<Data, F, Message> implements Strikes {
       }
     }
     const isMild = action === "send" || action === "custom";
-    return isMild && blame && this.strikes >= closeAfter ? "close" : action;
+    return isMild && (must || (blame && this.strikes >= closeAfter)) ? "close" : action;
   }
 
   private strike(): void {
@@ -126,14 +133,18 @@ export class Consequences<Data, F, Message> implements Strikes {
   private notify(notice: Notice, about: string, frame: F | undefined): void {
     if (this.life.closed) return;
     const now = this.rules.clock.now();
-    if ((this.quiet.get(about) ?? 0) > now) return;
+    const same = `${notice.code}:${about}`;
+    if ((this.quiet.get(same) ?? 0) > now) return;
     if (this.quiet.size >= MOST_NOTICES) {
       for (const [other, until] of this.quiet) if (until <= now) this.quiet.delete(other);
       if (this.quiet.size >= MOST_NOTICES) return;
     }
-    this.quiet.set(about, now + Math.min(Math.max(notice.retryAfterMs ?? 0, QUIET_MS.least), QUIET_MS.most));
+    this.quiet.set(same, now + Math.min(Math.max(notice.retryAfterMs ?? 0, QUIET_MS.least), QUIET_MS.most));
     try {
-      this.peer.send(this.rules.encode(notice, frame), frame);
+      const message = this.rules.encode(notice, frame);
+      if (message !== undefined) this.peer.send(message, frame);
+      // Nothing was told.
+      else this.quiet.delete(same);
     } catch (error) {
       tell(this.rules.onError, undefined, error);
     }

@@ -1,7 +1,7 @@
 /** For `Deno.serve`. Connections are refused in place of the upgrade. */
 import { SluiceError } from "../core/errors.ts";
 import type { Connection } from "./connection.ts";
-import { type Guard, guardOf, type Options } from "./guard.ts";
+import { type DataOf, type Guard, guardOf, type Options } from "./guard.ts";
 import type { Ingress } from "./ingress.ts";
 import { CONNECTING, type PlainSocket, SocketPeer } from "./sockets.ts";
 import { tell } from "./tell.ts";
@@ -39,24 +39,24 @@ export class DenoGuard<Data> {
   }
 
   /**
-   * Upgrades a request, or refuses it. `data` is what is known of who connects, such as a verified user; the rest of
-   * `more` goes to `Deno.upgradeWebSocket`.
+   * Upgrades a request, or refuses it. `data` is what is known of who connects, such as a verified user, or a function
+   * that is asked when the address may connect; the rest of `more` goes to `Deno.upgradeWebSocket`.
    */
   async upgrade(
     request: Request,
     info: { readonly remoteAddr: object },
     handlers: DenoHandlers<Data>,
-    more: { data?: Data; protocol?: string; idleTimeout?: number } = {},
+    more: { data?: DataOf<Data>; protocol?: string; idleTimeout?: number } = {},
   ): Promise<Response> {
-    const { data, ...upgrading } = more;
+    const { data: known, ...upgrading } = more;
     const { Deno } = globalThis as { Deno?: DenoRuntime };
     if (!Deno) throw new SluiceError("unsupported", "guardDeno", "Deno");
     if (!isUpgrade(request)) return upgradeRequired();
     // After the upgrade the address can't be asked for any more.
     const { hostname } = info.remoteAddr as { hostname?: string };
-    const admission = await this.guard.admit({ peer: hostname, headers: request.headers }, data);
+    const admission = await this.guard.admit({ peer: hostname, headers: request.headers }, known);
     if (!admission.allowed) return refused(admission.answer);
-    const { ip, release } = admission;
+    const { ip, data, release } = admission;
     try {
       const { socket, response } = Deno.upgradeWebSocket(request, upgrading);
       this.listen(socket, ip, data, handlers, release);

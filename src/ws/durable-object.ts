@@ -4,9 +4,9 @@
  */
 import { SluiceError } from "../core/errors.ts";
 import type { Connection, ConnectionState, HandleFrame } from "./connection.ts";
-import { type Guard, guardOf, type Options } from "./guard.ts";
+import { type DataOf, type Guard, guardOf, type Options } from "./guard.ts";
 import { type Counting, type Entry, type OpenCount, OpenCounts } from "./open-counts.ts";
-import { OPEN, type PlainSocket, SocketPeer } from "./sockets.ts";
+import { CLOSED, type PlainSocket, SocketPeer } from "./sockets.ts";
 import { tell } from "./tell.ts";
 import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
 
@@ -69,15 +69,15 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
   }
 
   /**
-   * Accepts a WebSocket, or refuses it. `data` is what is known of who connects, such as a verified user: it is
-   * attached to the socket, which has room for 16 KiB.
+   * Accepts a WebSocket, or refuses it. `data` is what is known of who connects, such as a verified user, or a function
+   * that is asked when the address may connect: it is attached to the socket, which has room for 16 KiB.
    */
-  async upgrade(request: Request, more: { data?: Data; tags?: readonly string[] } = {}): Promise<Response> {
+  async upgrade(request: Request, more: { data?: DataOf<Data>; tags?: readonly string[] } = {}): Promise<Response> {
     if (!isUpgrade(request)) return upgradeRequired();
-    const { data, tags = [] } = more;
-    const admission = await this.guard.admit({ headers: request.headers }, data);
+    const { tags = [] } = more;
+    const admission = await this.guard.admit({ headers: request.headers }, more.data);
     if (!admission.allowed) return refused(admission.answer);
-    const { ip, counted, release } = admission;
+    const { ip, data, counted, release } = admission;
     const { 0: client, 1: socket } = new (globalThis as unknown as Workers<Socket>).WebSocketPair();
     try {
       this.ctx.acceptWebSocket(socket, [...tags, ...counted]);
@@ -216,7 +216,8 @@ class OpenSockets implements Counting {
     if (key.length > LONGEST_TAG) {
       throw new SluiceError("invalid-key", "userId", `a name that fits a tag of ${LONGEST_TAG} characters`, key);
     }
-    const open = this.ctx.getWebSockets(key).filter(({ readyState }) => readyState === OPEN).length;
+    // One that is being closed is there until its client answers.
+    const open = this.ctx.getWebSockets(key).filter(({ readyState }) => readyState !== CLOSED).length;
     const entry = this.coming.enter({ key, limit: limit - open });
     return entry.release ? entry : { observed: entry.observed + open };
   }

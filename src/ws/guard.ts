@@ -1,4 +1,5 @@
 /** Guards connections of any server: who may connect, and what they may send. */
+import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { RequestFacts } from "../http/client-ip.ts";
 import { ADMISSION_OPTIONS, type Admission, type AdmissionOptions, Admissions } from "./admission.ts";
@@ -10,6 +11,9 @@ import type { Peer } from "./peer.ts";
 
 /** All that a guard can be told. */
 export interface Options<Data = unknown, F = Frame> extends GuardOptions<Data, F>, AdmissionOptions {}
+
+/** What is known of who connects, such as a verified user; or a function that finds it out. */
+export type DataOf<Data> = Data | (() => Data | Promise<Data>);
 
 /** Guards the connections of a server. */
 export class Guard<Data = unknown, F extends Frame = Frame> {
@@ -24,10 +28,15 @@ export class Guard<Data = unknown, F extends Frame = Frame> {
 
   /**
    * Whether a client may connect, before the upgrade. `data` is what is known of it, such as its verified user; a function
-   * is asked when the address may connect.
+   * is asked when the address may connect. `watch` is given what to call when the client leaves, also while it is asked.
    */
-  admit(facts: RequestFacts, data?: Data | (() => Data | Promise<Data>)): Promise<Admission<Data | undefined>> {
-    return this.admissions.admit(facts, async () => (typeof data === "function" ? (data as () => Data)() : data));
+  admit(
+    facts: RequestFacts,
+    data?: DataOf<Data>,
+    watch?: (release: () => void) => void,
+  ): Promise<Admission<Data | undefined>> {
+    const ask = async () => (typeof data === "function" ? (data as () => Data)() : data);
+    return this.admissions.admit(facts, ask, watch);
   }
 
   /** The address of a client whose request is over; unknown if it stood in a header. */
@@ -37,6 +46,9 @@ export class Guard<Data = unknown, F extends Frame = Frame> {
 
   /** Guards the frames of a connection that came about. */
   attach(peer: Peer<Data, F>, state?: ConnectionState): Connection<Data, F> {
+    if (typeof peer?.id !== "string" || typeof peer.send !== "function" || typeof peer.close !== "function") {
+      throw new SluiceError("invalid-option", "peer", "an object with id, send and close", peer);
+    }
     return new Connection(this.rules, peer, state);
   }
 }

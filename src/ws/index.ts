@@ -20,7 +20,7 @@ export {
   type DurableSocket,
   guardDurableObject,
 } from "./durable-object.ts";
-export { createGuard, type Guard, type Options } from "./guard.ts";
+export { createGuard, type DataOf, type Guard, type Options } from "./guard.ts";
 export type { Frame, Ingress } from "./ingress.ts";
 export { jsonType } from "./json-type.ts";
 export {

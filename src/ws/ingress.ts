@@ -1,5 +1,7 @@
 /** A frame at the door: what is known of it before anybody reads it. Its payload is not among that. */
 
+import { SluiceError } from "../core/errors.ts";
+
 /** A frame as servers hand it over: text, or bytes. */
 export type Frame = string | ArrayBuffer | ArrayBufferView;
 
@@ -29,5 +31,7 @@ export function bytesOf(frame: Frame, most: number): number {
     if (frame.length > most || frame.length * 3 <= most) return frame.length;
     return encoder.encode(frame).length;
   }
-  return frame.byteLength;
+  const bytes: unknown = frame?.byteLength;
+  if (typeof bytes === "number") return bytes;
+  throw new SluiceError("invalid-option", "frame", "a string, an ArrayBuffer or a view of one", frame);
 }

@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { keyPerUser, keyPerUserOrIpPerType, keyPerUserPerType, perUserKey } from "sluice/ws";
 import { describe, expect, it } from "vitest";
+import { KeyMemory } from "./keys.ts";
 
 const frame = { type: "say", id: "c1", ip: "192.0.2.7", receivedAt: 0 };
 const known = { ...frame, data: { tenantId: "acme", userId: "ann" } };
@@ -30,14 +31,33 @@ describe("keys", () => {
     expect(perUserKey(wsKit)).toBe("public:connection:k1");
   });
 
-  it.each([undefined, null, "", {}, [], true, { toString: () => "ann" }, Symbol("ann"), () => "ann"])(
-    "take no user for %s, whom all would share",
-    (userId) => {
-      const one = perUserKey({ ...frame, data: { userId } });
-      expect(one).toBe("public:connection:c1");
-      expect(perUserKey({ ...frame, id: "c2", data: { userId } })).not.toBe(one);
-    },
-  );
+  it.each([
+    undefined,
+    null,
+    "",
+    Number.NaN,
+    Infinity,
+    {},
+    [],
+    true,
+    { toString: () => "ann" },
+    Symbol("ann"),
+    () => "ann",
+  ])("take no user for %s, whom all would share", (userId) => {
+    const one = perUserKey({ ...frame, data: { userId } });
+    expect(one).toBe("public:connection:c1");
+    expect(perUserKey({ ...frame, id: "c2", data: { userId } })).not.toBe(one);
+  });
+
+  it("of long types, which clients may invent, are not kept", () => {
+    const memory = new KeyMemory();
+    const { known } = memory as unknown as { known: Map<unknown, Map<string, string>> };
+    const kept = () => JSON.stringify([...known.values()].map((keys) => [...keys]));
+    for (let n = 0; n < 100; n++) memory.keyOf(keyPerUserPerType, { ...frame, type: `${n}`.padEnd(100_000, "x") });
+    expect(kept()).toBe("[[]]");
+    expect(memory.keyOf(keyPerUserPerType, frame)).toBe(memory.keyOf(keyPerUserPerType, frame));
+    expect(kept().length).toBeLessThan(200);
+  });
 
   it("never put those in one bucket of whom nothing is known", () => {
     expect(() => perUserKey({ type: "say" })).toThrow(/key: expected a user, an address or the id of a connection/);

@@ -32,8 +32,9 @@ export function perUserKey(context: KeyContext): string {
 /** The same as `perUserKey`, by the name that ws-kit has for it. @alias */
 export const keyPerUser: (context: KeyContext) => string = perUserKey;
 
-/** More types than this are not remembered. */
+/** More types than this are not remembered, and none that is longer: clients may invent them. */
 const MOST_TYPES = 64;
+const LONGEST_TYPE = 128;
 
 /** The keys of one connection, made once: a new text with every frame would cost more than the decision. */
 export class KeyMemory {
@@ -55,7 +56,7 @@ export class KeyMemory {
     let key = keys.get(context.type);
     if (key !== undefined) return key;
     key = make(context);
-    if (keys.size < MOST_TYPES) keys.set(context.type, key);
+    if (keys.size < MOST_TYPES && context.type.length <= LONGEST_TYPE) keys.set(context.type, key);
     return key;
   }
 }
@@ -87,10 +88,10 @@ function connectionOf({ id = "", clientId = id }: KeyContext): string {
   throw new SluiceError("unidentified", "key", "a user, an address or the id of a connection, but there is none");
 }
 
-/** Whatever else somebody put there, such as an object, would be the same name for everybody. */
+/** Whatever else somebody put there, such as an object or a number that is none, would be the same name for everybody. */
 function nameOf(value: unknown): string | undefined {
   if (typeof value === "string" && value !== "") return value;
-  return typeof value === "number" || typeof value === "bigint" ? String(value) : undefined;
+  return Number.isFinite(value) || typeof value === "bigint" ? String(value) : undefined;
 }
 
 function part(text: string): string {

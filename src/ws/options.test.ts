@@ -31,6 +31,11 @@ describe("a guard", () => {
       { closeCodes: { rate: 1006 } },
       /closeCodes.rate: expected a code that can be sent/,
     ],
+    [
+      "a code that means nothing yet",
+      { closeCodes: { payload: 2000 } },
+      /closeCodes.payload: expected a code that can/,
+    ],
     ["a code that is none", { closeCodes: { ban: 99 } }, /closeCodes.ban: expected a whole number >= 1000/],
     ["a code for nothing", { closeCodes: { inflight: 4000 } }, /inflight: expected one of rate, payload, ban/],
     ["types without typeOf", { types: ["a"] }, /typeOf: expected a function .* for types/],
@@ -50,5 +55,19 @@ describe("a guard", () => {
     ["a token as identity", { identity: { jwt: {} } }, /jwt: expected one of preset/],
   ])("refuses %s", (_, options, message) => {
     expect(() => createGuard(options)).toThrow(message);
+  });
+
+  it.each<[string, unknown]>([
+    ["nobody", undefined],
+    ["a peer without a name", { send: () => {}, close: () => {} }],
+    ["a peer that can't be told anything", { id: "c1", close: () => {} }],
+    ["a peer that can't be closed", { id: "c1", send: () => {} }],
+  ])("does not attach to %s", (_, peer) => {
+    expect(() => createGuard().attach(peer as never)).toThrow(/peer: expected an object with id, send and close/);
+  });
+
+  it.each([new Blob(["x"]), 5, null])("receives no frame like %s", (frame) => {
+    const connection = createGuard().attach({ id: "c1", send: () => {}, close: () => {} });
+    expect(() => connection.receive(frame as never, () => {})).toThrow(/frame: expected a string, an ArrayBuffer/);
   });
 });

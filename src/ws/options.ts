@@ -56,7 +56,7 @@ export interface GuardOptions<Data = unknown, F = Frame, Message = string | Uint
    */
   validate?: (frame: F, ingress: Ingress<Data>) => unknown;
   /** What is done when something is exceeded, or a function that says so. Default: `"send"`. */
-  onExceeded?: ExceededAction | ((info: Omit<LimitExceeded, "action">) => ExceededAction);
+  onExceeded?: ExceededAction | ((info: Omit<LimitExceeded, "action">, ingress?: Ingress<Data>) => ExceededAction);
   /** Closes a connection at this many denied frames, none of them a minute after the one before. Default: never. */
   closeAfter?: number;
   /** The codes that connections are closed with. */
@@ -93,7 +93,9 @@ export interface Rules<Data, F = Frame, Message = string | Uint8Array> {
   readonly maxQueued: number;
   readonly maxQueuedBytes: number;
   readonly validate: ((frame: F, ingress: Ingress<Data>) => unknown) | undefined;
-  readonly onExceeded: ExceededAction | ((info: Omit<LimitExceeded, "action">) => ExceededAction);
+  readonly onExceeded:
+    | ExceededAction
+    | ((info: Omit<LimitExceeded, "action">, ingress?: Ingress<Data>) => ExceededAction);
   readonly closeAfter: number;
   readonly closeCodes: Required<CloseCodes>;
   readonly encode: EncodeNotice<Message, F>;
@@ -207,8 +209,8 @@ function closeCodesOf(codes: CloseCodes): Required<CloseCodes> {
   const { rate = 1013, payload = 1009, ban = 1008 } = codes;
   for (const [name, code] of Object.entries({ rate, payload, ban })) {
     checkWhole(`closeCodes.${name}`, code, 1000, 4999);
-    // These are never sent: they say that there was no code, or no close.
-    if (code === 1004 || code === 1005 || code === 1006 || code === 1015) {
+    // These are never sent: they say that there was no code or no close, or mean nothing yet.
+    if (code === 1004 || code === 1005 || code === 1006 || (code >= 1015 && code < 3000)) {
       throw new SluiceError(
         "invalid-option",
         `closeCodes.${name}`,

@@ -17,7 +17,11 @@ export type SocketIoEvent = readonly [name: string, ...args: unknown[]];
 /** What is used of a request. */
 export interface SocketIoRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly socket: { readonly remoteAddress?: string | undefined; once(event: "close", listener: () => void): unknown };
+  readonly socket: {
+    readonly remoteAddress?: string | undefined;
+    once(event: "close", listener: () => void): unknown;
+    on(event: "error", listener: () => void): unknown;
+  };
 }
 
 /** What is used of the connection below a socket, which all its namespaces share. */
@@ -50,6 +54,7 @@ interface Namespace {
   use(middleware: (socket: any, next: () => void) => void): unknown;
   on(event: "connect", listener: (socket: any) => void): unknown;
   // biome-ignore-end lint/suspicious/noExplicitAny: as above.
+  readonly _fns?: unknown[];
 }
 
 /** What is used of a server. */
@@ -84,9 +89,6 @@ const REFUSED: readonly string[] = ["maxBytes", "maxQueuedBytes", "typeOf", "max
 const LIMIT_EXCEEDED = "limit_exceeded";
 /** What all events are that only `onAny` hears: each by its name would have a bucket for whatever a client invents. */
 const OTHER = "*";
-/** The first letter of a packet that joins a namespace. */
-const JOIN = "0";
-
 /** Guards the connections of one server. */
 export interface SocketIoGuard<Data> {
   /** The connection of a socket, which is the same in all namespaces. */
@@ -146,23 +148,21 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
   for (const namespace of server._nsps.values()) watch(namespace);
 
   async function admit(request: Request, response: Response): Promise<Admission> {
-    let [hasArrived, isOver, release] = [false, false, () => {}];
-    // When the first request is over and there is no connection, there will be none.
-    (isPolling(response) ? response : request.socket).once("close", () => {
-      isOver = true;
-      if (!hasArrived) release();
-    });
+    // Nobody else listens yet, and without a listener a client that breaks off would end the process.
+    if (!isPolling(response)) request.socket.on("error", () => {});
+    let hasArrived = false;
     const facts = { peer: request.socket.remoteAddress, headers: request.headers };
-    const admission = await admissions.admit(facts, async () => options.data?.(request));
+    const data = async () => options.data?.(request);
+    const admission = await admissions.admit(facts, data, (release) => {
+      // When the first request is over and there is no connection, there will be none.
+      (isPolling(response) ? response : request.socket).once("close", () => hasArrived || release());
+    });
     if (!admission.allowed) return admission;
-    const { ip, data } = admission;
-    release = admission.release;
-    if (isOver) release();
     const arrive = (conn: EngineSocket) => {
       hasArrived = true;
-      conn.once("close", release);
+      conn.once("close", admission.release);
     };
-    admitted.set(request, { ip, data, arrive });
+    admitted.set(request, { ip: admission.ip, data: admission.data, arrive });
     return admission;
   }
 
@@ -171,6 +171,8 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
       introduce(socket);
       next();
     });
+    // Before the others, which may be there already: those of a namespace that was told by a pattern.
+    namespace._fns?.unshift(namespace._fns.pop());
     // A connection that is recovered does not go through middleware.
     namespace.on("connect", (socket: SocketIoSocket) => {
       introduce(socket);
@@ -187,7 +189,9 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
 
   /** Puts what is known of a client where the application looks for it; what it has put there itself stays. */
   function introduce(socket: SocketIoSocket): void {
-    socket.data = { ...admitted.get(socket.conn.request)?.data, ...socket.data };
+    const one = take(socket.conn);
+    one.speaker = socket;
+    socket.data = { ...one.data, ...socket.data };
   }
 
   /** One for all namespaces of a client, so that nobody has a bucket for each. */
@@ -197,17 +201,21 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
     const { ip, data } = admitted.get(conn.request) ?? {};
     const sockets = new Set<SocketIoSocket>();
     const connected = () => [...sockets].find(({ connected }) => connected);
+    let isUrgent = false;
     const one: Held<Data> = {
       sockets,
       speaker: undefined,
+      data,
       connection: new Connection(rules, {
         id: crypto.randomUUID(),
         ip,
         get data() {
-          return one.speaker ? one.speaker.data : data;
+          return one.speaker ? one.speaker.data : one.data;
         },
         set data(data) {
+          one.data = data;
           for (const socket of sockets) socket.data = data;
+          if (one.speaker) one.speaker.data = data;
         },
         get isOpen() {
           return conn.readyState === "open";
@@ -215,32 +223,65 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
         send: (message, event) => ((event && owners.get(event)) ?? connected())?.emit(LIMIT_EXCEEDED, message),
         close(code) {
           const banned = code === rules.closeCodes.ban && connected();
+          const leave = () => (banned ? banned.disconnect(true) : conn.close());
           // Events that have passed are handed over in the next tick, if the socket is still connected by then.
-          setTimeout(() => (banned ? banned.disconnect(true) : conn.close()));
+          if (isUrgent) leave();
+          else setTimeout(leave);
         },
       }),
     };
     held.set(conn, one);
     const { connection } = one;
     conn.on("packet", ({ type, data }) => {
-      if (type === "ping" || type === "pong") connection.ping();
-      // Joining a namespace runs code of the application, and nothing but a close can keep a client from it.
-      else if (type === "message" && typeof data === "string" && data.startsWith(JOIN) && !connection.control()) {
-        conn.close();
+      if (type !== "message") connection.ping();
+      else if (typeof data === "string" && !isEvent(data) && !isAsked(data, sockets)) {
+        // Joining a namespace runs code of the application, and nothing but a close can keep a client from it.
+        isUrgent = true;
+        const goesOn = connection.control();
+        isUrgent = false;
+        if (!goesOn) conn.close();
       }
     });
     conn.once("close", () => connection.end());
     return one;
   }
 
-  return { connection: (socket) => take(socket.conn).connection };
+  return {
+    connection(socket) {
+      const one = take(socket.conn);
+      one.speaker = socket;
+      return one.connection;
+    },
+  };
 }
 
-/** A connection, the sockets of its namespaces, and the one by which it spoke last. */
+/** A connection, the sockets of its namespaces, the one that it is about, and what those that come later are to know. */
 interface Held<Data> {
   readonly connection: Connection<Data, SocketIoEvent, unknown>;
   readonly sockets: Set<SocketIoSocket>;
   speaker: SocketIoSocket | undefined;
+  data: Data | undefined;
+}
+
+/** Whether a packet is an event, which is judged when Socket.IO has read it. */
+function isEvent(packet: string): boolean {
+  return packet.startsWith("2") || packet.startsWith("5");
+}
+
+/** Whether a packet acknowledges what a socket has asked and not heard of yet. */
+function isAsked(packet: string, sockets: Iterable<SocketIoSocket>): boolean {
+  const [, namespace = "/", id] = /^[36](?:\d+-)?(?:(\/[^,]*),)?(\d+)/.exec(packet) ?? [];
+  if (id === undefined) return false;
+  for (const { nsp, acks } of sockets as Iterable<Asking>) {
+    if (nsp.name === namespace) return acks?.has(Number(id)) ?? true;
+  }
+  return false;
+}
+
+/** What Socket.IO keeps to itself of a socket. */
+interface Asking extends SocketIoSocket {
+  readonly nsp: { readonly name: string };
+  readonly acks?: ReadonlyMap<number, unknown>;
 }
 
 /** What was found out about a connection before it came about. */

@@ -8,7 +8,7 @@ import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
-import type { LimitExceeded } from "./answers.ts";
+import { type LimitExceeded, waitLeft } from "./answers.ts";
 import { LONGEST_TIMER } from "./connection.ts";
 import { keyPerUserPerType } from "./keys.ts";
 import { checkFunction, isLimiter } from "./options.ts";
@@ -118,6 +118,7 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
       const turn = inTurn(context.ws, cost === 0 ? FREE : ask(key, cost));
       told = isPromise(turn) ? await turn : turn;
     } catch (error) {
+      exceeded({ type: "rate", observed: cost, limit: 0, id: context.clientId, key, action: "send" });
       // The router hears of it as well, and tells the client nothing.
       context.error("UNAVAILABLE", "The limit can't be checked.", {}, { retryable: true });
       throw error;
@@ -125,10 +126,8 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
     if (isClosed(context.ws)) return;
     const { decision, at } = told;
     if (decision.allowed) return next();
-    // What was to be waited when it was decided, less what it has waited for its turn.
-    const { retryAfterMs } = decision;
-    const left = retryAfterMs && Math.max(1, Math.ceil(retryAfterMs - (elapsed() - at)));
-    deny(context, key, cost, limiter.getPolicy().capacity, { ...decision, retryAfterMs: left });
+    const retryAfterMs = waitLeft(decision.retryAfterMs, waiting > 0 ? at : undefined);
+    deny(context, key, cost, limiter.getPolicy().capacity, { ...decision, retryAfterMs });
   };
 
   function ask(key: string, cost: number): Told | Promise<Told> {

@@ -20,6 +20,7 @@ export interface WsRequest {
 /** What is used of a socket. */
 export interface WsSocket {
   readonly readyState: number;
+  readonly binaryType?: string;
   on(event: "message", listener: (data: WsData, isBinary: boolean) => void): unknown;
   on(event: "ping" | "pong", listener: (data: Uint8Array) => void): unknown;
   on(event: "close", listener: () => void): unknown;
@@ -70,18 +71,11 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
   if (maxPayload === UNTOLD) server.options.maxPayload = Math.min(UNTOLD, mostReadOf(maxBytes));
 
   const admit = async (request: Request): Promise<Admission> => {
-    let [isGone, release] = [false, () => {}];
-    // A count follows the socket below, which also closes when no connection comes about.
-    request.socket.once("close", () => {
-      isGone = true;
-      release();
-    });
     const facts = { peer: request.socket.remoteAddress, headers: request.headers };
-    const admission = await guard.admit(facts, () => options.data?.(request) as Data);
-    if (!admission.allowed) return admission;
-    release = admission.release;
-    if (isGone) release();
-    known.set(request, admission);
+    const data = () => options.data?.(request) as Data;
+    // A count follows the socket below, which also closes when no connection comes about.
+    const admission = await guard.admit(facts, data, (release) => request.socket.once("close", release));
+    if (admission.allowed) known.set(request, admission);
     return admission;
   };
 
@@ -109,8 +103,14 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
   return {
     attach(socket, request, handle) {
       const { ip, data } = known.get(request) ?? refuseStranger(request);
+      if (typeof handle !== "function") throw new SluiceError("invalid-option", "handle", "a function", handle);
+      if (socket.binaryType === "blob") {
+        throw new SluiceError("invalid-option", "binaryType", "nodebuffer, arraybuffer or fragments", "blob");
+      }
       const connection = guard.attach(new SocketPeer(socket, ip, data));
       socket.on("message", (data, isBinary) => {
+        // It goes on until the client answers the close.
+        if (connection.closed) return;
         const bytes = bytesOf(data);
         // What is too large is not worth decoding.
         connection.receive(isBinary || bytes.length > maxBytes ? bytes : String(bytes), handle, bytes.length);
