@@ -227,9 +227,22 @@ describe.each(kinds)("%s", (kind) => {
   it("gives back the places of those who leave in the middle of the upgrade", async () => {
     const upgrades = { capacity: 1000, rate: "1000/s", late: true };
     const server = await start(kind, { upgrades, more: { maxOpenPerAddress: 3 } });
-    for (let n = 0; n < 10; n++) await server.leave();
+    for (let n = 0; n < 5; n++) {
+      await server.leave();
+      await server.leave("reset");
+    }
     for (let n = 0; n < 3; n++) await comeIn(server);
     await expect(server.connect()).rejects.toThrow("429");
+  });
+
+  it("outlives those who break off when they are refused", async () => {
+    const server = await start(kind, { upgrades: { capacity: 1, rate: "1/h" } });
+    const client = await server.connect();
+    for (let n = 0; n < 20; n++) await server.leave("reset");
+    // The refusals of all that came to be heard were told.
+    await expect(server.connect()).rejects.toThrow("429");
+    client.say(1);
+    expect((await settled(server, 1)).handled).toEqual([1]);
   });
 
   it("knows who somebody is from the moment that is proved, and gives the place back all the same", async () => {

@@ -73,8 +73,8 @@ export interface Server {
   connect(user?: string): Promise<Client>;
   /** Lets the frames of those go on who are called slow. */
   release(): Promise<unknown>;
-  /** Asks for the upgrade, and is gone before there can be an answer. */
-  leave(): Promise<void>;
+  /** Asks for the upgrade, and is gone before there can be an answer; or breaks off, which is an error of the socket. */
+  leave(how?: "gone" | "reset"): Promise<void>;
 }
 
 const installed = (path: string) => join(runtimesFolder, "node_modules", path);
@@ -100,7 +100,7 @@ export async function start(kind: Kind, scenario: Scenario, redisUrl?: string): 
   const url = kind === "workerd" ? await startWorker(scenario) : await startProcess(kind, scenario, redisUrl);
   return {
     release: () => fetch(`${url}/release`),
-    leave: () => leave(url, kind === "socket.io" ? "/socket.io/?EIO=4&transport=websocket" : "/"),
+    leave: (how = "gone") => leave(url, kind === "socket.io" ? "/socket.io/?EIO=4&transport=websocket" : "/", how),
     journal: async () => (await fetch(`${url}/journal`)).json() as Promise<Journal>,
     connect: (user) => (kind === "socket.io" ? connectSocketIo(url, user) : connectWebSocket(url, user)),
   };
@@ -139,7 +139,7 @@ async function startProcess(kind: Exclude<Kind, "workerd">, scenario: Scenario, 
   return `http://127.0.0.1:${port}`;
 }
 
-async function leave(url: string, path: string): Promise<void> {
+async function leave(url: string, path: string, how: "gone" | "reset"): Promise<void> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
   await once(socket, "connect");
@@ -147,7 +147,7 @@ async function leave(url: string, path: string): Promise<void> {
   socket.write(
     `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
       "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
-    () => socket.destroy(),
+    () => (how === "reset" ? socket.resetAndDestroy() : socket.destroy()),
   );
   await once(socket, "close");
 }

@@ -51,6 +51,7 @@ const LONGEST_TAG = 256;
 export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSocket> {
   private readonly ctx: DurableContext<Socket>;
   private readonly guard: Guard<Data, DurableFrame>;
+  private readonly open: OpenSockets;
   private readonly connections: WeakMap<DurableSocket, Held<Data>> = new WeakMap();
 
   constructor(ctx: DurableContext<Socket>, options: Options<Data, DurableFrame>) {
@@ -60,7 +61,8 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
     this.ctx = ctx;
     // There are no sockets below, but the platform tells the address and lets no client do that.
     const { identity = "cloudflare" } = options;
-    this.guard = guardOf("guardDurableObject", { ...options, identity }, [], new OpenSockets(ctx));
+    this.open = new OpenSockets(ctx);
+    this.guard = guardOf("guardDurableObject", { ...options, identity }, [], this.open);
     for (const option of ["connection", "heartbeat"] as const) {
       if (this.guard.rules[option]?.algorithm !== "sliding-log") continue;
       const expected = "an algorithm with a state of few numbers, which an attachment has room for";
@@ -106,6 +108,7 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
   /** The connection is closed: call this in `webSocketClose` and `webSocketError`. */
   close(socket: Socket): void {
     this.connections.get(socket)?.connection.end();
+    this.open.leave(socket);
   }
 
   /** A connection, to see or to set who it is. */
@@ -207,6 +210,7 @@ function attachmentOf(socket: DurableSocket): Record<string, unknown> | undefine
 class OpenSockets implements Counting {
   private readonly ctx: DurableContext<DurableSocket>;
   private readonly coming = new OpenCounts();
+  private readonly gone: WeakSet<DurableSocket> = new WeakSet();
 
   constructor(ctx: DurableContext<DurableSocket>) {
     this.ctx = ctx;
@@ -216,10 +220,16 @@ class OpenSockets implements Counting {
     if (key.length > LONGEST_TAG) {
       throw new SluiceError("invalid-key", "userId", `a name that fits a tag of ${LONGEST_TAG} characters`, key);
     }
-    // One that is being closed is there until its client answers.
-    const open = this.ctx.getWebSockets(key).filter(({ readyState }) => readyState !== CLOSED).length;
+    // One that the guard has closed is there until its client answers, which may be never.
+    const isThere = (socket: DurableSocket) => socket.readyState !== CLOSED && !this.gone.has(socket);
+    const open = this.ctx.getWebSockets(key).filter(isThere).length;
     const entry = this.coming.enter({ key, limit: limit - open });
     return entry.release ? entry : { observed: entry.observed + open };
+  }
+
+  /** Its client has closed it, or answered a close. */
+  leave(socket: DurableSocket): void {
+    this.gone.add(socket);
   }
 }
 

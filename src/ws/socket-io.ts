@@ -10,6 +10,7 @@ import type { Notice } from "./answers.ts";
 import { Connection } from "./connection.ts";
 import { INVALID } from "./ingress.ts";
 import { checkFunction, checkRulesOf, GUARD_OPTIONS, type GuardOptions } from "./options.ts";
+import { type RawSocket, whenGone } from "./upgrade.ts";
 
 /** An event: its name and its arguments. */
 export type SocketIoEvent = readonly [name: string, ...args: unknown[]];
@@ -17,11 +18,7 @@ export type SocketIoEvent = readonly [name: string, ...args: unknown[]];
 /** What is used of a request. */
 export interface SocketIoRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly socket: {
-    readonly remoteAddress?: string | undefined;
-    once(event: "close", listener: () => void): unknown;
-    on(event: "error", listener: () => void): unknown;
-  };
+  readonly socket: RawSocket & { on(event: "error", listener: () => void): unknown };
 }
 
 /** What is used of the connection below a socket, which all its namespaces share. */
@@ -155,7 +152,9 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
     const data = async () => options.data?.(request);
     const admission = await admissions.admit(facts, data, (release) => {
       // When the first request is over and there is no connection, there will be none.
-      (isPolling(response) ? response : request.socket).once("close", () => hasArrived || release());
+      const over = () => void (hasArrived || release());
+      if (isPolling(response)) response.once("close", over);
+      else whenGone(request.socket, over);
     });
     if (!admission.allowed) return admission;
     const arrive = (conn: EngineSocket) => {
@@ -301,7 +300,7 @@ interface PollingResponse {
   once(event: "close", listener: () => void): unknown;
 }
 
-interface RawSocket {
+interface AnsweringSocket {
   once(event: "finish", listener: () => void): unknown;
   end(text: string): unknown;
   destroy(): unknown;
@@ -322,7 +321,7 @@ function answer(request: SocketIoRequest, response: Response, { status, headers,
     return;
   }
   const lines = Object.entries({ ...headers, Connection: "close" }).map(([name, value]) => `${name}: ${value}\r\n`);
-  const socket = request.socket as unknown as RawSocket;
+  const socket = request.socket as unknown as AnsweringSocket;
   socket.once("finish", () => socket.destroy());
   socket.end(`HTTP/1.1 ${status} ${REASONS[status] ?? "Refused"}\r\n${lines.join("")}\r\n${body}`);
 }

@@ -16,3 +16,18 @@ export function upgradeRequired(): Response {
 export function refused({ status, headers, body }: Answer): Response {
   return new Response(body, { status, headers });
 }
+
+/** What is used of the socket of Node below a WebSocket. */
+export interface RawSocket {
+  readonly remoteAddress?: string | undefined;
+  once(event: "close" | "end", listener: () => void): unknown;
+  listenerCount(event: "data"): number;
+  destroy(): unknown;
+}
+
+/** Tells when the client of an upgrade is gone, before or after there is a WebSocket. */
+export function whenGone(socket: RawSocket, gone: () => void): void {
+  socket.once("close", gone);
+  // Node leaves a socket half open whose client has left. As long as nobody reads, there is no WebSocket to close it.
+  socket.once("end", () => void (socket.listenerCount("data") === 0 && socket.destroy()));
+}

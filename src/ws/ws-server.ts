@@ -6,6 +6,7 @@ import { guardOf, type Options } from "./guard.ts";
 import { checkFunction } from "./options.ts";
 import { mostReadOf, SocketPeer } from "./sockets.ts";
 import { tell } from "./tell.ts";
+import { type RawSocket, whenGone } from "./upgrade.ts";
 
 /** A frame of `ws`: a text, or bytes. */
 export type WsFrame = string | Uint8Array;
@@ -14,7 +15,7 @@ export type WsFrame = string | Uint8Array;
 export interface WsRequest {
   readonly url?: string | undefined;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly socket: { readonly remoteAddress?: string | undefined; once(event: "close", listener: () => void): unknown };
+  readonly socket: RawSocket;
 }
 
 /** What is used of a socket. */
@@ -74,7 +75,7 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
     const facts = { peer: request.socket.remoteAddress, headers: request.headers };
     const data = () => options.data?.(request) as Data;
     // A count follows the socket below, which also closes when no connection comes about.
-    const admission = await guard.admit(facts, data, (release) => request.socket.once("close", release));
+    const admission = await guard.admit(facts, data, (release) => whenGone(request.socket, release));
     if (admission.allowed) known.set(request, admission);
     return admission;
   };
