@@ -38,4 +38,17 @@ describe("guardDurableObject", () => {
     expect(errors[0]).toContain("attachment: expected an object, of which the member sluice is left alone");
     await until("a notice", async () => (client.told.length > 0 ? undefined : "none"));
   });
+
+  it("counts a socket that it has closed until its client is gone", async () => {
+    const server = await start("workerd", { capacity: 1, onExceeded: "close", more: { maxOpenPerAddress: 2 } });
+    const silent = [await server.connectSilent(), await server.connectSilent()];
+    for (const client of silent) for (const n of [1, 2]) client.say(n);
+    await until("both are closed", async () => {
+      const { open } = await server.journal();
+      return open === 0 ? undefined : `${open} open`;
+    });
+    for (let n = 0; n < 3; n++) await expect(server.connect()).rejects.toThrow("429");
+    for (const client of silent) client.leave();
+    await until("a place", () => server.connect().then(() => undefined));
+  });
 });

@@ -229,7 +229,8 @@ describe.each(kinds)("%s", (kind) => {
     const server = await start(kind, { upgrades, more: { maxOpenPerAddress: 3 } });
     for (let n = 0; n < 5; n++) {
       await server.leave();
-      await server.leave("reset");
+      // workerd takes a socket for open whose client broke off before the upgrade, and never hears of its end.
+      await server.leave(kind === "workerd" ? "gone" : "reset");
     }
     for (let n = 0; n < 3; n++) await comeIn(server);
     await expect(server.connect()).rejects.toThrow("429");

@@ -1,7 +1,7 @@
 /** The servers that the guard is tried on, each in its own runtime, and the client that comes to them. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { io } from "socket.io-client";
@@ -73,6 +73,8 @@ export interface Server {
   connect(user?: string): Promise<Client>;
   /** Lets the frames of those go on who are called slow. */
   release(): Promise<unknown>;
+  /** A client that says something and hears nothing, so that it never answers a close. */
+  connectSilent(): Promise<{ say(n: number): void; leave(): void }>;
   /** Asks for the upgrade, and is gone before there can be an answer; or breaks off, which is an error of the socket. */
   leave(how?: "gone" | "reset"): Promise<void>;
 }
@@ -100,6 +102,7 @@ export async function start(kind: Kind, scenario: Scenario, redisUrl?: string): 
   const url = kind === "workerd" ? await startWorker(scenario) : await startProcess(kind, scenario, redisUrl);
   return {
     release: () => fetch(`${url}/release`),
+    connectSilent: () => connectSilent(url),
     leave: (how = "gone") => leave(url, kind === "socket.io" ? "/socket.io/?EIO=4&transport=websocket" : "/", how),
     journal: async () => (await fetch(`${url}/journal`)).json() as Promise<Journal>,
     connect: (user) => (kind === "socket.io" ? connectSocketIo(url, user) : connectWebSocket(url, user)),
@@ -139,17 +142,39 @@ async function startProcess(kind: Exclude<Kind, "workerd">, scenario: Scenario, 
   return `http://127.0.0.1:${port}`;
 }
 
-async function leave(url: string, path: string, how: "gone" | "reset"): Promise<void> {
+/** Asks for the upgrade, and does nothing else. */
+async function ask(url: string, path = "/"): Promise<Socket> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
-  await once(socket, "connect");
   socket.on("error", () => {});
-  socket.write(
+  await once(socket, "connect");
+  const request =
     `GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
-      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
-    () => (how === "reset" ? socket.resetAndDestroy() : socket.destroy()),
-  );
-  await once(socket, "close");
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n";
+  await new Promise<void>((resolve) => socket.write(request, () => resolve()));
+  return socket;
+}
+
+async function leave(url: string, path: string, how: "gone" | "reset"): Promise<void> {
+  const socket = await ask(url, path);
+  const closed = once(socket, "close");
+  if (how === "reset") socket.resetAndDestroy();
+  else socket.destroy();
+  await closed;
+}
+
+async function connectSilent(url: string): ReturnType<Server["connectSilent"]> {
+  const socket = await ask(url);
+  onTestFinished(() => void socket.destroy());
+  await once(socket, "data");
+  return {
+    say(n) {
+      const text = Buffer.from(JSON.stringify({ type: "say", n }));
+      // Masked with nothing but zeros, which changes nothing.
+      socket.write(Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), text]));
+    },
+    leave: () => void socket.destroy(),
+  };
 }
 
 async function connectWebSocket(url: string, user?: string): Promise<Client> {

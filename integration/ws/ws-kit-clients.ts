@@ -72,6 +72,13 @@ export class Client {
     return this.next();
   }
 
+  /** Says one after the other, so that none waits for its turn. */
+  async askAll(...texts: string[]): Promise<Told[]> {
+    const told: Told[] = [];
+    for (const text of texts) told.push(await this.ask("SAY", text));
+    return told;
+  }
+
   next(): Promise<Told> {
     return this.inbox.take();
   }

@@ -154,7 +154,9 @@ describe.each<[string, Limit, object, object]>([
       const { client, decisions } = open(make(FAST));
       client.say("SAY", "a", "b", "c", "d");
       const wait = waitIn(await client.hears(4));
-      expect(wait).toBe(decisions[3]?.retryAfterMs);
+      // What has waited in line is told what is left.
+      expect(wait).toBeGreaterThan(0);
+      expect(wait).toBeLessThanOrEqual(decisions[3]?.retryAfterMs ?? 0);
       // A timer may be early by less than one millisecond.
       await sleep(wait + 1);
       expect(await client.ask("SAY", "e")).toEqual(said("e"));
@@ -470,8 +472,7 @@ describe.each<[string, Limit]>([
     const { url, close } = await serveNode(routerWith(limit));
     onTestFinished(close);
     const client = await connect(`${url}?userId=u1`);
-    client.say("SAY", "a", "b", "c", "d");
-    const wait = waitIn(await client.hears(4));
+    const wait = waitIn(await client.askAll("a", "b", "c", "d"));
     expect(decisions.map(({ allowed }) => allowed)).toEqual([true, true, true, false]);
     expect(wait).toBe(decisions[3]?.retryAfterMs);
     expect(await (await connect(`${url}?userId=u2`)).ask()).toEqual(said("SAY"));
@@ -494,8 +495,7 @@ it("our rateLimit keeps the order of 100 messages over a socket and Redis", asyn
 describe("over a socket of Bun", () => {
   it.each(["memory", "redis", "theirsMemory", "theirsRedis"])("%s: a client is told what was decided", async (app) => {
     const client = await connect(`${bun.url(app)}?userId=u1`);
-    client.say("SAY", "a", "b", "c", "d");
-    const denial = (await client.hears(4)).find(({ type }) => type === "RPC_ERROR") as Told;
+    const denial = (await client.askAll("a", "b", "c", "d")).find(({ type }) => type === "RPC_ERROR") as Told;
     for (let i = 0; i < 3; i++) expect(await bun.decision()).toMatchObject({ allowed: true });
     const { allowed, retryAfterMs } = await bun.decision();
     expect([allowed, typeof retryAfterMs]).toEqual([false, "number"]);

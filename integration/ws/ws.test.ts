@@ -138,16 +138,37 @@ describe("guardWs", () => {
     await connect();
   });
 
-  it("gives a count back when a client leaves in the middle of the upgrade", async () => {
-    const asked: ((data: Data) => void)[] = [];
-    const data = () => (asked.length > 0 ? {} : new Promise<Data>((resolve) => asked.push(resolve)));
+  it("gives a count back when a client leaves in the middle of the upgrade, whatever it still waits for", async () => {
+    const data = vi.fn<() => Promise<Data> | Data>(() => new Promise(() => {}));
     const { port, connect } = await serve({ maxOpenPerAddress: 1, data });
     const raw = connectRaw(port);
-    await until("the request", async () => (asked.length === 1 ? undefined : "not yet"));
+    await until("the request", async () => (data.mock.calls.length === 1 ? undefined : "not yet"));
     raw.socket.destroy();
-    // Node reads nothing from it until it is decided, and so does not know yet that it is gone.
-    asked[0]?.({});
+    data.mockReturnValue({});
     await until("room", () => connect().then(() => undefined, String));
+  });
+
+  it("outlives a client that breaks the protocol before anything is attached", async () => {
+    const onError = vi.fn();
+    const { port, wss, connect } = await serve({ onError });
+    wss.removeAllListeners("connection");
+    guardWs(wss, { onError });
+    const raw = connectRaw(port);
+    await raw.upgraded;
+    raw.socket.write(Buffer.from([0xf1, 0x80, 0, 0, 0, 0]));
+    await until("an error", async () => (onError.mock.calls.length > 0 ? undefined : "none"));
+    await connect();
+  });
+
+  it("reads nothing more of a client that was closed and does not answer", async () => {
+    const { port, wss } = await serve({ connection: { capacity: 1, tokensPerSecond: "1/h" }, onExceeded: "close" });
+    const raw = connectRaw(port);
+    await raw.upgraded;
+    const text = vi.fn(() => "x");
+    const [socket] = wss.clients;
+    const frame = Object.assign(new Uint8Array(1), { toString: text });
+    for (let n = 0; n < 10; n++) socket?.emit("message", frame, false);
+    expect(text).toHaveBeenCalledTimes(2);
   });
 
   it("answers pings itself where ws does not, as many as fit", async () => {
@@ -237,6 +258,30 @@ describe("guardWs", () => {
     expect(() => guardWs({ options: {} }, { limiter: few(1) } as never)).toThrow(/unknown-option/);
     const { guard } = await serve({});
     expect(() => guard.attach({} as never, {} as never, () => {})).toThrow(/request: expected the request/);
+  });
+
+  it("attaches only what it can hand over frames of, and to somebody", async () => {
+    const { wss, connect, guard } = await serve({});
+    const errors: unknown[] = [];
+    wss.removeAllListeners("connection");
+    wss.on("connection", (socket, request) => {
+      try {
+        guard.attach(socket, request, undefined as never);
+      } catch (error) {
+        errors.push(String(error));
+      }
+      socket.binaryType = "blob" as never;
+      try {
+        guard.attach(socket, request, () => {});
+      } catch (error) {
+        errors.push(String(error));
+      }
+    });
+    await connect();
+    expect(errors).toMatchObject([
+      expect.stringContaining("handle: expected a function, received nothing"),
+      expect.stringContaining('binaryType: expected nodebuffer, arraybuffer or fragments, received "blob"'),
+    ]);
   });
 });
 

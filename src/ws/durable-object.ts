@@ -89,6 +89,7 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
       } catch (error) {
         // It would stay open, and be counted, without anybody to talk to.
         socket.close(1011);
+        this.open.leave(socket);
         throw error;
       }
     } finally {
@@ -227,7 +228,7 @@ class OpenSockets implements Counting {
     return entry.release ? entry : { observed: entry.observed + open };
   }
 
-  /** Its client has closed it, or answered a close. */
+  /** Nobody is at its other end any more. */
   leave(socket: DurableSocket): void {
     this.gone.add(socket);
   }

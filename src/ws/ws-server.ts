@@ -39,6 +39,8 @@ type VerifyAnswer = (result: boolean, code?: number, message?: string, headers?:
 export interface WsServer {
   // biome-ignore lint/suspicious/noExplicitAny: what others gave it has one of two forms, and takes more than we pass on.
   options: { verifyClient?: any; autoPong?: boolean | undefined; maxPayload?: number | undefined };
+  // biome-ignore lint/suspicious/noExplicitAny: a socket has a type of the application.
+  on?(event: "connection", listener: (socket: any) => void): unknown;
 }
 
 /** How connections to a server of `ws` are guarded. */
@@ -101,6 +103,16 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
   };
   server.options.verifyClient = verify;
 
+  const heard = new WeakSet<WsSocket>();
+  /** Without a listener, a client could end the process with a frame that breaks the protocol. */
+  const hear = (socket: WsSocket) => {
+    if (heard.has(socket)) return;
+    heard.add(socket);
+    socket.on("error", (error) => tell(onError, undefined, error));
+  };
+  // Whoever attaches late has nothing to fear meanwhile.
+  server.on?.("connection", hear);
+
   return {
     attach(socket, request, handle) {
       const { ip, data } = known.get(request) ?? refuseStranger(request);
@@ -122,8 +134,7 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
       });
       socket.on("pong", () => void connection.ping());
       socket.on("close", () => connection.end());
-      // Without a listener, a client could end the process with a frame that breaks the protocol.
-      socket.on("error", (error) => tell(onError, undefined, error));
+      hear(socket);
       return connection;
     },
   };
