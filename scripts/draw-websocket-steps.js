@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { memoryRateLimiter } from "sluice";
 import { createGuard, jsonType } from "sluice/ws";
 
-/** @typedef {{ step: string; note: string; frames: (string | Uint8Array)[]; options: import("sluice/ws").Options; end?: boolean }} Step */
+/** @typedef {{ step: string; note: string; frames: (string | Uint8Array)[]; options: import("sluice/ws").GuardOptions; end?: boolean }} Step */
 
 const say = JSON.stringify({ type: "say" });
 /** @type {import("sluice").Policy} */

@@ -348,12 +348,15 @@ describe("our rateLimit on ws-kit's router", () => {
     const fault = new Error("on purpose");
     const errors: unknown[] = [];
     const limiter = { consume: () => Promise.reject(fault), getPolicy: () => ({ capacity: 1 }) };
-    const client = connectTo(limited({ limiter }, { onError: (error) => errors.push(error) }));
+    const infos: LimitExceeded[] = [];
+    const onLimitExceeded = (info: LimitExceeded) => infos.push(info);
+    const client = connectTo(limited({ limiter, onLimitExceeded }, { onError: (error) => errors.push(error) }));
     client.say("SAY", "a", "b");
     expect((await client.all()).map(({ payload }) => [payload.code, payload.retryable])).toEqual(
       Array(2).fill(["UNAVAILABLE", true]),
     );
     expect(errors.filter((error) => error === fault)).toHaveLength(2);
+    expect(infos).toMatchObject(Array(2).fill({ type: "rate", observed: 1, limit: 0, action: "send" }));
   });
 
   describe("handles messages in the order in which they came", () => {

@@ -1,6 +1,6 @@
 /** Who may connect: counts that are given back once, and refusals that say why. */
 import { createLimiter, memoryRateLimiter } from "sluice";
-import { type Admission, createGuard, type LimitExceeded, type Options } from "sluice/ws";
+import { type Admission, createGuard, type GuardOptions, type LimitExceeded } from "sluice/ws";
 import { describe, expect, it, vi } from "vitest";
 import { flakyStore } from "../../test/flaky-store.ts";
 
@@ -9,7 +9,7 @@ interface Data {
   tenantId?: string;
 }
 
-function setUp(options: Options<Data>) {
+function setUp(options: GuardOptions<Data>) {
   const hooks: LimitExceeded[] = [];
   const errors: unknown[] = [];
   const guard = createGuard<Data>({

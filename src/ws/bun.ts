@@ -1,6 +1,6 @@
 /** For `Bun.serve`. Connections are refused in place of the upgrade; handlers are wrapped. */
 import type { Connection } from "./connection.ts";
-import { type DataOf, type Guard, guardOf, type Options } from "./guard.ts";
+import { type DataOf, type Guard, type GuardOptions, guardOf } from "./guard.ts";
 import { mostReadOf, SocketPeer } from "./sockets.ts";
 import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
 
@@ -48,7 +48,7 @@ export class BunGuard<Data extends object> {
   private readonly coming: WeakMap<object, Admitted[]> = new WeakMap();
   private readonly held: WeakMap<object, { connection: Connection<Data, BunFrame>; release(): void }> = new WeakMap();
 
-  constructor(options: Options<Data, BunFrame>) {
+  constructor(options: GuardOptions<Data, BunFrame>) {
     this.guard = guardOf("guardBun", options);
   }
 
@@ -142,6 +142,6 @@ class BunPeer<Data> extends SocketPeer<Data> {
 }
 
 /** Guards `Bun.serve`: `upgrade` decides who may connect, and `websocket` what they may send. */
-export function guardBun<Data extends object = object>(options: Options<Data, BunFrame> = {}): BunGuard<Data> {
+export function guardBun<Data extends object = object>(options: GuardOptions<Data, BunFrame> = {}): BunGuard<Data> {
   return new BunGuard(options);
 }

@@ -1,6 +1,6 @@
 /** The steps that a frame takes, one by one. */
 import { combine, createLimiter, memoryRateLimiter, memoryStore } from "sluice";
-import { type Frame, type Ingress, jsonType, type Options, perUserKey } from "sluice/ws";
+import { type Frame, type GuardOptions, type Ingress, jsonType, perUserKey } from "sluice/ws";
 import { describe, expect, it, vi } from "vitest";
 import { clock, type Data, few, perHour, remote, say, setUp } from "../../test/ws/set-up.ts";
 
@@ -199,7 +199,7 @@ describe("rate", () => {
     },
   );
 
-  it.each<[string, Options<Data>["limits"]]>([
+  it.each<[string, GuardOptions<Data>["limits"]]>([
     ["a key that is empty", { limiter: few(1), key: () => "" }],
     ["a key that is none", { limiter: few(1), key: () => undefined as never }],
     [
@@ -374,7 +374,7 @@ describe("a connection that is taken up again", () => {
     const before = setUp(options);
     before.receive("1", "2");
     const state = JSON.parse(JSON.stringify(before.connection.state()));
-    const again = (options: Options<Data>, state: object) => {
+    const again = (options: GuardOptions<Data>, state: object) => {
       const { guard, peer, hooks } = setUp(options);
       const connection = guard.attach(peer, state as never);
       const handle = vi.fn();

@@ -1,7 +1,7 @@
 /** For `Deno.serve`. Connections are refused in place of the upgrade. */
 import { SluiceError } from "../core/errors.ts";
 import type { Connection } from "./connection.ts";
-import { type DataOf, type Guard, guardOf, type Options } from "./guard.ts";
+import { type DataOf, type Guard, type GuardOptions, guardOf } from "./guard.ts";
 import type { Ingress } from "./ingress.ts";
 import { CONNECTING, type PlainSocket, SocketPeer } from "./sockets.ts";
 import { tell } from "./tell.ts";
@@ -34,7 +34,7 @@ export class DenoGuard<Data> {
   private readonly guard: Guard<Data, DenoFrame>;
   private readonly connections: WeakMap<WebSocket, Connection<Data, DenoFrame>> = new WeakMap();
 
-  constructor(options: Options<Data, DenoFrame>) {
+  constructor(options: GuardOptions<Data, DenoFrame>) {
     this.guard = guardOf("guardDeno", options);
   }
 
@@ -110,6 +110,6 @@ export class DenoGuard<Data> {
 }
 
 /** Guards `Deno.serve`: `upgrade` decides who may connect, and hands over what they may send. */
-export function guardDeno<Data = unknown>(options: Options<Data, DenoFrame> = {}): DenoGuard<Data> {
+export function guardDeno<Data = unknown>(options: GuardOptions<Data, DenoFrame> = {}): DenoGuard<Data> {
   return new DenoGuard(options);
 }

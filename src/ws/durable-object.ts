@@ -4,7 +4,7 @@
  */
 import { SluiceError } from "../core/errors.ts";
 import type { Connection, ConnectionState, HandleFrame } from "./connection.ts";
-import { type DataOf, type Guard, guardOf, type Options } from "./guard.ts";
+import { type DataOf, type Guard, type GuardOptions, guardOf } from "./guard.ts";
 import { type Counting, type Entry, type OpenCount, OpenCounts } from "./open-counts.ts";
 import { CLOSED, type PlainSocket, SocketPeer } from "./sockets.ts";
 import { tell } from "./tell.ts";
@@ -54,7 +54,7 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
   private readonly open: OpenSockets;
   private readonly connections: WeakMap<DurableSocket, Held<Data>> = new WeakMap();
 
-  constructor(ctx: DurableContext<Socket>, options: Options<Data, DurableFrame>) {
+  constructor(ctx: DurableContext<Socket>, options: GuardOptions<Data, DurableFrame>) {
     if (typeof ctx?.acceptWebSocket !== "function") {
       throw new SluiceError("invalid-option", "ctx", "the ctx of a Durable Object", ctx);
     }
@@ -237,7 +237,7 @@ class OpenSockets implements Counting {
 /** Guards the hibernating WebSockets of a Durable Object. Make it in the constructor of the object. */
 export function guardDurableObject<Data = unknown, Socket extends DurableSocket = DurableSocket>(
   ctx: DurableContext<Socket>,
-  options: Options<Data, DurableFrame> = {},
+  options: GuardOptions<Data, DurableFrame> = {},
 ): DurableObjectGuard<Data, Socket> {
   return new DurableObjectGuard(ctx, options);
 }

@@ -6,11 +6,11 @@ import { ADMISSION_OPTIONS, type Admission, type AdmissionOptions, Admissions } 
 import { Connection, type ConnectionState } from "./connection.ts";
 import type { Frame } from "./ingress.ts";
 import type { Counting } from "./open-counts.ts";
-import { checkRules, GUARD_OPTIONS, type GuardOptions, type Rules } from "./options.ts";
+import { checkRules, FRAME_OPTIONS, type FrameOptions, type Rules } from "./options.ts";
 import type { Peer } from "./peer.ts";
 
 /** All that a guard can be told. */
-export interface Options<Data = unknown, F = Frame> extends GuardOptions<Data, F>, AdmissionOptions {}
+export interface GuardOptions<Data = unknown, F = Frame> extends FrameOptions<Data, F>, AdmissionOptions {}
 
 /** What is known of who connects, such as a verified user; or a function that finds it out. */
 export type DataOf<Data> = Data | (() => Data | Promise<Data>);
@@ -54,17 +54,17 @@ export class Guard<Data = unknown, F extends Frame = Frame> {
 }
 
 /** A guard for a server of your own. The servers that have a function here need not be told how to send and close. */
-export function createGuard<Data = unknown>(options: Options<Data> = {}): Guard<Data> {
+export function createGuard<Data = unknown>(options: GuardOptions<Data> = {}): Guard<Data> {
   return guardOf("createGuard", options);
 }
 
 /** Checks options, and makes a guard of them. */
 export function guardOf<Data, F extends Frame>(
   name: string,
-  options: Options<Data, F>,
+  options: GuardOptions<Data, F>,
   more: readonly string[] = [],
   counting?: Counting,
 ): Guard<Data, F> {
-  checkOptions(name, options, [...more, ...GUARD_OPTIONS, ...ADMISSION_OPTIONS]);
+  checkOptions(name, options, [...more, ...FRAME_OPTIONS, ...ADMISSION_OPTIONS]);
   return new Guard(checkRules(options), options, counting);
 }

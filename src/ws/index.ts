@@ -20,7 +20,7 @@ export {
   type DurableSocket,
   guardDurableObject,
 } from "./durable-object.ts";
-export { createGuard, type DataOf, type Guard, type Options } from "./guard.ts";
+export { createGuard, type DataOf, type Guard, type GuardOptions } from "./guard.ts";
 export type { Frame, Ingress } from "./ingress.ts";
 export { jsonType } from "./json-type.ts";
 export {
@@ -30,7 +30,7 @@ export {
   keyPerUserPerType,
   perUserKey,
 } from "./keys.ts";
-export type { FrameLimit, GuardOptions } from "./options.ts";
+export type { FrameLimit, FrameOptions } from "./options.ts";
 export type { BucketState } from "./own-bucket.ts";
 export type { Peer } from "./peer.ts";
 export {

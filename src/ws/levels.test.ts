@@ -1,6 +1,6 @@
 /** A limit at every level: for all, a user, an address, a connection, a type, a handler, a room. */
 import { combine, memoryRateLimiter, type RateLimiter } from "sluice";
-import { createGuard, type Ingress, jsonType, keyPerUserPerType, type Options, perUserKey } from "sluice/ws";
+import { createGuard, type GuardOptions, type Ingress, jsonType, keyPerUserPerType, perUserKey } from "sluice/ws";
 import { describe, expect, it } from "vitest";
 
 interface Data {
@@ -11,7 +11,7 @@ interface Data {
 const few = (capacity: number): RateLimiter => memoryRateLimiter({ capacity, tokensPerSecond: "1/h" });
 
 /** Many connections to one guard, and how many frames of each were handled. */
-function setUp(options: Options<Data>) {
+function setUp(options: GuardOptions<Data>) {
   const guard = createGuard<Data>({ connection: false, typeOf: jsonType(), types: ["say", "compute"], ...options });
   let ids = 0;
   return (ip: string, data: Data = {}) => {

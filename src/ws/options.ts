@@ -29,7 +29,7 @@ export interface FrameLimit<Data = unknown> {
 }
 
 /** How frames are guarded. */
-export interface GuardOptions<Data = unknown, F = Frame, Message = string | Uint8Array> {
+export interface FrameOptions<Data = unknown, F = Frame, Message = string | Uint8Array> {
   /** Limits on frames, all or none in one step. Default: none but that of the connection. */
   limits?: FrameLimit<Data> | readonly FrameLimit<Data>[];
   /** What one connection may send, counted here before anybody else is asked. `false`: anything. Default: `"100/s"`. */
@@ -106,7 +106,7 @@ export interface Rules<Data, F = Frame, Message = string | Uint8Array> {
 }
 
 /** The names of all options of a guard. */
-export const GUARD_OPTIONS: readonly (keyof GuardOptions)[] = [
+export const FRAME_OPTIONS: readonly (keyof FrameOptions)[] = [
   "limits",
   "connection",
   "maxBytes",
@@ -139,13 +139,13 @@ export function isAction(action: unknown): action is ExceededAction {
 }
 
 /** Checks the options of a guard, or refuses them by name. */
-export function checkRules<Data, F extends Frame>(options: GuardOptions<Data, F>): Rules<Data, F> {
+export function checkRules<Data, F extends Frame>(options: FrameOptions<Data, F>): Rules<Data, F> {
   return checkRulesOf(options, bytesOf, errorEnvelope);
 }
 
 /** The same for frames of another kind. */
 export function checkRulesOf<Data, F, Message>(
-  options: GuardOptions<Data, F, Message>,
+  options: FrameOptions<Data, F, Message>,
   sizeOf: Rules<Data, F, Message>["sizeOf"],
   encode: EncodeNotice<Message, F>,
 ): Rules<Data, F, Message> {
@@ -182,7 +182,7 @@ function typesOf<Data, F, Message>({
   typeOf,
   types,
   heartbeats = [],
-}: GuardOptions<Data, F, Message>): Pick<Rules<Data, F, Message>, "typeOf" | "types" | "heartbeats"> {
+}: FrameOptions<Data, F, Message>): Pick<Rules<Data, F, Message>, "typeOf" | "types" | "heartbeats"> {
   checkNames("heartbeats", heartbeats);
   if (typeOf === undefined) {
     const idle = types === undefined ? (heartbeats.length > 0 ? "heartbeats" : undefined) : "types";

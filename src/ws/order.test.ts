@@ -1,6 +1,6 @@
 /** Frames in the order in which they came, whatever a store does meanwhile, and none of them after a close. */
 import { createLimiter, leakyBucket, memoryRateLimiter, memoryStore } from "sluice";
-import { type Frame, jsonType, type Options } from "sluice/ws";
+import { type Frame, type GuardOptions, jsonType } from "sluice/ws";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { clock, type Data, few, perHour, remote, say, setUp } from "../../test/ws/set-up.ts";
 
@@ -130,7 +130,7 @@ describe("a function of the application that closes", () => {
     return value;
   };
 
-  it.each<[string, (end: () => void) => Options<Data>]>([
+  it.each<[string, (end: () => void) => GuardOptions<Data>]>([
     ["typeOf", (end) => ({ typeOf: () => first(end, "say"), types: ["say"] })],
     ["key", (end) => ({ limits: { limiter: few(9), key: () => first(end, "all") } })],
     ["cost", (end) => ({ limits: { limiter: few(9), cost: () => first(end, 1) } })],

@@ -9,7 +9,7 @@ import { ADMISSION_OPTIONS, type Admission, type AdmissionOptions, Admissions } 
 import type { Notice } from "./answers.ts";
 import { Connection } from "./connection.ts";
 import { INVALID } from "./ingress.ts";
-import { checkFunction, checkRulesOf, GUARD_OPTIONS, type GuardOptions } from "./options.ts";
+import { checkFunction, checkRulesOf, FRAME_OPTIONS, type FrameOptions } from "./options.ts";
 import { type RawSocket, whenGone } from "./upgrade.ts";
 
 /** An event: its name and its arguments. */
@@ -65,7 +65,7 @@ export interface SocketIoServer {
 
 /** How Socket.IO is guarded. */
 export interface SocketIoOptions<Data, Request extends SocketIoRequest>
-  extends Omit<GuardOptions<Data, SocketIoEvent, unknown>, Refused>,
+  extends Omit<FrameOptions<Data, SocketIoEvent, unknown>, Refused>,
     AdmissionOptions {
   /**
    * What is known of who connects, such as a verified user; its members become those of `socket.data`. A connection that
@@ -101,7 +101,7 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
   server: SocketIoServer,
   options: SocketIoOptions<Data, Request> = {},
 ): SocketIoGuard<Data> {
-  const known = ["data", ...GUARD_OPTIONS.filter((option) => !REFUSED.includes(option)), ...ADMISSION_OPTIONS];
+  const known = ["data", ...FRAME_OPTIONS.filter((option) => !REFUSED.includes(option)), ...ADMISSION_OPTIONS];
   checkOptions("guardSocketIo", options, known);
   checkFunction("data", options.data);
   if (typeof server?.engine?.use !== "function") {

@@ -3,7 +3,7 @@ import type { Peer } from "./peer.ts";
 
 /** The `readyState` of a socket on its way, of one that is open, and of one that is gone. */
 export const CONNECTING = 0;
-export const OPEN = 1;
+const OPEN = 1;
 export const CLOSED = 3;
 
 /** How much of a frame a server may read before the guard sees it: what is larger is closed without being read to its end. */

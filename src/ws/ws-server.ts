@@ -2,7 +2,7 @@
 import { SluiceError } from "../core/errors.ts";
 import type { Admission } from "./admission.ts";
 import type { Connection, HandleFrame } from "./connection.ts";
-import { guardOf, type Options } from "./guard.ts";
+import { type GuardOptions, guardOf } from "./guard.ts";
 import { checkFunction } from "./options.ts";
 import { mostReadOf, SocketPeer } from "./sockets.ts";
 import { tell } from "./tell.ts";
@@ -44,7 +44,7 @@ export interface WsServer {
 }
 
 /** How connections to a server of `ws` are guarded. */
-export interface WsGuardOptions<Data, Request extends WsRequest> extends Options<Data, WsFrame> {
+export interface WsGuardOptions<Data, Request extends WsRequest> extends GuardOptions<Data, WsFrame> {
   /** What is known of who connects, such as a verified user. A connection that it throws at is not let in. Default: nothing. */
   data?: (request: Request) => Data | undefined | Promise<Data | undefined>;
 }

@@ -1,7 +1,7 @@
 /** A connection whose other end a test has in its hands, with a clock that stands still until it is moved. */
 import { memoryRateLimiter, type RateLimiter } from "sluice";
 import { fakeClock } from "sluice/testing";
-import { createGuard, type Frame, type Ingress, type LimitExceeded, type Options } from "sluice/ws";
+import { createGuard, type Frame, type GuardOptions, type Ingress, type LimitExceeded } from "sluice/ws";
 
 export interface Data {
   userId?: string;
@@ -13,7 +13,7 @@ export interface Data {
 export const clock = fakeClock();
 
 /** A connection whose other end writes down what it gets. */
-export function setUp(options: Options<Data> = {}, data: Data = {}) {
+export function setUp(options: GuardOptions<Data> = {}, data: Data = {}) {
   const hooks: LimitExceeded[] = [];
   const errors: unknown[] = [];
   const invalid: Ingress<Data>[] = [];

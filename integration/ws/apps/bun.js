@@ -10,7 +10,7 @@ const server = Bun.serve({
   port: 0,
   fetch(request, server) {
     if (!request.headers.has("upgrade")) return new Response(answer(request.url));
-    return guard.upgrade(request, server, { data: userOf(request.url) });
+    return guard.upgrade(request, server, { data: () => userOf(request.url) });
   },
   websocket: guard.websocket({
     open: () => void journal.open++,

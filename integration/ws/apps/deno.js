@@ -15,5 +15,5 @@ const handlers = {
 };
 Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: ({ port }) => listening(port) }, (request, info) => {
   if (!request.headers.has("upgrade")) return new Response(answer(request.url));
-  return guard.upgrade(request, info, handlers, { data: userOf(request.url) });
+  return guard.upgrade(request, info, handlers, { data: async () => userOf(request.url) });
 });

@@ -15,7 +15,7 @@ export class Room extends DurableObject {
   }
 
   async fetch(request) {
-    if (request.headers.has("upgrade")) return this.guard.upgrade(request, { data: userOf(request.url) });
+    if (request.headers.has("upgrade")) return this.guard.upgrade(request, { data: async () => userOf(request.url) });
     const sockets = this.ctx.getWebSockets().filter(({ readyState }) => readyState === WebSocket.OPEN);
     const attached = sockets.map((socket) => socket.deserializeAttachment());
     const journal = JSON.parse(this.answer(request.url));
