@@ -10,6 +10,7 @@ import { bindingCharge, chargesOf, consumeCharges, type FrameCharge } from "./ch
 import { Consequences, type Excess } from "./consequences.ts";
 import { type Frame, INVALID, type Ingress } from "./ingress.ts";
 import { KeyMemory } from "./keys.ts";
+import { Line, type Waiting } from "./line.ts";
 import type { Rules } from "./options.ts";
 import { type BucketState, OwnBucket } from "./own-bucket.ts";
 import type { Peer } from "./peer.ts";
@@ -29,15 +30,14 @@ export interface ConnectionState {
 /** What stands in a frame's way: something is exceeded, or it can't be judged. */
 type Obstacle = Excess | { readonly type?: undefined; readonly message: string };
 
-/** A frame on its way. It waits for its decision, for those before it, and for its time. */
-interface Turn<Data, F> {
+/** A frame on its way. */
+interface Turn<Data, F> extends Waiting {
   readonly frame: F;
-  readonly bytes: number;
   readonly ingress: Ingress<Data>;
   readonly handle: HandleFrame<Data, F>;
   decided: boolean;
   obstacle: Obstacle | undefined;
-  /** When that was decided, if it has to wait, and when it may go on, as `elapsed` tells time. */
+  /** When that was decided, if it has to wait, as `elapsed` tells time. */
   decidedAt: number | undefined;
   due: number;
 }
@@ -47,9 +47,6 @@ const OWN = "connection";
 const BEATS = "heartbeat";
 type OwnName = typeof OWN | typeof BEATS;
 
-/** A timer that is longer fires at once. */
-export const LONGEST_TIMER: number = 2 ** 31 - 1;
-
 /** One connection, and what becomes of its frames. */
 export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array> {
   private readonly rules: Rules<Data, F, Message>;
@@ -57,9 +54,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   private readonly own: OwnBucket | undefined;
   private readonly beats: OwnBucket;
   private readonly keys: KeyMemory = new KeyMemory();
-  private readonly line: Turn<Data, F>[] = [];
-  private queuedBytes = 0;
-  private timer: ReturnType<typeof setTimeout> | undefined;
+  private readonly line: Line<Turn<Data, F>>;
   /** Frames that are being handled. */
   private pending = 0;
   private readonly consequences: Consequences<Data, F, Message>;
@@ -70,6 +65,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     this.peer = peer;
     this.own = rules.connection && new OwnBucket(rules.connection, state?.own);
     this.beats = new OwnBucket(rules.heartbeat, state?.beats);
+    this.line = new Line(rules, (turn) => this.act(turn));
     this.consequences = new Consequences(rules, peer, this, state);
   }
 
@@ -109,7 +105,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     } else if (own && !own.allowed) this.decide(turn, this.ownExcess(own, beat ? BEATS : OWN), 0);
     else if (beat || rules.limits.length === 0) this.decide(turn, undefined, own?.delayMs ?? 0);
     // A store is not asked about more than can wait for its answer.
-    else if (this.isFull(bytes)) this.tooManyQueued(turn);
+    else if (this.line.isFull(bytes)) this.tooManyQueued(turn);
     else this.charge(turn, own?.delayMs ?? 0);
   }
 
@@ -137,9 +133,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   /** The connection was closed. Frames that wait are dropped, and nobody is told of them. */
   end(): void {
     this.ended = true;
-    this.line.length = 0;
-    this.queuedBytes = 0;
-    clearTimeout(this.timer);
+    this.line.clear();
   }
 
   /** What a server has to keep while it sleeps. */
@@ -201,7 +195,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     Promise.resolve(decision)
       .then((decision) => settle(turn, excessOf(decision, charges), Math.max(delayMs, decision.delayMs ?? 0)))
       .catch((error) => settle(turn, this.unavailable(charges, error), 0))
-      .then(() => this.advance());
+      .then(() => this.line.advance());
   }
 
   /** Goes on with a frame that is decided: now, if nothing is before it and it need not wait, or else in its turn. */
@@ -214,40 +208,16 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
       return;
     }
     settle(turn, obstacle, delayMs);
-    if (!this.isFull(turn.bytes)) {
+    if (!this.line.isFull(turn.bytes)) {
       this.enqueue(turn);
-      if (this.line.length === 1) this.advance();
+      if (this.line.length === 1) this.line.advance();
     } else if (obstacle) this.meet(obstacle, turn);
     else this.tooManyQueued(turn);
   }
 
   private enqueue(turn: Turn<Data, F>): void {
     // A limiter of the application may have closed it while it was asked.
-    if (this.ended) return;
-    this.line.push(turn);
-    this.queuedBytes += turn.bytes;
-  }
-
-  private isFull(bytes: number): boolean {
-    const { maxQueued, maxQueuedBytes } = this.rules;
-    return this.line.length >= maxQueued || this.queuedBytes + bytes > maxQueuedBytes;
-  }
-
-  /** Goes on with those at the head of the line whose time has come. */
-  private advance(): void {
-    clearTimeout(this.timer);
-    for (let turn = this.line[0]; turn?.decided; turn = this.line[0]) {
-      const wait = turn.due - elapsed();
-      if (wait > 0) {
-        // A handler may have set another one meanwhile.
-        clearTimeout(this.timer);
-        this.timer = setTimeout(() => this.advance(), Math.min(Math.ceil(wait), LONGEST_TIMER));
-        return;
-      }
-      this.line.shift();
-      this.queuedBytes -= turn.bytes;
-      this.act(turn);
-    }
+    if (!this.ended) this.line.add(turn);
   }
 
   private act(turn: Turn<Data, F>): void {
@@ -256,7 +226,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     if (this.closed) return;
     if (obstacle) this.meet(obstacle, turn);
     else if (ingress.type === INVALID) this.refuse(turn);
-    else if (this.pending >= maxPending) this.tooMany(this.pending + 1, maxPending, turn);
+    else if (this.pending >= maxPending) this.tooMany({ observed: this.pending + 1, limit: maxPending }, turn);
     else if (this.isValid(turn) && !this.closed) this.handle(turn);
   }
 
@@ -311,13 +281,11 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   }
 
   private tooManyQueued(turn: Turn<Data, F>): void {
-    const { maxQueued, maxQueuedBytes } = this.rules;
-    if (this.line.length >= maxQueued) this.tooMany(this.line.length + 1, maxQueued, turn);
-    else this.tooMany(this.queuedBytes + turn.bytes, maxQueuedBytes, turn);
+    this.tooMany(this.line.excess(turn.bytes), turn);
   }
 
-  private tooMany(observed: number, limit: number, turn: Turn<Data, F>): void {
-    this.consequences.exceed({ type: "inflight", observed, limit, key: this.ownKey(), blame: true }, turn);
+  private tooMany(counted: { observed: number; limit: number }, turn: Turn<Data, F>): void {
+    this.consequences.exceed({ type: "inflight", ...counted, key: this.ownKey(), blame: true }, turn);
   }
 
   private meet(obstacle: Obstacle, turn: Turn<Data, F>): void {

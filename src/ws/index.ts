@@ -38,10 +38,10 @@ export {
   type SocketIoEvent,
   type SocketIoGuard,
   type SocketIoOptions,
-  type SocketIoRequest,
   type SocketIoServer,
   type SocketIoSocket,
 } from "./socket-io.ts";
+export type { SocketIoRequest } from "./socket-io-door.ts";
 export {
   rateLimit,
   type WsKitContext,

@@ -4,31 +4,15 @@
  */
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
-import type { Answer } from "../http/too-many-requests.ts";
-import { ADMISSION_OPTIONS, type Admission, type AdmissionOptions, Admissions } from "./admission.ts";
+import { ADMISSION_OPTIONS, type AdmissionOptions, Admissions } from "./admission.ts";
 import type { Notice } from "./answers.ts";
 import { Connection } from "./connection.ts";
 import { INVALID } from "./ingress.ts";
 import { checkFunction, checkRulesOf, FRAME_OPTIONS, type FrameOptions } from "./options.ts";
-import { type RawSocket, whenGone } from "./upgrade.ts";
+import { type EngineSocket, guardDoor, type SocketIoRequest } from "./socket-io-door.ts";
 
 /** An event: its name and its arguments. */
 export type SocketIoEvent = readonly [name: string, ...args: unknown[]];
-
-/** What is used of a request. */
-export interface SocketIoRequest {
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly socket: RawSocket & { on(event: "error", listener: () => void): unknown };
-}
-
-/** What is used of the connection below a socket, which all its namespaces share. */
-interface EngineSocket {
-  readonly request: object;
-  readonly readyState: string;
-  on(event: "packet", listener: (packet: { type: string; data?: unknown }) => void): unknown;
-  once(event: "close", listener: () => void): unknown;
-  close(): unknown;
-}
 
 /** What is used of a socket. */
 export interface SocketIoSocket {
@@ -124,46 +108,12 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
     () => 0,
     (notice: Notice): unknown => notice,
   );
-  const admissions = new Admissions(options, rules);
-  const admitted = new WeakMap<object, Admitted<Data>>();
+  const admittedOf = guardDoor(server.engine, new Admissions(options, rules), options.data);
   const held = new WeakMap<object, Held<Data>>();
 
-  server.engine.use((request: Request & EngineRequest, response: Response, next: () => void) => {
-    // Later requests of a connection that was let in. An empty name is that of a new one.
-    if (request._query?.sid) return next();
-    admit(request, response).then((admission) => {
-      // What follows runs the application's listeners, whose faults are to end as they would without a guard.
-      if (admission.allowed) queueMicrotask(next);
-      else answer(request, response, admission.answer);
-    });
-  });
-  server.engine.on("connection", (conn: EngineSocket) => {
-    admitted.get(conn.request)?.arrive(conn);
-    take(conn);
-  });
+  server.engine.on("connection", take);
   server.on("new_namespace", watch);
   for (const namespace of server._nsps.values()) watch(namespace);
-
-  async function admit(request: Request, response: Response): Promise<Admission> {
-    // Nobody else listens yet, and without a listener a client that breaks off would end the process.
-    if (!isPolling(response)) request.socket.on("error", () => {});
-    let hasArrived = false;
-    const facts = { peer: request.socket.remoteAddress, headers: request.headers };
-    const data = async () => options.data?.(request);
-    const admission = await admissions.admit(facts, data, (release) => {
-      // When the first request is over and there is no connection, there will be none.
-      const over = () => void (hasArrived || release());
-      if (isPolling(response)) response.once("close", over);
-      else whenGone(request.socket, over);
-    });
-    if (!admission.allowed) return admission;
-    const arrive = (conn: EngineSocket) => {
-      hasArrived = true;
-      conn.once("close", admission.release);
-    };
-    admitted.set(request, { ip: admission.ip, data: admission.data, arrive });
-    return admission;
-  }
 
   function watch(namespace: Namespace): void {
     namespace.use((socket: SocketIoSocket, next) => {
@@ -197,7 +147,7 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
   function take(conn: EngineSocket): Held<Data> {
     const found = held.get(conn);
     if (found) return found;
-    const { ip, data } = admitted.get(conn.request) ?? {};
+    const { ip, data } = admittedOf(conn) ?? {};
     const sockets = new Set<SocketIoSocket>();
     const connected = () => [...sockets].find(({ connected }) => connected);
     let isUrgent = false;
@@ -281,47 +231,4 @@ function isAsked(packet: string, sockets: Iterable<SocketIoSocket>): boolean {
 interface Asking extends SocketIoSocket {
   readonly nsp: { readonly name: string };
   readonly acks?: ReadonlyMap<number, unknown>;
-}
-
-/** What was found out about a connection before it came about. */
-interface Admitted<Data> {
-  readonly ip: string | undefined;
-  readonly data: Data | undefined;
-  arrive(conn: EngineSocket): void;
-}
-
-/** What Socket.IO knows of a request, and answers to it. That of an upgrade can't be written to. */
-interface EngineRequest {
-  readonly _query?: { readonly sid?: string };
-}
-type Response = PollingResponse | { readonly writeHead: () => void };
-interface PollingResponse {
-  writeHead(status: number, headers: Record<string, string>): { end(body: string): void };
-  once(event: "close", listener: () => void): unknown;
-}
-
-interface AnsweringSocket {
-  once(event: "finish", listener: () => void): unknown;
-  end(text: string): unknown;
-  destroy(): unknown;
-}
-const REASONS: Readonly<Record<number, string>> = {
-  429: "Too Many Requests",
-  500: "Internal Server Error",
-  503: "Service Unavailable",
-};
-
-function isPolling(response: Response): response is PollingResponse {
-  return "once" in response;
-}
-
-function answer(request: SocketIoRequest, response: Response, { status, headers, body }: Answer): void {
-  if (isPolling(response)) {
-    response.writeHead(status, headers).end(body);
-    return;
-  }
-  const lines = Object.entries({ ...headers, Connection: "close" }).map(([name, value]) => `${name}: ${value}\r\n`);
-  const socket = request.socket as unknown as AnsweringSocket;
-  socket.once("finish", () => socket.destroy());
-  socket.end(`HTTP/1.1 ${status} ${REASONS[status] ?? "Refused"}\r\n${lines.join("")}\r\n${body}`);
 }

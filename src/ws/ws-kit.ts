@@ -9,8 +9,8 @@ import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
 import { type LimitExceeded, waitLeft } from "./answers.ts";
-import { LONGEST_TIMER } from "./connection.ts";
 import { keyPerUserPerType } from "./keys.ts";
+import { LONGEST_TIMER } from "./line.ts";
 import { checkFunction, isLimiter } from "./options.ts";
 import { tell } from "./tell.ts";
 
