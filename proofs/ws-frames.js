@@ -451,7 +451,7 @@ class Run {
     // Frames that wait when it ends are dropped; only the line itself can tell them. Those without a cost were counted.
     const end = client.connection.end.bind(client.connection);
     client.connection.end = () => {
-      for (const { obstacle } of client.connection.line) if (!obstacle || obstacle.type) client.dropped++;
+      for (const { obstacle } of client.connection.line.turns) if (!obstacle || obstacle.type) client.dropped++;
       end();
     };
     client.temper = temper;
