@@ -40,7 +40,7 @@ export interface WsServer {
   // biome-ignore lint/suspicious/noExplicitAny: what others gave it has one of two forms, and takes more than we pass on.
   options: { verifyClient?: any; autoPong?: boolean | undefined; maxPayload?: number | undefined };
   // biome-ignore lint/suspicious/noExplicitAny: a socket has a type of the application.
-  on?(event: "connection", listener: (socket: any) => void): unknown;
+  on?(event: "connection", listener: (socket: any, request: any) => void): unknown;
 }
 
 /** How connections to a server of `ws` are guarded. */
@@ -53,6 +53,13 @@ export interface WsGuardOptions<Data, Request extends WsRequest> extends GuardOp
 export interface WsGuard<Data, Request extends WsRequest> {
   /** Guards the frames of a connection, in place of a listener to `message`. Texts are strings. */
   attach(socket: WsSocket, request: Request, handle: HandleFrame<Data, WsFrame>): Connection<Data, WsFrame>;
+}
+
+/** What is known of a client that was let in, and whether its socket is listened to. */
+interface Known<Data> {
+  readonly ip: string | undefined;
+  readonly data: Data | undefined;
+  isHeard: boolean;
 }
 
 /** What `ws` reads of a frame unless it is told otherwise, before anybody else sees it: 100 MiB. */
@@ -69,7 +76,7 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
   }
   checkFunction("data", options.data);
   const { maxBytes, onError } = guard.rules;
-  const known = new WeakMap<object, { readonly ip: string | undefined; readonly data: Data | undefined }>();
+  const known = new WeakMap<Request, Known<Data>>();
   const { verifyClient: theirs, autoPong, maxPayload = UNTOLD } = server.options;
   if (maxPayload === UNTOLD) server.options.maxPayload = Math.min(UNTOLD, mostReadOf(maxBytes));
 
@@ -78,7 +85,7 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
     const data = () => options.data?.(request) as Data;
     // A count follows the socket below, which also closes when no connection comes about.
     const admission = await guard.admit(facts, data, (release) => whenGone(request.socket, release));
-    if (admission.allowed) known.set(request, admission);
+    if (admission.allowed) known.set(request, { ip: admission.ip, data: admission.data, isHeard: false });
     return admission;
   };
 
@@ -103,11 +110,11 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
   };
   server.options.verifyClient = verify;
 
-  const heard = new WeakSet<WsSocket>();
   /** Without a listener, a client could end the process with a frame that breaks the protocol. */
-  const hear = (socket: WsSocket) => {
-    if (heard.has(socket)) return;
-    heard.add(socket);
+  const hear = (socket: WsSocket, request: Request) => {
+    const client = known.get(request);
+    if (!client || client.isHeard) return;
+    client.isHeard = true;
     socket.on("error", (error) => tell(onError, undefined, error));
   };
   // Whoever attaches late has nothing to fear meanwhile.
@@ -134,7 +141,7 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
       });
       socket.on("pong", () => void connection.ping());
       socket.on("close", () => connection.end());
-      hear(socket);
+      hear(socket, request);
       return connection;
     },
   };
