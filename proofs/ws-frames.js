@@ -3,8 +3,9 @@
  * then, and so do its sockets and stores. Time is a fake one, timers too, so that a seed brings back a whole run.
  */
 import { createLimiter, leakyBucket, memoryStore, tokenBucket } from "../dist/index.js";
-import { fakeClock, findExcess } from "../dist/testing/index.js";
+import { findExcess } from "../dist/testing/index.js";
 import { createGuard, errorEnvelope, jsonRpcError, jsonType, perUserKey } from "../dist/ws/index.js";
+import { clock, fakeTimers, pass } from "./fake-time.js";
 import { randomFrom, seedOf } from "./random.js";
 import { BEAT, entryOf, framePool, TYPES } from "./ws-frame-pool.js";
 
@@ -107,45 +108,6 @@ function largePool(random, pool) {
 function prototypeOf() {
   const all = Object.getOwnPropertyDescriptors(Object.prototype);
   return JSON.stringify(Object.entries(all).map(([name, { value }]) => [name, typeof value, String(value)]));
-}
-
-/** The time of everything here, and the timers that wait for it. */
-const clock = fakeClock();
-const timers = new Map();
-
-function fakeTimers() {
-  const { setTimeout, clearTimeout } = globalThis;
-  const realNow = performance.now;
-  const begin = clock.now();
-  let last = 0;
-  performance.now = () => clock.now() - begin;
-  globalThis.setTimeout = /** @type {any} */ (
-    (/** @type {() => void} */ run, ms = 0) => {
-      const timer = { at: clock.now() + Math.max(1, ms), run, id: ++last, unref: () => timer };
-      timers.set(timer.id, timer);
-      return timer;
-    }
-  );
-  globalThis.clearTimeout = /** @type {any} */ ((/** @type {any} */ timer) => timers.delete(timer?.id));
-  return () => {
-    Object.assign(globalThis, { setTimeout, clearTimeout });
-    performance.now = realNow;
-    timers.clear();
-  };
-}
-
-/** Time goes on, and each timer runs at its own. */
-function pass(/** @type {number} */ ms) {
-  const end = clock.now() + ms;
-  for (;;) {
-    let next;
-    for (const timer of timers.values()) if (timer.at <= end && !(timer.at >= next?.at)) next = timer;
-    if (!next) break;
-    clock.advance(Math.max(0, next.at - clock.now()));
-    timers.delete(next.id);
-    next.run();
-  }
-  clock.advance(end - clock.now());
 }
 
 const tick = () => new Promise(setImmediate);
