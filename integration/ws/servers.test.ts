@@ -266,6 +266,17 @@ describe.each(kinds)("%s", (kind) => {
     }
   });
 
+  if (kind === "bun") {
+    it.each(["null", "text"])("keeps no place for data that can't be that of a socket: %s", async (data) => {
+      const server = await start(kind, { more: { maxOpenPerAddress: 1 } });
+      for (let n = 0; n < 3; n++) {
+        if (data === "text") await expect(server.connect(`ann&data=${data}`)).rejects.toThrow("500");
+        else (await comeIn(server, `ann&data=${data}`)).close();
+      }
+      await comeIn(server);
+    });
+  }
+
   // Deno and workerd answer pings themselves and tell nobody.
   if (kind === "deno" || kind === "workerd") return;
   it("pings have a bucket of their own", async () => {

@@ -38,7 +38,7 @@ async function serve(options: SocketIoOptions<unknown, IncomingMessage>, setting
     });
     return client;
   };
-  return { guard, heard, connect, url, sockets };
+  return { guard, heard, connect, url, server, sockets };
 }
 
 const few = (capacity: number) => memoryRateLimiter({ capacity, tokensPerSecond: "1/h" });
@@ -267,34 +267,92 @@ describe("guardSocketIo", () => {
     expect(onLimitExceeded).not.toHaveBeenCalled();
   });
 
-  it("counts acknowledgements that nobody asked for, which it reads all the same", async () => {
+  it("counts acknowledgements that nobody asked for, or that were told already", async () => {
     const hooks: LimitExceeded[] = [];
-    const { connect } = await serve({
+    const { connect, sockets, heard } = await serve({
       connection: { capacity: 5, tokensPerSecond: "1/h" },
       onLimitExceeded: (info) => hooks.push(info),
     });
     const client = await connect({ transports: ["websocket"] });
-    const gone = new Promise((resolve) => client.once("disconnect", resolve));
-    for (let n = 0; n < 10; n++) client.io.engine.write('37["x"]');
-    await gone;
-    expect(hooks).toMatchObject([{ type: "rate", limit: 5, action: "close" }]);
+    const [socket] = await sockets.fetchSockets();
+    const asked = sockets
+      .in(socket?.id ?? "")
+      .timeout(5000)
+      .emitWithAck("question");
+    await once(client as unknown as EventEmitter, "question");
+    // One join and three of these ten fit, beside the first, which is free.
+    for (let n = 0; n < 10; n++) client.io.engine.write('30["yes"]');
+    expect(await asked).toEqual(["yes"]);
+    for (let n = 0; n < 2; n++) client.io.engine.write('37["x"]');
+    await until("denials", async () => (hooks.length === 7 ? undefined : `${hooks.length}`));
+    expect(hooks).toMatchObject(Array(7).fill({ type: "rate", limit: 5, action: "send" }));
+    // Nobody is closed for being late with an answer.
+    expect(client.connected).toBe(true);
+    expect(heard).toEqual([]);
+  });
+
+  it("lets a client leave a namespace that has nothing left", async () => {
+    const { connect, sockets } = await serve({ connection: { capacity: 2, tokensPerSecond: "1/h" } });
+    const client = await connect({ transports: ["websocket"] });
+    const news = client.io.socket("/news");
+    await once(news as unknown as EventEmitter, "connect");
+    news.disconnect();
+    await until("it left", async () => {
+      const { length } = await sockets.of("/news").fetchSockets();
+      return length === 0 ? undefined : `${length}`;
+    });
+    expect(client.connected).toBe(true);
+  });
+
+  it("bans also where something follows what it bans for", async () => {
+    const { connect } = await serve({ connection: { capacity: 2, tokensPerSecond: "1/h" }, onExceeded: "ban" });
+    const client = await connect({ transports: ["websocket"] });
+    const reason = new Promise((resolve) => client.once("disconnect", resolve));
+    for (let n = 0; n < 3; n++) client.emit("say", n);
+    for (let n = 0; n < 3; n++) client.io.engine.write("0/news,");
+    expect(await reason).toBe("io server disconnect");
   });
 
   it("takes what is known of a client from the guard, also before it is connected and in namespaces to come", async () => {
     const { guard, connect, sockets } = await serve({});
     const seen: unknown[] = [];
     sockets.use((socket, next) => {
+      socket.data.room = "lobby";
       guard.connection(socket).data = { userId: socket.handshake.auth.token };
       seen.push(guard.connection(socket).data);
       next();
     });
-    const look = (socket: Socket) => seen.push(socket.data, guard.connection(socket).data);
+    const look = (socket: Socket) => seen.push({ ...socket.data }, guard.connection(socket).data);
     sockets.on("connection", look);
-    sockets.of("/news").on("connection", look);
+    sockets.of("/news").on("connection", (socket) => {
+      look(socket);
+      // What an application has of its own in one namespace is not in another.
+      socket.data.room = "news";
+    });
     const client = await connect({ auth: { token: "ann" } });
+    await once(client.io.socket("/news") as unknown as EventEmitter, "connect");
+    const inLobby = { userId: "ann", room: "lobby" };
+    expect(seen.slice(0, 3)).toEqual(Array(3).fill(inLobby));
+    expect(seen[3]).toEqual({ userId: "ann" });
+    expect((await sockets.fetchSockets()).map(({ data }) => data)).toEqual([inLobby]);
+  });
+
+  it("tells who a client is to a namespace that it was joining meanwhile", async () => {
+    const { guard, connect, sockets } = await serve({});
+    const joining: (() => void)[] = [];
+    sockets.of("/news").use((_, next) => joining.push(next));
+    let held: Socket | undefined;
+    sockets.on("connection", (socket) => {
+      held = socket;
+    });
+    const client = await connect();
     const news = client.io.socket("/news");
+    await until("it joins", async () => (joining.length === 1 ? undefined : "not yet"));
+    guard.connection(held as Socket).data = { userId: "ann" };
+    joining[0]?.();
     await once(news as unknown as EventEmitter, "connect");
-    expect(seen).toEqual(Array(5).fill({ userId: "ann" }));
+    const [there] = await sockets.of("/news").fetchSockets();
+    expect(there?.data).toEqual({ userId: "ann" });
   });
 
   it("tells middleware of namespaces that are told by a pattern what is known of a client, too", async () => {
@@ -325,14 +383,23 @@ describe("guardSocketIo", () => {
         return () => socket.terminate();
       },
     ],
-  ])("gives the place back of a client that leaves over %s while nobody knows yet who it is", async (_, come) => {
-    const data = vi.fn<() => Promise<undefined> | undefined>(() => new Promise(() => {}));
-    const { connect, url } = await serve({ data, maxOpenPerAddress: 1 });
-    const leave = come(url);
-    await until("the question", async () => (data.mock.calls.length === 1 ? undefined : "not yet"));
-    leave();
+  ])("makes no session for a client that leaves over %s before it is known who it is", async (_, come) => {
+    const known: (() => void)[] = [];
+    const later = () => new Promise<undefined>((resolve) => known.push(() => resolve(undefined)));
+    const data = vi.fn<() => Promise<undefined> | undefined>(later);
+    const { server, sockets, connect, url } = await serve({ data, maxOpenPerAddress: 2 });
+    const leaves = [come(url), come(url)];
+    await until("both questions", async () => (known.length === 2 ? undefined : `${known.length}`));
+    for (const leave of leaves) leave();
+    await until("both are gone", async () => {
+      const left = await new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)));
+      return left === 0 ? undefined : `${left}`;
+    });
     data.mockReturnValue(undefined);
-    await until("a place", () => connect().then(() => undefined));
+    for (const tell of known) tell();
+    for (let n = 0; n < 2; n++) await connect();
+    await expect(connect()).rejects.toThrow();
+    expect(sockets.engine.clientsCount).toBe(2);
   });
 
   it("bans also those who have left the namespace that they came by", async () => {

@@ -138,14 +138,19 @@ describe("guardWs", () => {
     await connect();
   });
 
-  it("gives a count back when a client leaves in the middle of the upgrade, whatever it still waits for", async () => {
-    const data = vi.fn<() => Promise<Data> | Data>(() => new Promise(() => {}));
-    const { port, connect } = await serve({ maxOpenPerAddress: 1, data });
+  it("gives a count back when a client leaves in the middle of the upgrade", async () => {
+    let known = (_: Data) => {};
+    const data = vi.fn<() => Promise<Data> | Data>(() => new Promise((resolve) => (known = resolve)));
+    const { port, connect, wss } = await serve({ maxOpenPerAddress: 1, data });
     const raw = connectRaw(port);
     await until("the request", async () => (data.mock.calls.length === 1 ? undefined : "not yet"));
     raw.socket.destroy();
+    // The work for it is bounded as long as it goes on.
+    await expect(connect()).rejects.toThrow("429");
+    known({});
     data.mockReturnValue({});
     await until("room", () => connect().then(() => undefined, String));
+    expect(wss.clients.size).toBe(1);
   });
 
   it("outlives a client that breaks the protocol before anything is attached", async () => {
@@ -282,6 +287,39 @@ describe("guardWs", () => {
       expect.stringContaining("handle: expected a function, received nothing"),
       expect.stringContaining('binaryType: expected nodebuffer, arraybuffer or fragments, received "blob"'),
     ]);
+  });
+
+  it("attaches a socket once", async () => {
+    const { wss, connect, guard } = await serve({});
+    const again = new Promise((resolve) => {
+      wss.on("connection", (socket, request) => {
+        try {
+          resolve(guard.attach(socket, request, () => {}));
+        } catch (error) {
+          resolve(String(error));
+        }
+      });
+    });
+    await connect();
+    expect(await again).toContain("socket: expected a socket that is not attached yet");
+  });
+
+  it("tells of frames that it can't read because the application has asked for blobs, and counts them", async () => {
+    const onError = vi.fn();
+    const onLimitExceeded = vi.fn();
+    const { wss, connect, handled } = await serve({
+      onError,
+      onLimitExceeded,
+      connection: { capacity: 2, tokensPerSecond: "1/h" },
+    });
+    wss.on("connection", (socket) => {
+      socket.binaryType = "blob" as never;
+    });
+    const client = await connect();
+    for (let n = 0; n < 3; n++) client.send(new Uint8Array(1));
+    await until("a denial", async () => (onLimitExceeded.mock.calls.length === 1 ? undefined : "none"));
+    expect(onError.mock.calls.map(([error]) => error.option)).toEqual(["binaryType", "binaryType"]);
+    expect(handled).toEqual([]);
   });
 });
 

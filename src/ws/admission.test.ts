@@ -1,7 +1,7 @@
 /** Who may connect: counts that are given back once, and refusals that say why. */
 import { createLimiter, memoryRateLimiter } from "sluice";
 import { type Admission, createGuard, type GuardOptions, type LimitExceeded } from "sluice/ws";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { flakyStore } from "../../test/flaky-store.ts";
 
 interface Data {
@@ -111,25 +111,54 @@ describe("admission", () => {
     expect([hooks, errors.length]).toEqual([[], 3]);
   });
 
-  it("gives places back of a client that leaves while it is asked who that is, and takes none then", async () => {
+  it("keeps the place of a client that leaves until it is known who that was, which is a bound on the work", async () => {
     const guard = createGuard<Data>({ maxOpenPerAddress: 1, maxOpenPerUser: 1 });
     const facts = { peer: "192.0.2.7", headers: {} };
     let known = (_: Data): void => {};
-    const session = new Promise<Data>((resolve) => (known = resolve));
+    const session = new Promise<Data>((resolve) => {
+      known = resolve;
+    });
     let leave = () => {};
     const first = guard.admit(
       facts,
       () => session,
-      (release) => void (leave = release),
+      (release) => {
+        leave = release;
+      },
     );
     for (let n = 0; n < 10; n++) await Promise.resolve();
-    expect((await guard.admit(facts)).allowed).toBe(false);
     leave();
-    enter(await guard.admit(facts)).release();
+    expect((await guard.admit(facts)).allowed).toBe(false);
     known({ userId: "ann" });
-    await first;
+    expect((await first).allowed).toBe(false);
     enter(await guard.admit(facts, { userId: "ann" })).release();
     enter(await guard.admit(facts, { userId: "ann" }));
+  });
+
+  it("asks nobody about a client that has left already", async () => {
+    const upgrades = memoryRateLimiter({ capacity: 9, tokensPerSecond: "1/h" });
+    const guard = createGuard<Data>({ maxOpenPerAddress: 1, upgrades });
+    const facts = { peer: "192.0.2.7", headers: {} };
+    const data = vi.fn();
+    expect((await guard.admit(facts, data, (release) => release())).allowed).toBe(false);
+    expect(data).not.toHaveBeenCalled();
+    enter(await guard.admit(facts, data));
+  });
+
+  it("does not wait for ever for who somebody is", async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const errors: unknown[] = [];
+    const guard = createGuard<Data>({ maxOpenPerAddress: 1, onError: (error) => errors.push(error) });
+    const facts = { peer: "192.0.2.7", headers: {} };
+    const never = guard.admit(facts, () => new Promise(() => {}));
+    await vi.advanceTimersByTimeAsync(9999);
+    expect((await guard.admit(facts)).allowed).toBe(false);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(await never).toMatchObject({ answer: { status: 500 } });
+    expect(errors).toMatchObject([{ code: "unidentified", option: "data" }]);
+    enter(await guard.admit(facts));
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   it("gives the place of an address back that connects too often", async () => {

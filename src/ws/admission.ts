@@ -3,6 +3,7 @@
  * before the upgrade, so that whoever is refused costs next to nothing.
  */
 import { SluiceError } from "../core/errors.ts";
+import { isPromise } from "../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { networkOf, parseAddress } from "../http/address.ts";
@@ -47,6 +48,9 @@ export const ADMISSION_OPTIONS: readonly (keyof AdmissionOptions)[] = [
   "maxOpenPerAddress",
   "maxOpenPerUser",
 ];
+
+/** So long is waited for what is known of a client: a session store that hangs is not to keep places for ever. */
+const DATA_MS = 10_000;
 
 /** Whether a client may connect. */
 export type Admission<Data = unknown> =
@@ -107,15 +111,19 @@ export class Admissions {
   ): Promise<Admission<Data>> {
     const accept = headerReader(facts)("accept");
     const held: { key: string; release(): void }[] = [];
-    let isGone = false;
+    let [isGone, isDecided] = [false, false];
+    const giveBack = () => {
+      for (const { release } of held) release();
+    };
+    // Whoever leaves has its place until it is decided: the work for it goes on, and has a bound all the same.
     const release = () => {
       isGone = true;
-      for (const { release } of held) release();
+      if (isDecided) giveBack();
     };
     watch?.(release);
     /** Takes a place in a count, or tells what to answer if there is none. */
     const enter = (key: string | undefined, limit: number | undefined): Answer | undefined => {
-      if (key === undefined || limit === undefined || isGone) return undefined;
+      if (key === undefined || limit === undefined) return undefined;
       const { release, observed } = this.counting.enter({ key, limit });
       if (release) {
         held.push({ key, release });
@@ -129,13 +137,16 @@ export class Admissions {
       if (ip === undefined && (this.upgrades || this.perAddress !== undefined)) refuseUnidentified();
       // It is counted before anybody is asked, so that many at once are not let in by one look.
       let answer = enter(`ip:${ip}`, this.perAddress) ?? (await this.tooOften(`ip:${ip}`, accept));
-      const known = answer ? undefined : await data();
+      const known = answer || isGone ? undefined : await inTime(data());
+      // Nobody is there any more to read the answer.
+      if (isGone) answer ??= internalError(accept);
       answer ??= enter(userKey(known), this.perUser);
+      isDecided = true;
       if (!answer) return { allowed: true, ip, data: known as Data, counted: held.map(({ key }) => key), release };
-      release();
+      giveBack();
       return { allowed: false, answer };
     } catch (error) {
-      release();
+      giveBack();
       tell(this.listeners.onError, undefined, error);
       return { allowed: false, answer: internalError(accept) };
     }
@@ -159,6 +170,21 @@ export class Admissions {
 
 function checkMost(option: string, most: number | undefined): number | undefined {
   return most === undefined ? undefined : checkWhole(option, most, 1, 2 ** 31 - 1);
+}
+
+/** What is known of a client, unless that takes too long. */
+async function inTime<Data>(told: Data | Promise<Data>): Promise<Data> {
+  if (!isPromise(told)) return told;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const error = new SluiceError("unidentified", "data", `what is known of a client within ${DATA_MS} ms`);
+    timer = setTimeout(() => reject(error), DATA_MS);
+  });
+  try {
+    return await Promise.race([told, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function refuseUnidentified(): never {

@@ -71,8 +71,9 @@ function idOf(frame: Frame | undefined): string | number | null | undefined {
     const call: unknown = JSON.parse(frame);
     if (typeof call !== "object" || call === null || Array.isArray(call)) return null;
     const { id, method } = call as { id?: unknown; method?: unknown };
-    if (id === undefined && typeof method === "string") return undefined;
-    return typeof id === "string" || typeof id === "number" ? id : null;
+    // Of an answer to the server's own call, the id is not that of the client's.
+    if (typeof method !== "string") return null;
+    return id === undefined || typeof id === "string" || typeof id === "number" ? id : null;
   } catch {
     return null;
   }

@@ -1,4 +1,5 @@
 /** For `Bun.serve`. Connections are refused in place of the upgrade; handlers are wrapped. */
+import { SluiceError } from "../core/errors.ts";
 import type { Connection } from "./connection.ts";
 import { type DataOf, type Guard, type GuardOptions, guardOf } from "./guard.ts";
 import { mostReadOf, SocketPeer } from "./sockets.ts";
@@ -66,7 +67,11 @@ export class BunGuard<Data extends object> {
     const facts = { peer: server.requestIP(request)?.address, headers: request.headers };
     const admission = await this.guard.admit(facts, more.data);
     if (!admission.allowed) return refused(admission.answer);
-    const { data = {} as Data } = admission;
+    const data = admission.data ?? ({} as Data);
+    if (typeof data !== "object") {
+      admission.release();
+      throw new SluiceError("invalid-option", "data", "an object, which becomes that of the socket", data);
+    }
     const coming = this.coming.get(data) ?? [];
     this.coming.set(data, [...coming, admission]);
     let isUpgraded = false;

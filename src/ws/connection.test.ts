@@ -69,6 +69,14 @@ describe("type", () => {
     expect(invalid).toHaveLength(10);
   });
 
+  it("can't be waited for, which the operator is told, and a promise that fails is nobody's fault", async () => {
+    const typeOf = (async () => Promise.reject(new Error("late"))) as never;
+    const { receive, errors, invalid } = setUp({ typeOf, types: "any" });
+    receive("1");
+    expect(errors).toMatchObject([{ code: "invalid-option", option: "typeOf" }]);
+    expect(invalid).toHaveLength(1);
+  });
+
   it("may be any, where that is said", () => {
     const { receive, handled } = setUp({ typeOf: jsonType("op"), types: "any" });
     receive('{"op":"anything"}', '{"op":"constructor"}', '{"type":"say"}');
@@ -273,8 +281,12 @@ describe("what is not for a handler", () => {
   it("counts as a frame of the connection", () => {
     const { connection, hooks, closes } = setUp({ connection: perHour(2) });
     expect([connection.control(), connection.control(), connection.control()]).toEqual([true, true, false]);
-    // It can't be dropped, so it closes whatever is done about frames.
-    expect(hooks).toMatchObject([{ key: "connection:c1", action: "close" }]);
+    // What can't be dropped closes, whatever is done about frames.
+    expect(connection.control(true)).toBe(false);
+    expect(hooks).toMatchObject([
+      { key: "connection:c1", action: "send" },
+      { key: "connection:c1", action: "close" },
+    ]);
     expect(closes.map(([code]) => code)).toEqual([1013]);
     expect(setUp({ connection: false }).connection.control()).toBe(true);
   });

@@ -5,6 +5,7 @@
  */
 import { elapsed } from "../core/clock.ts";
 import type { Decision, Denied } from "../core/decision.ts";
+import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
 import { bindingCharge, chargesOf, consumeCharges, type FrameCharge } from "./charges.ts";
 import { Consequences, type Excess } from "./consequences.ts";
@@ -90,6 +91,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
 
   /** A frame has come. `handle` gets it when it may pass, now or in its turn. `bytes` is its size, if that is known. */
   receive(frame: F, handle: HandleFrame<Data, F>, bytes: number = this.rules.sizeOf(frame, this.rules.maxBytes)): void {
+    if (typeof handle !== "function") throw new SluiceError("invalid-option", "handle", "a function", handle);
     if (this.closed) return;
     const { rules, peer } = this;
     const receivedAt = rules.clock.now();
@@ -115,11 +117,11 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   }
 
   /**
-   * Something has come that is not for a handler, counts as a frame, and can't be dropped: beyond the limit the
-   * connection is closed. Whether it goes on.
+   * Something has come that is not for a handler, and counts as a frame. Whether that is within the limit; where it `must`
+   * not go on beyond that and can't be dropped, the connection is closed.
    */
-  control(): boolean {
-    return this.count(this.own, OWN, true);
+  control(must = false): boolean {
+    return this.count(this.own, OWN, must);
   }
 
   /** Closes the connection. Nothing is handled from now on, not even what has come already. */
@@ -154,9 +156,11 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     const { typeOf, types } = this.rules;
     if (!typeOf) return "";
     try {
-      const type: unknown = typeOf(frame);
+      const type: unknown = toldAtOnce("typeOf", typeOf(frame));
       return typeof type === "string" && (!types || types.has(type)) ? type : INVALID;
-    } catch {
+    } catch (error) {
+      // It throws at what can't be read, which is nothing to tell of.
+      if (error instanceof SluiceError) tell(this.rules.onError, undefined, error);
       return INVALID;
     }
   }

@@ -64,8 +64,11 @@ describe("answers", () => {
     const { receive, told, hooks } = setUp({ limits: { limiter: few(1), key: () => "all" }, encode: jsonRpcError });
     const call = (id?: number) => JSON.stringify({ jsonrpc: "2.0", method: "say", id });
     receive(call(1), call(), call(), call(2), call(3));
-    expect(told.map((text) => JSON.parse(text).id)).toEqual([2]);
-    expect(hooks).toHaveLength(4);
+    // An answer has the id of a call of the server's.
+    clock.advance(60_000);
+    receive(JSON.stringify({ jsonrpc: "2.0", id: 1, result: "x" }));
+    expect(told.map((text) => JSON.parse(text).id)).toEqual([2, null]);
+    expect(hooks).toHaveLength(5);
   });
 
   it("tell of each limit, also where several have the same key, and always what never fits", () => {
@@ -105,6 +108,14 @@ describe("answers", () => {
     await Promise.resolve();
     expect(handled).toEqual(["1"]);
     expect(errors.map(String).sort()).toEqual(["Error: of the encoder", "Error: of the hook"]);
+  });
+
+  it("can't be waited for", async () => {
+    const encode = (async () => Promise.reject(new Error("late"))) as never;
+    const { receive, told, errors } = setUp({ limits: { limiter: few(1) }, encode });
+    receive("1", "2");
+    expect(told).toEqual([]);
+    expect(errors).toMatchObject([{ code: "invalid-option", option: "encode" }]);
   });
 
   it("survive a listener to errors that fails itself", () => {

@@ -141,7 +141,7 @@ export class Consequences<Data, F, Message> implements Strikes {
     }
     this.quiet.set(same, now + Math.min(Math.max(notice.retryAfterMs ?? 0, QUIET_MS.least), QUIET_MS.most));
     try {
-      const message = this.rules.encode(notice, frame);
+      const message = toldAtOnce("encode", this.rules.encode(notice, frame));
       if (message !== undefined) this.peer.send(message, frame);
       // Nothing was told.
       else this.quiet.delete(same);

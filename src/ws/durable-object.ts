@@ -82,16 +82,10 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
     const { ip, data, counted, release } = admission;
     const { 0: client, 1: socket } = new (globalThis as unknown as Workers<Socket>).WebSocketPair();
     try {
-      this.ctx.acceptWebSocket(socket, [...tags, ...counted]);
       const { connection } = this.adopt(socket, { id: crypto.randomUUID(), ip, data });
-      try {
-        attach(socket, keptOf(connection, ip));
-      } catch (error) {
-        // It would stay open, and be counted, without anybody to talk to.
-        socket.close(1011);
-        this.open.leave(socket);
-        throw error;
-      }
+      // Before it is accepted: one that was, and of which nothing can be kept, would keep the object awake.
+      attach(socket, keptOf(connection, ip));
+      this.ctx.acceptWebSocket(socket, [...tags, ...counted]);
     } finally {
       // From here on the platform counts it.
       release();

@@ -13,7 +13,7 @@ import type { Peer } from "./peer.ts";
 export interface GuardOptions<Data = unknown, F = Frame> extends FrameOptions<Data, F>, AdmissionOptions {}
 
 /** What is known of who connects, such as a verified user; or a function that finds it out. */
-export type DataOf<Data> = Data | (() => Data | Promise<Data>);
+export type DataOf<Data> = Data | undefined | (() => Data | undefined | Promise<Data | undefined>);
 
 /** Guards the connections of a server. */
 export class Guard<Data = unknown, F extends Frame = Frame> {
@@ -35,7 +35,7 @@ export class Guard<Data = unknown, F extends Frame = Frame> {
     data?: DataOf<Data>,
     watch?: (release: () => void) => void,
   ): Promise<Admission<Data | undefined>> {
-    const ask = async () => (typeof data === "function" ? (data as () => Data)() : data);
+    const ask = () => (typeof data === "function" ? (data as () => Data | undefined)() : data);
     return this.admissions.admit(facts, ask, watch);
   }
 

@@ -42,6 +42,7 @@ export {
   type SocketIoSocket,
 } from "./socket-io.ts";
 export type { SocketIoRequest } from "./socket-io-door.ts";
+export type { RawSocket } from "./upgrade.ts";
 export {
   rateLimit,
   type WsKitContext,

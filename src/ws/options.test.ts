@@ -44,7 +44,8 @@ describe("a guard", () => {
     ["types that are no list", { typeOf: String, types: "say" }, /types: expected a list of names, received "say"/],
     ["heartbeats that are no list", { typeOf: String, types: "any", heartbeats: "a" }, /heartbeats: expected a list/],
     ["a rate that is none", { connection: "fast" }, /connection.rate: expected a rate .* received "fast"/],
-    ["a policy that is none", { heartbeat: 5 }, /heartbeat.policy: expected a policy, such as .* received 5/],
+    ["a policy that is none", { heartbeat: 5 }, /heartbeat: expected a policy or a rate such as .* received 5/],
+    ["a limiter in place of a policy", { connection: limiter }, /connection: expected a policy .* and not a limiter/],
     ["a bucket that is shared", { connection: { capacity: 1, tokensPerSecond: 1, share: true } }, /connection.share/],
     ["a hook that is no function", { onLimitExceeded: {} }, /onLimitExceeded: expected a function/],
     ["upgrades that are no limiter", { upgrades: "10/m" }, /upgrades: expected a limiter, received "10\/m"/],
@@ -69,5 +70,6 @@ describe("a guard", () => {
   it.each([new Blob(["x"]), 5, null])("receives no frame like %s", (frame) => {
     const connection = createGuard().attach({ id: "c1", send: () => {}, close: () => {} });
     expect(() => connection.receive(frame as never, () => {})).toThrow(/frame: expected a string, an ArrayBuffer/);
+    expect(() => connection.receive("x", undefined as never)).toThrow(/handle: expected a function, received nothing/);
   });
 });

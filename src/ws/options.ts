@@ -105,7 +105,7 @@ export interface Rules<Data, F = Frame, Message = string | Uint8Array> {
   readonly clock: Clock;
 }
 
-/** The names of all options of a guard. */
+/** The names of all options about frames. */
 export const FRAME_OPTIONS: readonly (keyof FrameOptions)[] = [
   "limits",
   "connection",
@@ -254,6 +254,9 @@ function one(): number {
 
 /** What is wrong with a policy is told under the name of the option that holds it. */
 function termsOf(option: string, policy: Policy | RateText): Terms {
+  if ((typeof policy !== "string" && typeof policy !== "object") || isLimiter(policy)) {
+    throw new SluiceError("invalid-option", option, 'a policy or a rate such as "100/s", and not a limiter', policy);
+  }
   try {
     const resolved = typeof policy === "string" ? tokenBucket(policy) : policy;
     for (const name of ["share", "prefix"] as const) {

@@ -58,7 +58,7 @@ export function guardDoor<Data, Request extends SocketIoRequest>(
     if (!isPolling(response)) request.socket.on("error", () => {});
     let hasArrived = false;
     const facts = { peer: request.socket.remoteAddress, headers: request.headers };
-    const data = async () => dataOf?.(request);
+    const data = () => dataOf?.(request);
     const admission = await admissions.admit(facts, data, (release) => {
       // When the first request is over and there is no connection, there will be none.
       const over = () => void (hasArrived || release());

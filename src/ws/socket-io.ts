@@ -32,7 +32,7 @@ export interface SocketIoSocket {
 /** What is used of a namespace. */
 interface Namespace {
   // biome-ignore-start lint/suspicious/noExplicitAny: a socket has types of the application.
-  use(middleware: (socket: any, next: () => void) => void): unknown;
+  use(middleware: (socket: any, next: (error?: Error) => void) => void): unknown;
   on(event: "connect", listener: (socket: any) => void): unknown;
   // biome-ignore-end lint/suspicious/noExplicitAny: as above.
   readonly _fns?: unknown[];
@@ -68,6 +68,8 @@ const REFUSED: readonly string[] = ["maxBytes", "maxQueuedBytes", "typeOf", "max
 
 /** The event that tells clients what was exceeded. */
 const LIMIT_EXCEEDED = "limit_exceeded";
+/** The first letter of a packet that joins a namespace. */
+const JOIN = "0";
 /** What all events are that only `onAny` hears: each by its name would have a bucket for whatever a client invents. */
 const OTHER = "*";
 /** Guards the connections of one server. */
@@ -110,6 +112,8 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
   );
   const admittedOf = guardDoor(server.engine, new Admissions(options, rules), options.data);
   const held = new WeakMap<object, Held<Data>>();
+  /** What was known of a client when a socket heard of it. */
+  const introduced = new WeakMap<SocketIoSocket, Data | undefined>();
 
   server.engine.on("connection", take);
   server.on("new_namespace", watch);
@@ -117,6 +121,8 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
 
   function watch(namespace: Namespace): void {
     namespace.use((socket: SocketIoSocket, next) => {
+      // What was read together with the packet that closed it.
+      if (take(socket.conn).connection.closed) return next(new Error("closed"));
       introduce(socket);
       next();
     });
@@ -124,8 +130,8 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
     namespace._fns?.unshift(namespace._fns.pop());
     // A connection that is recovered does not go through middleware.
     namespace.on("connect", (socket: SocketIoSocket) => {
-      introduce(socket);
       const one = take(socket.conn);
+      if (introduced.get(socket) !== one.data) introduce(socket);
       one.sockets.add(socket);
       socket.on("disconnect", () => one.sockets.delete(socket));
       socket.use((event: SocketIoEvent, next) => {
@@ -140,7 +146,9 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
   function introduce(socket: SocketIoSocket): void {
     const one = take(socket.conn);
     one.speaker = socket;
-    socket.data = { ...one.data, ...socket.data };
+    // What has become known meanwhile is newer than what its middleware saw.
+    socket.data = introduced.has(socket) ? { ...socket.data, ...one.data } : { ...one.data, ...socket.data };
+    introduced.set(socket, one.data);
   }
 
   /** One for all namespaces of a client, so that nobody has a bucket for each. */
@@ -150,7 +158,8 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
     const { ip, data } = admittedOf(conn) ?? {};
     const sockets = new Set<SocketIoSocket>();
     const connected = () => [...sockets].find(({ connected }) => connected);
-    let isUrgent = false;
+    const isUnasked = unaskedAnswers(sockets);
+    let leave = () => conn.close();
     const one: Held<Data> = {
       sockets,
       speaker: undefined,
@@ -162,9 +171,11 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
           return one.speaker ? one.speaker.data : one.data;
         },
         set data(data) {
-          one.data = data;
-          for (const socket of sockets) socket.data = data;
-          if (one.speaker) one.speaker.data = data;
+          one.data = { ...one.data, ...data } as Data;
+          for (const socket of new Set([...sockets, ...(one.speaker ? [one.speaker] : [])])) {
+            socket.data = { ...socket.data, ...data };
+            introduced.set(socket, one.data);
+          }
         },
         get isOpen() {
           return conn.readyState === "open";
@@ -172,10 +183,9 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
         send: (message, event) => ((event && owners.get(event)) ?? connected())?.emit(LIMIT_EXCEEDED, message),
         close(code) {
           const banned = code === rules.closeCodes.ban && connected();
-          const leave = () => (banned ? banned.disconnect(true) : conn.close());
+          if (banned) leave = () => banned.disconnect(true);
           // Events that have passed are handed over in the next tick, if the socket is still connected by then.
-          if (isUrgent) leave();
-          else setTimeout(leave);
+          setTimeout(leave);
         },
       }),
     };
@@ -183,13 +193,10 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
     const { connection } = one;
     conn.on("packet", ({ type, data }) => {
       if (type !== "message") connection.ping();
-      else if (typeof data === "string" && !isEvent(data) && !isAsked(data, sockets)) {
-        // Joining a namespace runs code of the application, and nothing but a close can keep a client from it.
-        isUrgent = true;
-        const goesOn = connection.control();
-        isUrgent = false;
-        if (!goesOn) conn.close();
-      }
+      else if (typeof data !== "string") return;
+      else if (!data.startsWith(JOIN)) isUnasked(data) && connection.control();
+      // Joining a namespace runs code of the application, and a client that is not closed tries again and again.
+      else if (!connection.control(true)) leave();
     });
     conn.once("close", () => connection.end());
     return one;
@@ -212,22 +219,22 @@ interface Held<Data> {
   data: Data | undefined;
 }
 
-/** Whether a packet is an event, which is judged when Socket.IO has read it. */
-function isEvent(packet: string): boolean {
-  return packet.startsWith("2") || packet.startsWith("5");
+/** Tells packets that acknowledge something nobody has asked these sockets, or that somebody has and knows by now. */
+function unaskedAnswers(sockets: Iterable<SocketIoSocket>): (packet: string) => boolean {
+  /** Answers that Socket.IO has not taken note of yet. */
+  const taken = new Set<string>();
+  return (packet) => {
+    const [answer, namespace = "/", id] = /^[36](?:\d+-)?(?:(\/[^,]*),)?(\d+)/.exec(packet) ?? [];
+    if (answer === undefined) return false;
+    const socket = [...(sockets as Iterable<Asking>)].find(({ nsp }) => nsp.name === namespace);
+    if (!socket?.acks?.has(Number(id)) || taken.has(answer)) return true;
+    if (taken.size === 0) setTimeout(() => taken.clear());
+    taken.add(answer);
+    return false;
+  };
 }
 
-/** Whether a packet acknowledges what a socket has asked and not heard of yet. */
-function isAsked(packet: string, sockets: Iterable<SocketIoSocket>): boolean {
-  const [, namespace = "/", id] = /^[36](?:\d+-)?(?:(\/[^,]*),)?(\d+)/.exec(packet) ?? [];
-  if (id === undefined) return false;
-  for (const { nsp, acks } of sockets as Iterable<Asking>) {
-    if (nsp.name === namespace) return acks?.has(Number(id)) ?? true;
-  }
-  return false;
-}
-
-/** What Socket.IO keeps to itself of a socket. */
+/** What Socket.IO keeps to itself of a socket: what it has asked its client. */
 interface Asking extends SocketIoSocket {
   readonly nsp: { readonly name: string };
   readonly acks?: ReadonlyMap<number, unknown>;

@@ -25,7 +25,7 @@ export interface RawSocket {
   destroy(): unknown;
 }
 
-/** Tells when the client of an upgrade is gone, before or after there is a WebSocket. */
+/** Tells when the client of an upgrade is gone. Before there is a WebSocket, one that has left unread bytes is not noticed. */
 export function whenGone(socket: RawSocket, gone: () => void): void {
   socket.once("close", gone);
   // Node leaves a socket half open whose client has left. As long as nobody reads, there is no WebSocket to close it.

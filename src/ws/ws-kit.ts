@@ -12,7 +12,7 @@ import { type LimitExceeded, waitLeft } from "./answers.ts";
 import { keyPerUserPerType } from "./keys.ts";
 import { LONGEST_TIMER } from "./line.ts";
 import { checkFunction, isLimiter } from "./options.ts";
-import { tell } from "./tell.ts";
+import { tell, toldAtOnce } from "./tell.ts";
 
 /** What is used of a limiter: any of sluice is one, and any of ws-kit. */
 export interface WsKitLimiter {
@@ -94,12 +94,12 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
   }
 
   return async (context, next) => {
-    const cost = costOf(context);
+    const cost = toldAtOnce("cost", costOf(context));
     if (!isCost(cost)) {
       const message = "The cost of a message has to be a whole number >= 0.";
       return context.error("INVALID_ARGUMENT", message, {}, { retryable: false });
     }
-    const key = cost === 0 ? "" : keyOf(context);
+    const key = cost === 0 ? "" : toldAtOnce("key", keyOf(context));
     if (cost > 0) checkKey(key);
     const waiting = lines.get(context.ws)?.length ?? 0;
     if (waiting >= maxQueued) {

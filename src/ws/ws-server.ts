@@ -31,7 +31,7 @@ export interface WsSocket {
   close(code: number, reason: string): void;
 }
 
-type WsData = Uint8Array | ArrayBuffer | readonly Uint8Array[];
+type WsData = Uint8Array | ArrayBuffer | Uint8Array[];
 type Verify = (info: { req: WsRequest }, answer: VerifyAnswer) => void;
 type VerifyAnswer = (result: boolean, code?: number, message?: string, headers?: Record<string, string>) => void;
 
@@ -55,11 +55,12 @@ export interface WsGuard<Data, Request extends WsRequest> {
   attach(socket: WsSocket, request: Request, handle: HandleFrame<Data, WsFrame>): Connection<Data, WsFrame>;
 }
 
-/** What is known of a client that was let in, and whether its socket is listened to. */
+/** What is known of a client that was let in, whether errors of its socket are listened to, and its frames. */
 interface Known<Data> {
   readonly ip: string | undefined;
   readonly data: Data | undefined;
   isHeard: boolean;
+  isAttached: boolean;
 }
 
 /** What `ws` reads of a frame unless it is told otherwise, before anybody else sees it: 100 MiB. */
@@ -85,7 +86,8 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
     const data = () => options.data?.(request) as Data;
     // A count follows the socket below, which also closes when no connection comes about.
     const admission = await guard.admit(facts, data, (release) => whenGone(request.socket, release));
-    if (admission.allowed) known.set(request, { ip: admission.ip, data: admission.data, isHeard: false });
+    if (admission.allowed)
+      known.set(request, { ip: admission.ip, data: admission.data, isHeard: false, isAttached: false });
     return admission;
   };
 
@@ -122,16 +124,20 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
 
   return {
     attach(socket, request, handle) {
-      const { ip, data } = known.get(request) ?? refuseStranger(request);
+      const client = known.get(request) ?? refuseStranger(request);
+      if (client.isAttached) throw new SluiceError("invalid-option", "socket", "a socket that is not attached yet");
       if (typeof handle !== "function") throw new SluiceError("invalid-option", "handle", "a function", handle);
-      if (socket.binaryType === "blob") {
-        throw new SluiceError("invalid-option", "binaryType", "nodebuffer, arraybuffer or fragments", "blob");
-      }
-      const connection = guard.attach(new SocketPeer(socket, ip, data));
+      if (socket.binaryType === "blob") throw unreadable();
+      client.isAttached = true;
+      const connection = guard.attach(new SocketPeer(socket, client.ip, client.data));
       socket.on("message", (data, isBinary) => {
         // It goes on until the client answers the close.
         if (connection.closed) return;
         const bytes = bytesOf(data);
+        if (!bytes) {
+          if (connection.control()) tell(onError, undefined, unreadable());
+          return;
+        }
         // What is too large is not worth decoding.
         connection.receive(isBinary || bytes.length > maxBytes ? bytes : String(bytes), handle, bytes.length);
       });
@@ -148,9 +154,11 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
 }
 
 /** The bytes of a frame, in whatever form the socket was told to give them. A text is always one buffer. */
-function bytesOf(data: WsData): Uint8Array {
+function bytesOf(data: WsData): Uint8Array | undefined {
   if (data instanceof Uint8Array) return data;
   if (data instanceof ArrayBuffer) return new Uint8Array(data);
+  // A Blob tells its bytes later.
+  if (!Array.isArray(data)) return undefined;
   const whole = new Uint8Array(data.reduce((length, part) => length + part.length, 0));
   let at = 0;
   for (const part of data) {
@@ -158,6 +166,10 @@ function bytesOf(data: WsData): Uint8Array {
     at += part.length;
   }
   return whole;
+}
+
+function unreadable(): SluiceError {
+  return new SluiceError("invalid-option", "binaryType", "nodebuffer, arraybuffer or fragments", "blob");
 }
 
 function refuseStranger(request: unknown): never {

@@ -5,12 +5,17 @@ import { userOf } from "./room.js";
 
 const { options, journal, handle, answer } = room;
 const guard = guardBun(options);
+/** Also what can't be that of a socket. */
+const dataOf = (url) => {
+  const data = new URL(url).searchParams.get("data");
+  return data === "null" ? null : data === "text" ? "a text" : userOf(url);
+};
 const server = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,
   fetch(request, server) {
     if (!request.headers.has("upgrade")) return new Response(answer(request.url));
-    return guard.upgrade(request, server, { data: () => userOf(request.url) });
+    return guard.upgrade(request, server, { data: () => dataOf(request.url) });
   },
   websocket: guard.websocket({
     open: () => void journal.open++,
