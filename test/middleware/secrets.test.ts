@@ -1,29 +1,17 @@
 /** API keys and tokens are secrets: none of them is seen in Redis, in a header, a body, an event or an error. */
-import { Redis } from "ioredis";
 import * as jose from "jose";
 import { createLimiter, tokenBucket } from "sluice";
 import { partitionKey } from "sluice/http";
 import { type NodeRateLimitOptions, rateLimit } from "sluice/node";
 import { redisStore } from "sluice/redis";
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { type RedisServer, startRedis } from "../servers/redis-server.js";
+import { expect, it } from "vitest";
+import { redis } from "../redis/own-redis.ts";
 import { until } from "../servers/until.js";
 import { listen } from "./mount.ts";
 
 const API_KEY = "sk_live_canary_4713";
 const WRONG_KEY = "sk_live_canary_4714";
 const SECRET = "canary-secret-canary-secret-canary";
-let server: RedisServer;
-let redis: Redis;
-
-beforeAll(async () => {
-  server = await startRedis();
-  redis = new Redis(server.port);
-});
-afterAll(async () => {
-  redis.disconnect();
-  await server.stop();
-});
 
 it("API keys and tokens are seen nowhere", async () => {
   const commands: string[] = [];

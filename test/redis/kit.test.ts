@@ -1,21 +1,9 @@
 /** The contract kit on Redis: with a clock that can be moved, and as users have it. */
-import { Redis } from "ioredis";
 import { type RedisClient, redisRateLimiter, redisStore } from "sluice/redis";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
-import { afterAll, beforeAll, describe, it } from "vitest";
-import { type RedisServer, startRedis } from "../servers/redis-server.js";
+import { describe, it } from "vitest";
 import { onFakeTime } from "./on-fake-time.ts";
-
-let server: RedisServer;
-let redis: Redis;
-beforeAll(async () => {
-  server = await startRedis();
-  redis = new Redis(server.port);
-});
-afterAll(async () => {
-  redis.disconnect();
-  await server.stop();
-});
+import { redis } from "./own-redis.ts";
 
 storeSuite(
   "redis",

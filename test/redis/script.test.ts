@@ -1,8 +1,7 @@
 /** The Lua script against the arithmetic that it is the twin of, on a real Redis. */
 import { readFileSync } from "node:fs";
-import { Redis } from "ioredis";
 import { fakeClock } from "sluice/testing";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { joinScript, PARTS, readPart, scriptModule, shaOf } from "../../scripts/make-redis-script.js";
 import { decide } from "../../src/algorithms/decide.ts";
 import type { Charge, Group, Mode } from "../../src/core/charge.ts";
@@ -14,22 +13,13 @@ import { encode, type Job, settle } from "../../src/stores/redis/job.ts";
 import { script, sha } from "../../src/stores/redis/script.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
-import { type RedisServer, startRedis } from "../servers/redis-server.js";
+import { redis } from "./own-redis.ts";
 import { FAKE_CLOCK, fakeClockScript, LOGGED_REPLY, loggedScript } from "./script-variants.js";
 
 const STEPS = Number(process.env.SLUICE_LUA_STEPS ?? 100_000);
 const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
-let server: RedisServer;
-let redis: Redis;
-
 beforeAll(async () => {
-  server = await startRedis();
-  redis = new Redis(server.port);
   await redis.script("LOAD", fakeClockScript.text);
-});
-afterAll(async () => {
-  redis.disconnect();
-  await server.stop();
 });
 
 describe("the script", () => {

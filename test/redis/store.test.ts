@@ -2,30 +2,20 @@
 import { Redis } from "ioredis";
 import { combine, consumeAll, createLimiter, type Policy, SluiceError, slidingLog, tokenBucket } from "sluice";
 import { type IoredisLike, redisRateLimiter, redisStore } from "sluice/redis";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { hashSlot } from "../../src/stores/redis/hash-slot.ts";
 import { sha } from "../../src/stores/redis/script.ts";
 import { storedKey, tagOf } from "../../src/stores/stored-key.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
-import { type RedisServer, startRedis } from "../servers/redis-server.js";
+import { redis, server } from "./own-redis.ts";
 
-let server: RedisServer;
-let redis: Redis;
 const bare = { onStoreError: "throw", localDenialMs: 0, deadlineMs: 20_000 } as const;
 
-beforeAll(async () => {
-  server = await startRedis();
-  redis = new Redis(server.port);
-});
 beforeEach(() => redis.flushdb());
 afterEach(async () => {
   for (const key of await redis.keys("*"))
     expect(await redis.pttl(key), `no key is left for ever: ${key}`).not.toBe(-1);
-});
-afterAll(async () => {
-  redis.disconnect();
-  await server.stop();
 });
 
 /** ioredis, with what it was asked to do. */
