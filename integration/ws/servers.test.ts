@@ -162,7 +162,7 @@ describe.each(kinds)("%s", (kind) => {
 
   describe("telling", () => {
     it("the exact time, after which it is allowed", async () => {
-      const server = await start(kind, { capacity: 1, rate: "1/s" });
+      const server = await start(kind, { capacity: 1, rate: "1/2s" });
       const client = await server.connect("ann");
       client.say(1);
       client.say(2);
@@ -171,8 +171,9 @@ describe.each(kinds)("%s", (kind) => {
       const { retryAfterMs = 0 } = client.told[0] ?? {};
       expect(retryAfterMs).toBe(hooks[0]?.retryAfterMs);
       expect(retryAfterMs).toBeGreaterThan(0);
-      expect(retryAfterMs).toBeLessThanOrEqual(1000);
-      await new Promise((resolve) => setTimeout(resolve, retryAfterMs));
+      expect(retryAfterMs).toBeLessThanOrEqual(2000);
+      // A timer may be early by less than one millisecond.
+      await new Promise((resolve) => setTimeout(resolve, retryAfterMs + 1));
       client.say(3);
       expect((await settled(server, 3)).handled).toEqual([1, 3]);
     });

@@ -49,8 +49,8 @@ export const ADMISSION_OPTIONS: readonly (keyof AdmissionOptions)[] = [
   "maxOpenPerUser",
 ];
 
-/** So long is waited for what is known of a client: a session store that hangs is not to keep places for ever. */
-const DATA_MS = 10_000;
+/** So long is waited for what others say of a client: a session store that hangs is not to keep places for ever. */
+const LONGEST_MS = 10_000;
 
 /** Whether a client may connect. */
 export type Admission<Data = unknown> =
@@ -121,6 +121,9 @@ export class Admissions {
       if (isDecided) giveBack();
     };
     watch?.(release);
+    // Nobody is there any more to read it.
+    const unread = { allowed: false, answer: internalError(accept) } as const;
+    if (isGone) return unread;
     /** Takes a place in a count, or tells what to answer if there is none. */
     const enter = (key: string | undefined, limit: number | undefined): Answer | undefined => {
       if (key === undefined || limit === undefined) return undefined;
@@ -136,15 +139,16 @@ export class Admissions {
       const ip = this.addressOf(facts);
       if (ip === undefined && (this.upgrades || this.perAddress !== undefined)) refuseUnidentified();
       // It is counted before anybody is asked, so that many at once are not let in by one look.
-      let answer = enter(`ip:${ip}`, this.perAddress) ?? (await this.tooOften(`ip:${ip}`, accept));
-      const known = answer || isGone ? undefined : await inTime(data());
-      // Nobody is there any more to read the answer.
-      if (isGone) answer ??= internalError(accept);
-      answer ??= enter(userKey(known), this.perUser);
+      let answer = enter(`ip:${ip}`, this.perAddress);
+      answer ??= await inTime("upgrades", this.tooOften(`ip:${ip}`, accept));
+      const known = answer || isGone ? undefined : await inTime("data", data());
+      if (!isGone) answer ??= enter(userKey(known), this.perUser);
       isDecided = true;
-      if (!answer) return { allowed: true, ip, data: known as Data, counted: held.map(({ key }) => key), release };
+      if (!answer && !isGone) {
+        return { allowed: true, ip, data: known as Data, counted: held.map(({ key }) => key), release };
+      }
       giveBack();
-      return { allowed: false, answer };
+      return answer ? { allowed: false, answer } : unread;
     } catch (error) {
       giveBack();
       tell(this.listeners.onError, undefined, error);
@@ -172,13 +176,13 @@ function checkMost(option: string, most: number | undefined): number | undefined
   return most === undefined ? undefined : checkWhole(option, most, 1, 2 ** 31 - 1);
 }
 
-/** What is known of a client, unless that takes too long. */
-async function inTime<Data>(told: Data | Promise<Data>): Promise<Data> {
+/** What is told of a client, unless that takes too long. */
+async function inTime<T>(option: string, told: T | Promise<T>): Promise<T> {
   if (!isPromise(told)) return told;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
-    const error = new SluiceError("unidentified", "data", `what is known of a client within ${DATA_MS} ms`);
-    timer = setTimeout(() => reject(error), DATA_MS);
+    const error = new SluiceError("unidentified", option, `an answer about a client within ${LONGEST_MS} ms`);
+    timer = setTimeout(() => reject(error), LONGEST_MS);
   });
   try {
     return await Promise.race([told, late]);

@@ -1,8 +1,10 @@
 /** For `Bun.serve`. Connections are refused in place of the upgrade; handlers are wrapped. */
 import { SluiceError } from "../core/errors.ts";
+import { internalError } from "../http/too-many-requests.ts";
 import type { Connection } from "./connection.ts";
 import { type DataOf, type Guard, type GuardOptions, guardOf } from "./guard.ts";
 import { mostReadOf, SocketPeer } from "./sockets.ts";
+import { tell } from "./tell.ts";
 import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
 
 /** A frame of Bun: a text, or bytes. */
@@ -70,7 +72,9 @@ export class BunGuard<Data extends object> {
     const data = admission.data ?? ({} as Data);
     if (typeof data !== "object") {
       admission.release();
-      throw new SluiceError("invalid-option", "data", "an object, which becomes that of the socket", data);
+      const expected = "an object, which becomes that of the socket";
+      tell(this.guard.rules.onError, undefined, new SluiceError("invalid-option", "data", expected, data));
+      return refused(internalError(request.headers.get("accept") ?? undefined));
     }
     const coming = this.coming.get(data) ?? [];
     this.coming.set(data, [...coming, admission]);

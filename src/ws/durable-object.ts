@@ -134,8 +134,8 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
   private keep(socket: Socket, held: Held<Data>): void {
     const { connection, ip } = held;
     if (connection.closed) return;
-    const { own, beats, strikes } = connection.state();
-    const kept = `${own}/${beats}/${strikes}`;
+    const { own, beats, strikes, struckAt } = connection.state();
+    const kept = `${own}/${beats}/${strikes}/${struckAt}`;
     // An application may have attached something else in its place.
     if (kept === held.kept && attachmentOf(socket)?.sluice !== undefined) return;
     held.kept = kept;

@@ -56,15 +56,17 @@ export function guardDoor<Data, Request extends SocketIoRequest>(
   async function admit(request: Request, response: Response): Promise<Admission> {
     // Nobody else listens yet, and without a listener a client that breaks off would end the process.
     if (!isPolling(response)) request.socket.on("error", () => {});
-    let hasArrived = false;
+    let [isPending, hasArrived] = [true, false];
     const facts = { peer: request.socket.remoteAddress, headers: request.headers };
     const data = () => dataOf?.(request);
     const admission = await admissions.admit(facts, data, (release) => {
       // When the first request is over and there is no connection, there will be none.
       const over = () => void (hasArrived || release());
-      if (isPolling(response)) response.once("close", over);
-      else whenGone(request.socket, over);
+      if (!isPolling(response)) whenGone(request.socket, () => isPending, over);
+      else if (response.destroyed) over();
+      else response.once("close", over);
     });
+    isPending = false;
     if (!admission.allowed) return admission;
     const arrive = (conn: EngineSocket) => {
       hasArrived = true;
@@ -84,6 +86,7 @@ interface EngineRequest {
 type Response = PollingResponse | { readonly writeHead: () => void };
 interface PollingResponse {
   writeHead(status: number, headers: Record<string, string>): { end(body: string): void };
+  readonly destroyed: boolean;
   once(event: "close", listener: () => void): unknown;
 }
 

@@ -112,8 +112,8 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
   );
   const admittedOf = guardDoor(server.engine, new Admissions(options, rules), options.data);
   const held = new WeakMap<object, Held<Data>>();
-  /** What was known of a client when a socket heard of it. */
-  const introduced = new WeakMap<SocketIoSocket, Data | undefined>();
+  /** What the application had told of a client when a socket heard of it. */
+  const introduced = new WeakMap<SocketIoSocket, object>();
 
   server.engine.on("connection", take);
   server.on("new_namespace", watch);
@@ -131,7 +131,7 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
     // A connection that is recovered does not go through middleware.
     namespace.on("connect", (socket: SocketIoSocket) => {
       const one = take(socket.conn);
-      if (introduced.get(socket) !== one.data) introduce(socket);
+      introduce(socket);
       one.sockets.add(socket);
       socket.on("disconnect", () => one.sockets.delete(socket));
       socket.use((event: SocketIoEvent, next) => {
@@ -146,9 +146,11 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
   function introduce(socket: SocketIoSocket): void {
     const one = take(socket.conn);
     one.speaker = socket;
-    // What has become known meanwhile is newer than what its middleware saw.
-    socket.data = introduced.has(socket) ? { ...socket.data, ...one.data } : { ...one.data, ...socket.data };
-    introduced.set(socket, one.data);
+    const heard = introduced.get(socket);
+    if (!heard) socket.data = { ...one.found, ...one.told, ...socket.data };
+    // What was told meanwhile is newer than what its middleware has put there.
+    else if (heard !== one.told) Object.assign(socket.data, one.told);
+    introduced.set(socket, one.told);
   }
 
   /** One for all namespaces of a client, so that nobody has a bucket for each. */
@@ -159,23 +161,22 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
     const sockets = new Set<SocketIoSocket>();
     const connected = () => [...sockets].find(({ connected }) => connected);
     const isUnasked = unaskedAnswers(sockets);
-    let leave = () => conn.close();
     const one: Held<Data> = {
       sockets,
       speaker: undefined,
-      data,
+      found: data,
+      told: {},
       connection: new Connection(rules, {
         id: crypto.randomUUID(),
         ip,
         get data() {
-          return one.speaker ? one.speaker.data : one.data;
+          return one.speaker ? one.speaker.data : { ...one.found, ...one.told };
         },
         set data(data) {
-          one.data = { ...one.data, ...data } as Data;
-          for (const socket of new Set([...sockets, ...(one.speaker ? [one.speaker] : [])])) {
-            socket.data = { ...socket.data, ...data };
-            introduced.set(socket, one.data);
-          }
+          one.told = { ...one.told, ...data };
+          const { speaker } = one;
+          for (const socket of speaker ? new Set([speaker, ...sockets]) : sockets) introduce(socket);
+          one.speaker = speaker;
         },
         get isOpen() {
           return conn.readyState === "open";
@@ -183,9 +184,8 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
         send: (message, event) => ((event && owners.get(event)) ?? connected())?.emit(LIMIT_EXCEEDED, message),
         close(code) {
           const banned = code === rules.closeCodes.ban && connected();
-          if (banned) leave = () => banned.disconnect(true);
           // Events that have passed are handed over in the next tick, if the socket is still connected by then.
-          setTimeout(leave);
+          setTimeout(() => (banned ? banned.disconnect(true) : conn.close()));
         },
       }),
     };
@@ -194,9 +194,9 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
     conn.on("packet", ({ type, data }) => {
       if (type !== "message") connection.ping();
       else if (typeof data !== "string") return;
-      else if (!data.startsWith(JOIN)) isUnasked(data) && connection.control();
       // Joining a namespace runs code of the application, and a client that is not closed tries again and again.
-      else if (!connection.control(true)) leave();
+      else if (data.startsWith(JOIN)) connection.control(true);
+      else if (isUnasked(data)) connection.control();
     });
     conn.once("close", () => connection.end());
     return one;
@@ -211,25 +211,29 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
   };
 }
 
-/** A connection, the sockets of its namespaces, the one that it is about, and what those that come later are to know. */
+/** A connection, the sockets of its namespaces, and the one that it is about. */
 interface Held<Data> {
   readonly connection: Connection<Data, SocketIoEvent, unknown>;
   readonly sockets: Set<SocketIoSocket>;
   speaker: SocketIoSocket | undefined;
-  data: Data | undefined;
+  /** What was found out before it came about, and what the application has told since. */
+  readonly found: Data | undefined;
+  told: Partial<Data>;
 }
 
 /** Tells packets that acknowledge something nobody has asked these sockets, or that somebody has and knows by now. */
 function unaskedAnswers(sockets: Iterable<SocketIoSocket>): (packet: string) => boolean {
-  /** Answers that Socket.IO has not taken note of yet. */
+  /** Questions whose answers Socket.IO has not taken note of yet. */
   const taken = new Set<string>();
   return (packet) => {
-    const [answer, namespace = "/", id] = /^[36](?:\d+-)?(?:(\/[^,]*),)?(\d+)/.exec(packet) ?? [];
-    if (answer === undefined) return false;
+    if (!packet.startsWith("3") && !packet.startsWith("6")) return false;
+    const [, namespace = "/", digits] = /^.(?:\d+-)?(?:(\/[^,]*),)?(\d+)/.exec(packet) ?? [];
+    const id = Number(digits);
+    const question = `${namespace} ${id}`;
     const socket = [...(sockets as Iterable<Asking>)].find(({ nsp }) => nsp.name === namespace);
-    if (!socket?.acks?.has(Number(id)) || taken.has(answer)) return true;
+    if (!socket?.acks?.has(id) || taken.has(question)) return true;
     if (taken.size === 0) setTimeout(() => taken.clear());
-    taken.add(answer);
+    taken.add(question);
     return false;
   };
 }

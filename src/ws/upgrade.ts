@@ -20,14 +20,20 @@ export function refused({ status, headers, body }: Answer): Response {
 /** What is used of the socket of Node below a WebSocket. */
 export interface RawSocket {
   readonly remoteAddress?: string | undefined;
+  readonly destroyed: boolean;
+  readonly readableEnded: boolean;
   once(event: "close" | "end", listener: () => void): unknown;
-  listenerCount(event: "data"): number;
   destroy(): unknown;
 }
 
-/** Tells when the client of an upgrade is gone. Before there is a WebSocket, one that has left unread bytes is not noticed. */
-export function whenGone(socket: RawSocket, gone: () => void): void {
+/** Tells when the client of an upgrade is gone. While that is pending, one that has left unread bytes is not noticed. */
+export function whenGone(socket: RawSocket, isPending: () => boolean, gone: () => void): void {
+  // Somebody else may have taken their time with it before.
+  if (socket.destroyed || socket.readableEnded) {
+    gone();
+    return;
+  }
   socket.once("close", gone);
-  // Node leaves a socket half open whose client has left. As long as nobody reads, there is no WebSocket to close it.
-  socket.once("end", () => void (socket.listenerCount("data") === 0 && socket.destroy()));
+  // Node leaves a socket half open whose client has left. As long as there is no WebSocket, nobody else closes it.
+  socket.once("end", () => void (isPending() && socket.destroy()));
 }

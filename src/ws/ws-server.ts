@@ -84,8 +84,12 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
   const admit = async (request: Request): Promise<Admission> => {
     const facts = { peer: request.socket.remoteAddress, headers: request.headers };
     const data = () => options.data?.(request) as Data;
+    let isPending = true;
     // A count follows the socket below, which also closes when no connection comes about.
-    const admission = await guard.admit(facts, data, (release) => whenGone(request.socket, release));
+    const admission = await guard.admit(facts, data, (release) => {
+      whenGone(request.socket, () => isPending, release);
+    });
+    isPending = false;
     if (admission.allowed)
       known.set(request, { ip: admission.ip, data: admission.data, isHeard: false, isAttached: false });
     return admission;

@@ -28,14 +28,16 @@ const spender = (offsetMs: number, port: number) => `
   const policy = { capacity: ${CAPACITY}, tokensPerSecond: ${PER_SECOND} };
   const limiter = redisRateLimiter(redis, policy, { localDenialMs: 0, onStoreError: "throw", deadlineMs: "20s" });
   const now = async () => { const [s, us] = await redis.time(); return s * 1000 + us / 1000; };
+  // Both begin together, or the bucket would fill while one of them is not there yet.
+  await redis.incr("ready");
+  while ((await redis.get("ready")) !== "2");
   const before = await now();
   // So much that a pause of the machine does not fill the bucket.
   let admitted = (await limiter.consume("k", ${CAPACITY / 2})).allowed ? ${CAPACITY / 2} : 0;
   const after = await now();
   let [last, denied] = [after, after];
   while (last - before < 1500) {
-    const decisions = [];
-    for (let i = 0; i < 20; i++) decisions.push(await limiter.consume("k"));
+    const decisions = await Promise.all(Array.from({ length: 20 }, () => limiter.consume("k")));
     if (decisions.at(-1).allowed === false) denied = last;
     admitted += decisions.filter(({ allowed }) => allowed).length;
     last = await now();
