@@ -1,6 +1,6 @@
 /** `guardSocketIo`, beyond what it has in common with other servers. */
 import { type EventEmitter, once } from "node:events";
-import { createServer, type IncomingMessage } from "node:http";
+import { createServer, get, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { leakyBucket, memoryRateLimiter } from "sluice";
 import { guardSocketIo, type LimitExceeded, type SocketIoOptions } from "sluice/ws";
@@ -283,7 +283,7 @@ describe("guardSocketIo", () => {
     // One join and three of these ten fit, beside the first, which is free.
     for (let n = 0; n < 10; n++) client.io.engine.write('30["yes"]');
     expect(await asked).toEqual(["yes"]);
-    for (let n = 0; n < 2; n++) client.io.engine.write('37["x"]');
+    for (const packet of ['37["x"]', '3["x"]']) client.io.engine.write(packet);
     await until("denials", async () => (hooks.length === 7 ? undefined : `${hooks.length}`));
     expect(hooks).toMatchObject(Array(7).fill({ type: "rate", limit: 5, action: "send" }));
     // Nobody is closed for being late with an answer.
@@ -338,9 +338,12 @@ describe("guardSocketIo", () => {
   });
 
   it("tells who a client is to a namespace that it was joining meanwhile", async () => {
-    const { guard, connect, sockets } = await serve({});
+    const { guard, connect, sockets } = await serve({ data: () => ({ tenantId: "of the request" }) });
     const joining: (() => void)[] = [];
-    sockets.of("/news").use((_, next) => joining.push(next));
+    sockets.of("/news").use((socket, next) => {
+      socket.data.tenantId = "of the middleware";
+      joining.push(next);
+    });
     let held: Socket | undefined;
     sockets.on("connection", (socket) => {
       held = socket;
@@ -352,7 +355,7 @@ describe("guardSocketIo", () => {
     joining[0]?.();
     await once(news as unknown as EventEmitter, "connect");
     const [there] = await sockets.of("/news").fetchSockets();
-    expect(there?.data).toEqual({ userId: "ann" });
+    expect(there?.data).toEqual({ userId: "ann", tenantId: "of the middleware" });
   });
 
   it("tells middleware of namespaces that are told by a pattern what is known of a client, too", async () => {
@@ -401,6 +404,40 @@ describe("guardSocketIo", () => {
     await expect(connect()).rejects.toThrow();
     expect(sockets.engine.clientsCount).toBe(2);
   });
+
+  it.each(["polling", "websocket"])(
+    "takes no place for a client over %s that another middleware has kept until it was gone",
+    async (transport) => {
+      const server = createServer();
+      const sockets = new Server(server);
+      onTestFinished(async () => void (await sockets.close()));
+      let kept = 0;
+      const isFirst = vi.fn(() => kept++ === 0);
+      sockets.engine.use((request: IncomingMessage, _: unknown, next: () => void) => {
+        if (isFirst()) request.socket.once("close", next).once("end", () => request.socket.destroy());
+        else next();
+      });
+      guardSocketIo(sockets, { maxOpenPerUser: 1, data: () => ({ userId: "ann" }) });
+      server.listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      const gone = new AbortController();
+      const upgrade = transport === "websocket" ? { Connection: "Upgrade", Upgrade: "websocket" } : {};
+      const request = get(`${url}/socket.io/?EIO=4&transport=${transport}`, { headers: upgrade, signal: gone.signal });
+      request.on("error", () => {});
+      await until("the request", async () => (kept === 1 ? undefined : "not yet"));
+      gone.abort();
+      await until("a place", async () => {
+        const client = io(url, { transports: [transport], reconnection: false, forceNew: true });
+        onTestFinished(() => void client.disconnect());
+        await new Promise<void>((resolve, reject) => {
+          client.once("connect", resolve);
+          client.once("connect_error", reject);
+        });
+      });
+      expect(sockets.engine.clientsCount).toBe(1);
+    },
+  );
 
   it("bans also those who have left the namespace that they came by", async () => {
     const { connect } = await serve({ limits: { limiter: few(1), key: () => "all" }, onExceeded: "ban" });

@@ -153,6 +153,49 @@ describe("guardWs", () => {
     expect(wss.clients.size).toBe(1);
   });
 
+  it("takes no place for a client that was gone before it was asked about", async () => {
+    const { connect, wss } = await serve({ maxOpenPerUser: 1, data: () => ({ userId: "ann" }) }, {}, "noServer");
+    const server = createServer().listen(0, "127.0.0.1");
+    onTestFinished(() => void server.close());
+    await once(server, "listening");
+    const gone: Promise<unknown>[] = [];
+    // An application that takes its time before it hands over the upgrade.
+    server.on("upgrade", (request, socket, head) => {
+      socket.on("error", () => {});
+      socket.on("end", () => socket.destroy());
+      const handOver = () => wss.handleUpgrade(request, socket, head, () => expect.unreachable("upgraded"));
+      gone.push(new Promise<void>((resolve) => socket.once("close", () => resolve())).then(handOver));
+    });
+    for (const how of ["destroy", "resetAndDestroy"] as const) {
+      const raw = connectRaw((server.address() as AddressInfo).port);
+      await until("the request", async () => (gone.length > 0 ? undefined : "not yet"));
+      raw.socket[how]();
+      await gone.pop();
+    }
+    await until("a place", () => connect().then(() => undefined));
+  });
+
+  it("lets a client that says goodbye and ends its side hear what was on its way", async () => {
+    const { port, wss } = await serve({});
+    wss.on("connection", (socket) => socket.send(new Uint8Array(8_000_000)));
+    const raw = connectRaw(port);
+    await raw.upgraded;
+    raw.socket.pause();
+    let bytes = 0;
+    // A close frame with the code 1000, masked with zeros.
+    raw.socket.end(Buffer.from([0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8]));
+    await until("the server hears of it", async () => {
+      const [socket] = wss.clients;
+      return socket?.readyState === WebSocket.OPEN ? "not yet" : undefined;
+    });
+    raw.socket.on("data", (chunk) => {
+      bytes += chunk.length;
+    });
+    raw.socket.resume();
+    await once(raw.socket, "close");
+    expect(bytes).toBeGreaterThan(7_000_000);
+  });
+
   it("outlives a client that breaks the protocol before anything is attached", async () => {
     const onError = vi.fn();
     const { port, wss, connect } = await serve({ onError });
