@@ -344,7 +344,9 @@ describe("guardWs", () => {
       });
     });
     await connect();
-    expect(await again).toContain("socket: expected a socket that is not attached yet");
+    expect(await again).toContain(
+      "request: expected the request of a connection to the server that is guarded, not attached yet",
+    );
   });
 
   it("tells of frames that it can't read because the application has asked for blobs, and counts them", async () => {

@@ -55,12 +55,11 @@ export interface WsGuard<Data, Request extends WsRequest> {
   attach(socket: WsSocket, request: Request, handle: HandleFrame<Data, WsFrame>): Connection<Data, WsFrame>;
 }
 
-/** What is known of a client that was let in, whether errors of its socket are listened to, and its frames. */
+/** What is known of a client that was let in, and whether errors of its socket are listened to. */
 interface Known<Data> {
   readonly ip: string | undefined;
   readonly data: Data | undefined;
   isHeard: boolean;
-  isAttached: boolean;
 }
 
 /** What `ws` reads of a frame unless it is told otherwise, before anybody else sees it: 100 MiB. */
@@ -90,8 +89,7 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
       whenGone(request.socket, () => isPending, release);
     });
     isPending = false;
-    if (admission.allowed)
-      known.set(request, { ip: admission.ip, data: admission.data, isHeard: false, isAttached: false });
+    if (admission.allowed) known.set(request, { ip: admission.ip, data: admission.data, isHeard: false });
     return admission;
   };
 
@@ -129,10 +127,11 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
   return {
     attach(socket, request, handle) {
       const client = known.get(request) ?? refuseStranger(request);
-      if (client.isAttached) throw new SluiceError("invalid-option", "socket", "a socket that is not attached yet");
       if (typeof handle !== "function") throw new SluiceError("invalid-option", "handle", "a function", handle);
       if (socket.binaryType === "blob") throw unreadable();
-      client.isAttached = true;
+      hear(socket, request);
+      // From here on the connection knows it. A table of all sockets would keep the size that it has in a flood.
+      known.delete(request);
       const connection = guard.attach(new SocketPeer(socket, client.ip, client.data));
       socket.on("message", (data, isBinary) => {
         // It goes on until the client answers the close.
@@ -151,7 +150,6 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
       });
       socket.on("pong", () => void connection.ping());
       socket.on("close", () => connection.end());
-      hear(socket, request);
       return connection;
     },
   };
@@ -180,7 +178,7 @@ function refuseStranger(request: unknown): never {
   throw new SluiceError(
     "invalid-option",
     "request",
-    "the request of a connection to the server that is guarded",
+    "the request of a connection to the server that is guarded, not attached yet",
     request,
   );
 }
