@@ -1,0 +1,29 @@
+/** Process warnings: what goes wrong in production is reported once, without any configuration. */
+
+/** Stable names of the warnings; each has a heading in docs/errors.md. */
+export type WarningCode =
+  /** The store is unavailable, or its client never connected. */
+  | "SLUICE_STORE_UNAVAILABLE"
+  /** Requests carry forwarding headers of a proxy that `identity` does not name. */
+  | "SLUICE_UNTRUSTED_PROXY"
+  /** A callback of the application threw or rejected, and nothing else reports it. */
+  | "SLUICE_CALLBACK_FAILED"
+  /** A request could not be checked and was answered with 500. */
+  | "SLUICE_REQUEST_FAILED"
+  /** The limiter is used in a way that does not limit anything, or limits everyone together. */
+  | "SLUICE_MISUSE";
+
+interface ProcessLike {
+  emitWarning?(message: string, options: { type: string; code: string }): void;
+}
+
+/**
+ * Emits a process warning, or logs it where the runtime has none. The caller keeps track of what it has warned about:
+ * once per store or middleware, and never if the user set the callback that reports the same problem.
+ */
+export function emitProcessWarning(code: WarningCode, message: string): void {
+  const text = `${message} See docs/errors.md#${code.toLowerCase()}`;
+  const { process, console } = globalThis as { process?: ProcessLike; console?: { warn(text: string): void } };
+  if (typeof process?.emitWarning === "function") process.emitWarning(text, { type: "SluiceWarning", code });
+  else console?.warn(`SluiceWarning [${code}]: ${text}`);
+}
