@@ -60,6 +60,8 @@ export function oneOf<T>(random: Random, list: readonly T[]): T {
 
 const MOST = Number.MAX_SAFE_INTEGER;
 const LARGEST_COST = 2 ** 31 - 1;
+/** Above this a limit is scaled no further. */
+const LARGEST_LIMIT = 1_000_000;
 const END_OF_TIME = 2 ** 52;
 const SECOND = 1000;
 const HOUR = 3_600_000;
@@ -149,6 +151,24 @@ export function randomSample(algorithm: AlgorithmName, random: Random): Sample {
     return bucketSample(algorithm, capacity, `${count}/${everyMs}ms`, BigInt(count), BigInt(everyMs));
   }
   return windowSample(algorithm, limit, 1 + whole(random, oneOf(random, [5, 300, 20_000])));
+}
+
+/** A plan that may share buckets with another: the same window or fill time, and another limit. */
+export function anotherPlan(sample: Sample, random: Random): Sample {
+  const { terms, rule } = sample;
+  const { algorithm, limit, windowMs } = terms;
+  const factors = [1, ...[2, 3, 7, 10, 97, 1000].filter((factor) => limit * factor <= LARGEST_LIMIT)];
+  const scaled = Math.max(1, Math.floor((limit * oneOf(random, factors)) / oneOf(random, [1, 2, 3, 10, 50])));
+  if (algorithm === "token-bucket" || algorithm === "leaky-bucket") {
+    // The fill time stays limit x q / p ms: the rate grows with the capacity.
+    const [tokens, everyMs] = [BigInt(scaled) * rule.p, BigInt(limit) * rule.q];
+    const plan = bucketRule(algorithm, BigInt(scaled), tokens, everyMs);
+    const isExact = plan.p <= 2n ** 32n && plan.q * BigInt(scaled) <= BigInt(MOST) && plan.p <= BigInt(scaled) * plan.q;
+    if (!isExact || plan.q >= 10n ** 15n) return sample;
+    return bucketSample(algorithm, scaled, `${Number(plan.p)}/${Number(plan.q)}ms`, plan.p, plan.q);
+  }
+  const largest = algorithm === "sliding-log" ? 10_000 : Math.floor(MOST / windowMs / 2);
+  return windowSample(algorithm, Math.min(scaled, largest), windowMs);
 }
 
 export function bucketSample(
@@ -247,8 +267,8 @@ export function walk(algorithmName: AlgorithmName, steps: number, seed: number):
     const last: Step[] = [];
     let seen: Decision | undefined;
     for (let i = 0; i < stretch; i++) {
-      if (changesPolicy && random() < 0.03) {
-        sample = someSample();
+      if (changesPolicy && random() < 0.1) {
+        sample = anotherPlan(sample, random);
         tally.policyChanges++;
       }
       const then = nextInstant(random, now, sample.terms, seen);

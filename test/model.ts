@@ -71,7 +71,7 @@ export function createModel(algorithm: AlgorithmName): Model {
 interface Counting<S> {
   readonly untouched: S;
   part(rule: Rule): bigint;
-  /** What is stored as it stands at `now`: nothing in the future, nothing above the limit. */
+  /** What is stored as it stands at `now`: nothing in the future. */
   read(stored: S, rule: Rule, now: bigint): S;
   liesInFuture(stored: S, rule: Rule, now: bigint): boolean;
   /** Parts in use at an instant not before the one it was read at, if nobody spends. */
@@ -164,13 +164,10 @@ const bucket: Counting<Level> = {
   untouched: { missing: 0n, at: 0n, p: 1n },
   part: ({ q }) => q,
   read(stored, rule, now) {
-    const missing = clamp(missingAt(stored, rule, now, true), rule.limit * rule.q);
+    const missing = clamp(missingAt(stored, rule, now), rule.limit * rule.q);
     return { missing, at: now, p: rule.p };
   },
-  liesInFuture(stored, rule, now) {
-    const cap = rule.limit * rule.q;
-    return missingAt(stored, rule, now, true) >= cap && missingAt(stored, rule, now, false) > cap;
-  },
+  liesInFuture: (stored, rule, now) => missingAt(stored, rule, now) > rule.limit * rule.q,
   usedAt(seen, { p }, at) {
     const missing = seen.missing - (at - seen.at) * p;
     return missing > 0n ? missing : 0n;
@@ -181,14 +178,10 @@ const bucket: Counting<Level> = {
 };
 
 /** What is missing at `now`, which may be before or after it was written; not yet between empty and full. */
-function missingAt(stored: Level, rule: Rule, now: bigint, cutRest: boolean): bigint {
-  if (stored.p === rule.p) return stored.missing - (now - stored.at) * rule.p;
-  // Written under another rate: what is kept is the instant at which the bucket is full, and the rest
-  // of a millisecond in that rate's own parts, of which less than one millisecond is believed.
-  const fullAt = stored.at + stored.missing / stored.p;
-  const rest = stored.missing % stored.p;
-  if (fullAt < now) return 0n;
-  return (fullAt - now) * rule.p + (cutRest && rest >= rule.p ? rule.p - 1n : rest);
+function missingAt({ missing, at, p }: Level, rule: Rule, now: bigint): bigint {
+  // Written by a plan of another rate, it is rounded up to whole parts of this one: nothing is given away.
+  const rest = (missing % p) * rule.p;
+  return (at + missing / p - now) * rule.p + (rest + p - 1n) / p;
 }
 
 /** What was taken in the window that began at `start`. */
@@ -200,12 +193,13 @@ interface Counter {
 const fixedWindow: Counting<Counter> = {
   untouched: { start: 0n, count: 0n },
   part: () => 1n,
-  read({ start, count }, { limit, windowMs }, now) {
+  read({ start, count }, { windowMs }, now) {
     if (now >= start + windowMs) return { start: alignedStart(now, windowMs), count: 0n };
-    return { start: least(start, now), count: least(count, limit) };
+    return { start: least(start, now), count };
   },
   liesInFuture: ({ start }, _rule, now) => start > now,
-  usedAt: ({ start, count }, { windowMs }, at) => (at < start + windowMs ? count : 0n),
+  // A plan with a higher limit may have counted more than this one allows.
+  usedAt: ({ start, count }, { limit, windowMs }, at) => (at < start + windowMs ? least(count, limit) : 0n),
   over: ({ start }, { windowMs }) => start + windowMs,
   add: ({ start, count }, _rule, cost) => ({ start, count: count + cost }),
   giveBack: ({ start, count }, _rule, cost) => ({ start, count: clamp(count - cost, count) }),
@@ -221,23 +215,20 @@ interface TwoCounters {
 const slidingWindow: Counting<TwoCounters> = {
   untouched: { start: 0n, previous: 0n, current: 0n },
   part: ({ windowMs }) => windowMs,
-  read(stored, { limit, windowMs }, now) {
-    const { start } = stored;
-    const previous = least(stored.previous, limit);
-    const current = least(stored.current, limit);
+  read({ start, previous, current }, { windowMs }, now) {
     // After a step back all counts as spent in the window of now: nothing comes back by it, and
     // nothing is held for longer than two windows.
-    if (start > now)
-      return { start: alignedStart(now, windowMs), previous: 0n, current: least(previous + current, limit) };
+    if (start > now) return { start: alignedStart(now, windowMs), previous: 0n, current: previous + current };
     if (now < start + windowMs) return { start, previous, current };
     if (now < start + 2n * windowMs) return { start: start + windowMs, previous: current, current: 0n };
     return { start: alignedStart(now, windowMs), previous: 0n, current: 0n };
   },
   liesInFuture: ({ start }, _rule, now) => start > now,
-  usedAt({ start, previous, current }, { windowMs }, at) {
+  usedAt({ start, previous, current }, { limit, windowMs }, at) {
     const elapsed = at - start;
-    if (elapsed < windowMs) return previous * (windowMs - elapsed) + current * windowMs;
-    return elapsed < 2n * windowMs ? current * (2n * windowMs - elapsed) : 0n;
+    const [before, now] = [least(previous, limit), least(current, limit)];
+    if (elapsed < windowMs) return before * (windowMs - elapsed) + now * windowMs;
+    return elapsed < 2n * windowMs ? now * (2n * windowMs - elapsed) : 0n;
   },
   over: ({ start }, { windowMs }) => start + 2n * windowMs,
   add: (seen, _rule, cost) => ({ ...seen, current: seen.current + cost }),

@@ -2,7 +2,7 @@
 import { SluiceError } from "./errors.ts";
 import { checkOptions, checkWhole } from "./options.ts";
 import type { AlgorithmName, Policy, ResolvedPolicy } from "./policy.ts";
-import { durationText, parseDuration, parseRatio, rateText } from "./rate.ts";
+import { durationText, greatestDivisor, parseDuration, parseRatio, rateText } from "./rate.ts";
 
 /** The same members for every algorithm, so that code which reads them stays fast. */
 export interface Terms {
@@ -11,7 +11,10 @@ export interface Terms {
   readonly name: string;
   /** Name and prefix: a store has one policy of each, or plans that share it. */
   readonly label: string;
-  /** What tells its buckets from those of other policies on one store: the label, and how they count. */
+  /**
+   * Identifies its buckets on a store: algorithm, prefix and name, and of a named policy its window or fill time.
+   * Policies with the same window may share buckets: state of a longer one would look like a clock error to a shorter one.
+   */
   readonly bucket: string;
   /** The most that fits at once. */
   readonly limit: number;
@@ -97,9 +100,9 @@ export function resolvePolicy(policy: Policy): Terms {
   });
   // The length tells where the name ends, so that no name and prefix run together.
   const label = `${name.length}:${name}${prefix ?? ""}`;
-  // Short, because stores keep it with every key; a name of one's own has a colon before it, which no own text has.
-  const id =
-    name === ownText ? (p > 0 ? `${rateText(p, unit)},${limit}` : `${limit}/${durationText(windowMs)}`) : `:${name}`;
+  // Short, because stores keep it with every key. Only the id of a named policy contains a colon.
+  const ownId = p > 0 ? `${rateText(p, unit)},${limit}` : `${limit}/${durationText(windowMs)}`;
+  const id = name === ownText ? ownId : `${p > 0 ? fillText(limit * unit, p) : durationText(windowMs)}:${name}`;
   const bucket = word[0] + (prefix === undefined ? id : `.${prefix.length}:${prefix}${id}`);
   return Object.freeze({
     algorithm,
@@ -114,6 +117,12 @@ export function resolvePolicy(policy: Policy): Terms {
     share,
     policy: resolved,
   });
+}
+
+/** The exact time in which a bucket of `cap` units fills at `p` units per millisecond. */
+function fillText(cap: number, p: number): string {
+  const common = greatestDivisor(cap, p);
+  return p === common ? durationText(cap / common) : `${cap / common}/${p / common}ms`;
 }
 
 interface Numbers {

@@ -53,7 +53,9 @@ class Combined implements BoundLimiter {
   async reset(key: string): Promise<void> {
     await Promise.all(
       this.spends(key, 0).map(({ store, terms, care }) =>
-        isSync(store) ? store.reset(terms, key) : guardOf(store).reset(store, terms, key, elapsed() + care.deadlineMs),
+        isSync(store)
+          ? store.reset(terms, key)
+          : guardOf(store).reset(store, terms, care.localTerms, key, elapsed() + care.deadlineMs),
       ),
     );
   }

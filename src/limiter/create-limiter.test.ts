@@ -47,22 +47,29 @@ describe("createLimiter", () => {
     expect(() => createLimiter({ policy: { ...other, share: true }, store })).toThrow(/share: true/);
     expect(() => createLimiter({ policy: { ...other, prefix: "p" }, store })).not.toThrow();
 
-    const plan = (capacity: number) =>
-      createLimiter({ policy: { ...policy, name: "plan", capacity, share: true }, store });
+    // Both fill in 2 s. The state is the instant at which the bucket is full, so the plans share a fraction in use.
+    const plan = (capacity: number, tokensPerSecond = capacity / 2) =>
+      createLimiter({ policy: { name: "plan", capacity, tokensPerSecond, share: true }, store });
     const [free, paid] = [plan(10), plan(100)];
-    free.consumeSync("k", 10);
-    // The state is an instant: 2 s until full. Of the larger plan that leaves all but 10.
-    expect(paid.consumeSync("k", 0).remaining).toBe(90);
+    free.consumeSync("k", 4);
+    expect(paid.consumeSync("k", 0).remaining).toBe(60);
     paid.consumeSync("k", 50);
-    expect(free.consumeSync("k", 0).remaining).toBe(0);
+    expect(free.consumeSync("k", 0).remaining).toBe(1);
+    expect(() => plan(100, 5)).toThrow(
+      expect.objectContaining({
+        code: "policy-conflict",
+        option: "share",
+        message: expect.stringContaining("20000 ms"),
+      }),
+    );
     const window: Policy = { algorithm: "fixed-window", limit: 1, windowMs: 1, name: "plan", share: true };
     expect(() => createLimiter({ policy: window, store })).toThrow(
-      expect.objectContaining({ code: "policy-conflict" }),
+      expect.objectContaining({ code: "policy-conflict", message: expect.stringContaining("two names") }),
     );
     expect(() => createLimiter({ policy: { capacity: 1, tokensPerSecond: 1, share: true }, store })).toThrow(/name/);
   });
 
-  it("gives a name back when it is disposed of, and the next numbers go on with the state", async () => {
+  it("releases its name when it is disposed of; a new limit keeps the state, a new fill time does not", async () => {
     const store = memoryStore({ clock: fakeClock() });
     const first = createLimiter({ policy, store });
     first.consumeSync("k", 10);
@@ -70,10 +77,13 @@ describe("createLimiter", () => {
     await first.dispose();
     expect(() => createLimiter({ policy: { ...policy, capacity: 5 }, store })).toThrow(/no other policy/);
     await twin.dispose();
-    const next = createLimiter({ policy: { ...policy, capacity: 5 }, store });
+    const next = createLimiter({ policy: { ...policy, capacity: 20, tokensPerSecond: 10 }, store });
     expect(next.consumeSync("k").allowed).toBe(false);
     await next.dispose();
-    // Another algorithm can't read that state, and begins anew.
+    const slower = createLimiter({ policy: { ...policy, tokensPerSecond: 1 }, store });
+    expect(slower.consumeSync("k").remaining).toBe(9);
+    await slower.dispose();
+    // Another algorithm has buckets of its own as well.
     const window = createLimiter({
       policy: { algorithm: "fixed-window", limit: 3, windowMs: "1h", name: "api" },
       store,

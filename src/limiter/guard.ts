@@ -80,9 +80,9 @@ export class Guard {
     return this.clearing(group, () => this.take(store, group, due));
   }
 
-  /** Forgets a key, here and there. */
-  async reset(store: Store, terms: Terms, key: string, due: number): Promise<void> {
-    await this.fallback?.reset(terms, key);
+  /** Forgets a key, in the store and in the fallback. */
+  async reset(store: Store, terms: Terms, localTerms: Terms, key: string, due: number): Promise<void> {
+    await this.fallback?.reset(localTerms, key);
     const answer = await this.clearing([{ terms, key }], () =>
       this.ask(partOf(store, key), due, () => store.reset(terms, key)),
     );

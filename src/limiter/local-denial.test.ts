@@ -100,7 +100,10 @@ describe("local denial", () => {
   });
 
   it("is ended by any limiter of this process that shares the bucket, and by none of another", async () => {
-    const plan = (capacity: number): Policy => ({ capacity, tokensPerSecond: "1/h", name: "plan", share: true });
+    const plan = (limit: number): Policy => ({
+      ...{ algorithm: "fixed-window", limit, windowMs: "1h" },
+      ...{ name: "plan", share: true },
+    });
     const [small, large] = [createLimiter({ policy: plan(2), store }), createLimiter({ policy: plan(5), store })];
     await small.consume("k", 2);
     expect((await small.consume("k")).allowed).toBe(false);

@@ -3,45 +3,61 @@ import { SluiceError } from "../core/errors.ts";
 import { originOf, type Store } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
 
-/** A policy that has a name, and the limiters that use it. */
+/** Limiters that use one policy under a name. */
 interface Holder {
   readonly terms: Terms;
   limiters: number;
 }
 
-const claims = new WeakMap<object, Map<string, Holder[]>>();
+/** Per store and label: the policies that hold the name, by their numbers. Several of them are plans that share it. */
+const claims = new WeakMap<object, Map<string, Map<string, Holder>>>();
 
-/** Gives a name on a store to a policy, or refuses it when another policy has it. */
+/** Claims a name on a store for a policy. Throws if another policy holds it and the two can't share their buckets. */
 export function claimName(store: Store, terms: Terms): void {
   let names = claims.get(originOf(store));
   if (!names) claims.set(originOf(store), (names = new Map()));
-  const holders = names.get(terms.label) ?? [];
-  const same = holders.find((holder) => samePolicy(holder.terms, terms));
+  let holders = names.get(terms.label);
+  if (!holders) names.set(terms.label, (holders = new Map()));
+  const same = holders.get(numbersOf(terms));
   if (same) {
     same.limiters++;
     return;
   }
-  for (const { terms: other } of holders) {
-    if (other.share && terms.share && other.algorithm === terms.algorithm) continue;
-    const expected = "a name that no other policy on this store has, or share: true on every plan of one algorithm";
-    throw new SluiceError("policy-conflict", "name", expected, terms.name);
-  }
-  names.set(terms.label, [...holders, { terms, limiters: 1 }]);
+  // All holders can share with each other, so any one of them stands for the rest.
+  const [other] = holders.values();
+  if (other) checkShare(other.terms, terms);
+  holders.set(numbersOf(terms), { terms, limiters: 1 });
 }
 
-/** Frees the name with its last limiter: a policy with other numbers may take it and go on with its state. */
+/** Releases a name with its last limiter. Another policy may then claim it. */
 export function releaseName(store: Store, terms: Terms): void {
   const names = claims.get(originOf(store));
-  const holders = names?.get(terms.label) ?? [];
-  const holder = holders.find((holder) => samePolicy(holder.terms, terms));
-  if (holder && --holder.limiters === 0)
-    names?.set(
-      terms.label,
-      holders.filter((other) => other !== holder),
-    );
+  const holders = names?.get(terms.label);
+  const holder = holders?.get(numbersOf(terms));
+  if (!names || !holders || !holder || --holder.limiters > 0) return;
+  holders.delete(numbersOf(terms));
+  if (holders.size === 0) names.delete(terms.label);
+}
+
+/** Refuses two policies under one name that are not plans of one product. */
+function checkShare(held: Terms, terms: Terms): void {
+  if (!held.share || !terms.share) {
+    const expected = "a name that no other policy on this store has, or share: true on every plan that uses it";
+    throw new SluiceError("policy-conflict", "name", expected, terms.name);
+  }
+  if (held.bucket === terms.bucket) return;
+  const expected =
+    held.algorithm === terms.algorithm
+      ? `plans with one window or fill time (${held.windowMs} ms and ${terms.windowMs} ms here): scale the limit and keep the window, or scale capacity and rate together; or give the plans two names`
+      : `plans of one algorithm (${held.algorithm} and ${terms.algorithm} here), or two names`;
+  throw new SluiceError("policy-conflict", "share", expected, terms.name);
 }
 
 /** Whether two policies count alike. */
 export function samePolicy(a: Terms, b: Terms): boolean {
   return a.bucket === b.bucket && a.limit === b.limit && a.windowMs === b.windowMs && a.p === b.p && a.unit === b.unit;
+}
+
+function numbersOf({ bucket, limit, windowMs, p, unit }: Terms): string {
+  return `${limit} ${windowMs} ${p} ${unit} ${bucket}`;
 }

@@ -97,6 +97,8 @@ function shareOf(terms: Terms, instances: number): Terms {
   }
   return Object.freeze({
     ...terms,
+    // Its fill time differs, so its buckets in the fallback store are its own.
+    bucket: `${terms.bucket}/${instances}`,
     limit,
     unit,
     cap,

@@ -68,7 +68,8 @@ export class RemoteLimiter extends Limiter {
   /** Whoever resets a key wants to know that it was done: a fault is thrown, whatever is done about others. */
   override async reset(key: string): Promise<void> {
     this.check(key, 0);
-    await this.guard.reset(this.store, this.terms, key, elapsed() + this.care.deadlineMs);
+    const { localTerms, deadlineMs } = this.care;
+    await this.guard.reset(this.store, this.terms, localTerms, key, elapsed() + deadlineMs);
   }
 
   override async inspect(key: string): Promise<Inspection> {

@@ -1,6 +1,7 @@
 /** What the tests of Durable Objects do inside of workerd. */
 import { DurableObject } from "cloudflare:workers";
 import {
+  type Charge,
   combine,
   consumeAll,
   createLimiter,
@@ -25,6 +26,8 @@ import {
 } from "sluice/cloudflare";
 import { describeRateLimiter, storeSuite } from "sluice/testing";
 import { rateLimiterObject } from "../../src/stores/cloudflare/rate-limiter-do.ts";
+import { PlanBounds, planBatches, planPair } from "../../src/testing/plan-walk.ts";
+import { randomFrom } from "../../src/testing/random.ts";
 import { failuresOf } from "../collect.ts";
 import { randomSample, seededRandom } from "../model-walk.ts";
 import { errorOf, workerOf } from "./tasks.ts";
@@ -278,6 +281,33 @@ export default workerOf<Env>({
     }
     Date.now = realNow;
     return { done, crashes, allowed };
+  },
+
+  /** Two plans that share their buckets, interleaved at random: as in memory, and within the bound of each. */
+  async plans({ OBJECTS }, { algorithm, steps, seed }: { algorithm: AlgorithmName; steps: number; seed: number }) {
+    const advance = fakeTime();
+    const random = randomFrom(seed);
+    let [done, allowed] = [0, 0];
+    while (done < steps) {
+      const objects = durableObjectStore(new Fresh(OBJECTS), { shards: 4 });
+      const memory = memoryStore({ clock: { now: () => Date.now() } });
+      const plans = planPair(algorithm, random);
+      const bounds = new PlanBounds(plans);
+      for (const { advanceMs, groups } of planBatches(plans, random, 400)) {
+        advance(advanceMs);
+        const [there, here] = await Promise.all([objects.take(groups), memory.take(groups)]);
+        if (JSON.stringify(there) !== JSON.stringify(here)) {
+          throw new Error(`seed ${seed} step ${done}: ${JSON.stringify({ groups, there, here })}`);
+        }
+        for (const [i, [charge]] of groups.entries()) {
+          bounds.record(charge as Charge, there[i]?.[0] as Decision, Date.now());
+          if (there[i]?.[0]?.allowed) allowed++;
+        }
+        done += groups.length;
+      }
+    }
+    Date.now = realNow;
+    return { done, allowed };
   },
 
   /** So many at once, on fifty. */

@@ -44,7 +44,7 @@ describe("stored keys", () => {
     expect(await redis.keys("*")).toEqual(["s1:{user:1234567890}b10/s,600"]);
     expect((await limiter.inspect("user:1234567890")).storedKey).toBe("s1:{user:1234567890}b10/s,600");
     await redisRateLimiter(redis, tokenBucket("10/s", { name: "api", prefix: "eu" })).consume("k");
-    expect(await redis.keys("*{k}*")).toEqual(["s1:{k}b.2:eu:api"]);
+    expect(await redis.keys("*{k}*")).toEqual(["s1:{k}b.2:eu1s:api"]);
   });
 
   it("fit one small string", async () => {
@@ -223,14 +223,14 @@ describe("batches", () => {
   it("make a foreign value or a wrong type the error of its own caller", async () => {
     const limiter = createLimiter({ policy, store: redisStore(spied()), ...bare });
     for (const wrong of ["text", "-5", "1.5", "nan", "inf", "1:2:3", "", "99999999999999999999", "5:x"]) {
-      await redis.set("s1:{text}b:batched", wrong, "PX", 60_000);
+      await redis.set("s1:{text}b10h:batched", wrong, "PX", 60_000);
       const [good, bad] = await Promise.allSettled([limiter.consume("fine"), limiter.consume("text")]);
       expect(good).toMatchObject({ status: "fulfilled" });
       expect(bad, wrong).toMatchObject({ status: "rejected", reason: { code: "foreign-value" } });
-      expect(await redis.get("s1:{text}b:batched")).toBe(wrong);
+      expect(await redis.get("s1:{text}b10h:batched")).toBe(wrong);
     }
-    await redis.lpush("s1:{list}b:batched", "x");
-    await redis.pexpire("s1:{list}b:batched", 60_000);
+    await redis.lpush("s1:{list}b10h:batched", "x");
+    await redis.pexpire("s1:{list}b10h:batched", 60_000);
     const [bad, good] = await Promise.allSettled([limiter.consume("list"), limiter.consume("good")]);
     expect([bad?.status, good?.status]).toEqual(["rejected", "fulfilled"]);
     // A reset mends it.
@@ -248,9 +248,9 @@ describe("batches", () => {
         onEvent: (event) => told.push(event.type === "foreign-value" ? event.error.option : event.type),
       });
     const limiters = ["first", "second", "third"].map(of);
-    await redis.set("s1:{bad}b:second", "garbage", "PX", 60_000);
+    await redis.set("s1:{bad}b10h:second", "garbage", "PX", 60_000);
     expect((await combine(limiters).consume("bad")).degraded).toBe(true);
-    expect(told.filter((one) => one !== "warning")).toEqual(Array(3).fill("s1:{bad}b:second"));
+    expect(told.filter((one) => one !== "warning")).toEqual(Array(3).fill("s1:{bad}b10h:second"));
   });
 
   it("are not harmed by a function of the user's that throws", async () => {
@@ -441,9 +441,9 @@ describe("expiry", () => {
   it("ttlMs lengthens it, and never shortens", async () => {
     const policy = tokenBucket("10/s", { burst: 10, name: "t" });
     await createLimiter({ policy, store: redisStore(redis, { ttlMs: "1h" }), ...bare }).consume("long");
-    expect(await redis.pttl("s1:{long}b:t")).toBeGreaterThan(3_590_000);
+    expect(await redis.pttl("s1:{long}b1s:t")).toBeGreaterThan(3_590_000);
     await createLimiter({ policy, store: redisStore(redis, { ttlMs: 1 }), ...bare }).consume("short", 10);
-    expect(await redis.pttl("s1:{short}b:t")).toBeGreaterThan(900);
+    expect(await redis.pttl("s1:{short}b1s:t")).toBeGreaterThan(900);
   });
 
   it("a key that lost its expiry gets one again with the next charge", async () => {
@@ -453,9 +453,9 @@ describe("expiry", () => {
       ...bare,
     });
     await limiter.consume("k");
-    await redis.persist("s1:{k}b:t");
+    await redis.persist("s1:{k}b1s:t");
     await limiter.consume("k");
-    expect(await redis.pttl("s1:{k}b:t")).toBeGreaterThan(0);
+    expect(await redis.pttl("s1:{k}b1s:t")).toBeGreaterThan(0);
   });
 
   it("a refund to full and a reset leave no key", async () => {
@@ -519,13 +519,17 @@ describe("a state one hour ahead", () => {
 
 describe("a policy whose numbers change", () => {
   it("keeps its state, in Redis as in memory", async () => {
-    const of = async (capacity: number) => {
-      const store = redisStore(redis);
-      return createLimiter({ policy: { capacity, tokensPerSecond: "1/h", name: "plan" }, store, ...bare });
-    };
-    await (await of(10)).consume("k", 10);
-    expect((await (await of(20)).peek("k")).remaining).toBeLessThanOrEqual(10);
-    expect((await (await of(5)).peek("k")).remaining).toBe(0);
+    const of = (capacity: number, windowMs = 36_000_000) =>
+      createLimiter({
+        policy: { capacity, tokensPerSecond: (capacity * 1000) / windowMs, name: "plan" },
+        store: redisStore(redis),
+        ...bare,
+      });
+    await of(10).consume("k", 10);
+    expect((await of(20).peek("k")).remaining).toBe(0);
+    expect((await of(5).peek("k")).remaining).toBe(0);
+    // Another fill time starts new buckets.
+    expect((await of(10, 1000).peek("k")).remaining).toBe(10);
   });
 });
 

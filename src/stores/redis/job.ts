@@ -174,7 +174,7 @@ function readBucket(
   taken: number,
 ): Decision {
   const whole = Math.floor(used / terms.p);
-  return figures(terms, whole, used - whole * terms.p, 0, 0, cost, allowed, taken);
+  return figures(terms, whole, used - whole * terms.p, terms.p, 0, cost, allowed, taken);
 }
 
 function next(cursor: Cursor): number {

@@ -8,34 +8,49 @@ local function isWhole(n)
 return n and n >= 0 and n <= 9007199254740991 and floor(n) == n
 end
 local try, match = redis.pcall, string.match
+local PART = ':' .. WHOLE .. '/' .. WHOLE
+local function parseInstant(raw)
+local full = tonumber(raw)
+if full then
+if isWhole(full) then return full, 0, 0 end
+return
+end
+local part, p
+full, part, p = match(raw, '^(%d+):(%d+)/(%d+)$')
+full, part, p = tonumber(full), tonumber(part), tonumber(p)
+if isWhole(full) and isWhole(p) and part < p then return full, part, p end
+end
+local function partIn(p, part, writtenP)
+if part == 0 or p == writtenP then return part end
+local high = part * floor(p / 65536)
+local quotient = floor(high / writtenP)
+local low = (high - quotient * writtenP) * 65536 + part * (p % 65536)
+return quotient * 65536 + ceil(low / writtenP)
+end
 local function takeTokens(cost, limit, windowMs, unit, p, ttlMs)
 local cap, amount, out = limit * unit, cost * unit, {}
 for i = 1, #KEYS do
-local key, full, part = KEYS[i], 0, 0
+local key, full, part, writtenP = KEYS[i], 0, 0, 0
 local raw = try('GET', key)
 if raw then
-full = tonumber(raw)
-if not full and type(raw) == 'string' then
-full, part = match(raw, '^(%d+):(%d+)$')
-full, part = tonumber(full), tonumber(part)
+full = nil
+if type(raw) == 'string' then full, part, writtenP = parseInstant(raw) end
 end
-end
-if full and full >= 0 and full <= 9007199254740991 and floor(full) == full and (part == 0 or isWhole(part)) then
-local ahead, used = full - now, 0
-if ahead > windowMs then
-used = cap
-elseif ahead >= 0 then
-used = ahead * p + (part < p and part or p - 1)
-if used > cap then used = cap end
+if full then
+local ahead, used, isAhead = full - now, 0, false
+if ahead >= 0 then
+used = ahead * p + partIn(p, part, writtenP)
+isAhead = ahead > windowMs or used > cap
+if isAhead then used = cap end
 end
 local fits = used <= cap - amount
 local after = fits and used + amount or used
 local whole = floor(after / p)
 local rest = after - whole * p
 local answer = fits and after or -1 - after
-if fits or (used == cap and cost <= limit and (now + whole ~= full or rest ~= part)) then
+if fits or (isAhead and cost <= limit) then
 local text, ttl = format(WHOLE, now + whole), ceil(after / p)
-if rest > 0 then text = text .. ':' .. format(WHOLE, rest) end
+if rest > 0 then text = text .. format(PART, rest, p) end
 answer = try('SET', key, text, 'PX', format(WHOLE, ttl > ttlMs and ttl or ttlMs)).err or answer
 end
 out[i] = answer
@@ -65,24 +80,20 @@ return now - fmod(now, terms.windowMs)
 end
 local function tokenBucket()
 local function parse(raw)
-if not raw then return 0, 0 end
-local full, part = tonumber(raw), 0
-if not full then
-full, part = string.match(raw, '^(%d+):(%d+)$')
-full, part = tonumber(full), tonumber(part)
+if not raw then return 0, 0, 0 end
+local full, part, p = parseInstant(raw)
+if full then return full, part, p end
 end
-if isWhole(full) and isWhole(part) then return full, part end
-end
-local function text(full, part)
+local function text(full, part, p)
 local whole = format(WHOLE, full)
-return part == 0 and whole or whole .. ':' .. format(WHOLE, part)
+return part == 0 and whole or whole .. format(PART, part, p)
 end
-local function used(terms, full, part)
+local function used(terms, full, part, writtenP)
 local ahead = full - now
 if ahead < 0 then return 0 end
 local p, cap = terms.p, terms.cap
 if ahead > terms.windowMs then return cap end
-local used = ahead * p + (part < p and part or p - 1)
+local used = ahead * p + partIn(p, part, writtenP)
 return used < cap and used or cap
 end
 local function reset(terms, used)
@@ -90,12 +101,13 @@ return ceil(used / terms.p)
 end
 local function settled(terms, used)
 local whole = floor(used / terms.p)
-return now + whole, used - whole * terms.p
+local part = used - whole * terms.p
+return now + whole, part, part > 0 and terms.p or 0
 end
-local function ahead(terms, used, full, part)
+local function ahead(terms, used, full, part, writtenP)
 if used < terms.cap then return false end
-local empty, rest = settled(terms, used)
-return full ~= empty or part ~= rest
+local ahead = full - now
+return ahead > terms.windowMs or ahead * terms.p + partIn(terms.p, part, writtenP) > terms.cap
 end
 local function add(terms, used, cost)
 return settled(terms, used + cost * terms.unit)
@@ -127,9 +139,11 @@ end
 local function text(start, count)
 return format(PAIR, start, count)
 end
+local function countAt(terms, start, count)
+return now >= start + terms.windowMs and 0 or count
+end
 local function used(terms, start, count)
-if now >= start + terms.windowMs then return 0 end
-return min(count, terms.limit)
+return min(countAt(terms, start, count), terms.limit)
 end
 local function startAt(terms, stored)
 local start = min(stored, now)
@@ -142,11 +156,11 @@ end
 local function ahead(_, _, start)
 return start > now
 end
-local function add(terms, used, cost, start)
-return startAt(terms, start), used + cost
+local function add(terms, _, cost, start, count)
+return startAt(terms, start), countAt(terms, start, count) + cost
 end
-local function giveBack(terms, used, cost, start)
-return startAt(terms, start), max(0, used - cost)
+local function giveBack(terms, _, cost, start, count)
+return startAt(terms, start), max(0, countAt(terms, start, count) - cost)
 end
 local function reply(say, terms, used, _, start)
 say(reset(terms, used, start))
@@ -174,10 +188,9 @@ local function text(start, previous, current)
 return format(TRIPLE, start, previous, current)
 end
 local function viewAt(terms, start, previous, current)
-local windowMs, limit = terms.windowMs, terms.limit
-previous, current = min(previous, limit), min(current, limit)
+local windowMs = terms.windowMs
 if start > now then
-start, previous, current = windowStart(terms), 0, min(limit, previous + current)
+start, previous, current = windowStart(terms), 0, previous + current
 elseif now >= start + 2 * windowMs then
 start, previous, current = windowStart(terms), 0, 0
 elseif now >= start + windowMs then
@@ -187,7 +200,7 @@ return start, previous, current, start + windowMs - now
 end
 local function used(terms, a, b, c)
 local _, previous, current, left = viewAt(terms, a, b, c)
-return previous * left + current * terms.windowMs
+return min(previous, terms.limit) * left + min(current, terms.limit) * terms.windowMs
 end
 local function reset(terms, _, a, b, c)
 local _, _, current, left = viewAt(terms, a, b, c)
@@ -454,4 +467,4 @@ end
 return replies`;
 
 /** The script's SHA-1, by which Redis knows it. */
-export const sha: string = "9cab82cd4d4a81feed8b32ac274d2278b64c7344";
+export const sha: string = "97b2f8a70bd95c48c4b2c4d910707bfb03e85372";

@@ -1,7 +1,12 @@
 /** What a store promises of single charges beyond the laws of a limiter on it. */
-import { resolvePolicy } from "../../core/terms.ts";
+import type { Charge } from "../../core/charge.ts";
+import type { Decision } from "../../core/decision.ts";
+import { resolvePolicy, type Terms } from "../../core/terms.ts";
+import { bareLimiter } from "../bare-limiter.ts";
 import { check, refuses, same } from "../check.ts";
+import { PlanBounds, planBatches, planPair } from "../plan-walk.ts";
 import { policyOf } from "../subject.ts";
+import { phase } from "./law.ts";
 import { charge, DAY, left, type StoreLaw, termsOf } from "./store-law.ts";
 
 export const storeLaws: readonly StoreLaw[] = [
@@ -49,6 +54,37 @@ export const storeLaws: readonly StoreLaw[] = [
       await store.take([[charge(large, "k", 4)]]);
       const rest = await left(store, small, "k");
       check(rest < 10, `a lowered limit leaves ${rest} of 10 after 4 were spent`);
+    },
+  },
+  {
+    title: "any interleaving of two plans stays within the bound of each",
+    needs: "fake",
+    async run(bench) {
+      for (let pair = 0; pair < 5; pair++) {
+        const { store, advance } = await bench.createTimed();
+        const plans = planPair(bench.algorithm, bench.random);
+        const bounds = new PlanBounds(plans);
+        const subject = bareLimiter({ ...policyOf(bench.algorithm, 1, plans[0].windowMs, "phase") }, store);
+        let now = await phase({ limiter: subject });
+        for (const { advanceMs, groups } of planBatches(plans, bench.random, 150)) {
+          await advance?.(advanceMs);
+          now += advanceMs;
+          const decisions = await store.take(groups);
+          for (const [i, [charge]] of groups.entries()) {
+            bounds.record(charge as Charge, decisions[i]?.[0] as Decision, now);
+          }
+        }
+      }
+    },
+  },
+  {
+    title: "a named policy with another window or fill time has buckets of its own",
+    async run(bench) {
+      const store = await bench.create();
+      const [daily, short] = [DAY, 1000].map((spanMs) => resolvePolicy(policyOf(bench.algorithm, 5, spanMs, "plan")));
+      await store.take([[charge(daily as Terms, "k", 5)]]);
+      await store.take([[charge(short as Terms, "k", 5)], [charge(short as Terms, "k")]]);
+      same(await left(store, daily as Terms, "k"), 0, "left of the daily plan after charges to the short one");
     },
   },
   {

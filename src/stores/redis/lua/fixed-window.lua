@@ -15,9 +15,13 @@ local function fixedWindow()
     return format(PAIR, start, count)
   end
 
+  -- The count of the window. It may exceed this policy's limit: plans with other limits share the counter.
+  local function countAt(terms, start, count)
+    return now >= start + terms.windowMs and 0 or count
+  end
+
   local function used(terms, start, count)
-    if now >= start + terms.windowMs then return 0 end
-    return min(count, terms.limit)
+    return min(countAt(terms, start, count), terms.limit)
   end
 
   -- The window's start; one from the future begins now instead.
@@ -35,12 +39,12 @@ local function fixedWindow()
     return start > now
   end
 
-  local function add(terms, used, cost, start)
-    return startAt(terms, start), used + cost
+  local function add(terms, _, cost, start, count)
+    return startAt(terms, start), countAt(terms, start, count) + cost
   end
 
-  local function giveBack(terms, used, cost, start)
-    return startAt(terms, start), max(0, used - cost)
+  local function giveBack(terms, _, cost, start, count)
+    return startAt(terms, start), max(0, countAt(terms, start, count) - cost)
   end
 
   local function reply(say, terms, used, _, start)

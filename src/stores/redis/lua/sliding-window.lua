@@ -15,12 +15,12 @@ local function slidingWindow()
     return format(TRIPLE, start, previous, current)
   end
 
-  -- The start, the two counters as they stand now, and what is left of this window.
+  -- The start, the two counters as they stand now, and what is left of this window. The counters may exceed this
+  -- policy's limit: plans with other limits share them.
   local function viewAt(terms, start, previous, current)
-    local windowMs, limit = terms.windowMs, terms.limit
-    previous, current = min(previous, limit), min(current, limit)
+    local windowMs = terms.windowMs
     if start > now then
-      start, previous, current = windowStart(terms), 0, min(limit, previous + current)
+      start, previous, current = windowStart(terms), 0, previous + current
     elseif now >= start + 2 * windowMs then
       start, previous, current = windowStart(terms), 0, 0
     elseif now >= start + windowMs then
@@ -31,7 +31,7 @@ local function slidingWindow()
 
   local function used(terms, a, b, c)
     local _, previous, current, left = viewAt(terms, a, b, c)
-    return previous * left + current * terms.windowMs
+    return min(previous, terms.limit) * left + min(current, terms.limit) * terms.windowMs
   end
 
   local function reset(terms, _, a, b, c)

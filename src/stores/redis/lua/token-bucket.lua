@@ -1,28 +1,24 @@
 -- Token bucket: the instant at which the bucket will be full again, `full + part/p` ms. See token-bucket.ts.
--- Stored:  full, or full:part when there is a part.
+-- Stored:  full, or full:part/p when there is a part.
 -- Replies: nothing more than what is in use.
 local function tokenBucket()
   local function parse(raw)
-    if not raw then return 0, 0 end
-    local full, part = tonumber(raw), 0
-    if not full then
-      full, part = string.match(raw, '^(%d+):(%d+)$')
-      full, part = tonumber(full), tonumber(part)
-    end
-    if isWhole(full) and isWhole(part) then return full, part end
+    if not raw then return 0, 0, 0 end
+    local full, part, p = parseInstant(raw)
+    if full then return full, part, p end
   end
 
-  local function text(full, part)
+  local function text(full, part, p)
     local whole = format(WHOLE, full)
-    return part == 0 and whole or whole .. ':' .. format(WHOLE, part)
+    return part == 0 and whole or whole .. format(PART, part, p)
   end
 
-  local function used(terms, full, part)
+  local function used(terms, full, part, writtenP)
     local ahead = full - now
     if ahead < 0 then return 0 end
     local p, cap = terms.p, terms.cap
     if ahead > terms.windowMs then return cap end
-    local used = ahead * p + (part < p and part or p - 1)
+    local used = ahead * p + partIn(p, part, writtenP)
     return used < cap and used or cap
   end
 
@@ -33,14 +29,15 @@ local function tokenBucket()
   -- What is in use as the instant at which it will have been given back.
   local function settled(terms, used)
     local whole = floor(used / terms.p)
-    return now + whole, used - whole * terms.p
+    local part = used - whole * terms.p
+    return now + whole, part, part > 0 and terms.p or 0
   end
 
-  -- Whether more was in use than fits, so that an empty bucket would be written another way than it is stored.
-  local function ahead(terms, used, full, part)
+  -- Whether the bucket would be full later than an empty one: the clock has stepped back.
+  local function ahead(terms, used, full, part, writtenP)
     if used < terms.cap then return false end
-    local empty, rest = settled(terms, used)
-    return full ~= empty or part ~= rest
+    local ahead = full - now
+    return ahead > terms.windowMs or ahead * terms.p + partIn(terms.p, part, writtenP) > terms.cap
   end
 
   local function add(terms, used, cost)

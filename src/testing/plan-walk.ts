@@ -1,0 +1,121 @@
+/** Random charges of two plans that share their buckets, and a check that each plan stays within its own bound. */
+import type { Charge, Group, Mode } from "../core/charge.ts";
+import type { Decision } from "../core/decision.ts";
+import type { AlgorithmName, Policy } from "../core/policy.ts";
+import { resolvePolicy, type Terms } from "../core/terms.ts";
+import type { Random } from "./random.ts";
+import { policyOf } from "./subject.ts";
+
+/** What happens at one instant. */
+export interface PlanBatch {
+  /** Milliseconds since the batch before. */
+  readonly advanceMs: number;
+  readonly groups: readonly Group[];
+}
+
+/** Two plans of one name: the same window or fill time, different limits. */
+export function planPair(algorithm: AlgorithmName, random: Random, name = "plan"): readonly [Terms, Terms] {
+  const spanMs = random.pick([1, 2, 7, 100, 1000, 3333, 60_000, random.whole(1, 100_000)]);
+  const plan = (limit: number) => resolvePolicy({ ...policyOf(algorithm, limit, spanMs, name), share: true } as Policy);
+  return [plan(random.whole(1, 12)), plan(random.pick([13, 100, 1000, random.whole(13, 2000)]))];
+}
+
+/** Batches of random charges to a few keys. */
+export function* planBatches(plans: readonly Terms[], random: Random, steps: number): Generator<PlanBatch> {
+  const keys = ["a", "b", "c"];
+  for (let step = 0; step < steps; ) {
+    const { windowMs } = plans[0] as Terms;
+    const advanceMs = random.pick([
+      0,
+      0,
+      1,
+      1,
+      random.whole(0, Math.ceil(windowMs / 10)),
+      random.whole(0, 3 * windowMs),
+    ]);
+    const groups = Array.from({ length: random.whole(1, 8) }, (): Group => {
+      const terms = random.pick(plans);
+      const cost = random.pick([1, 1, 1, 2, random.whole(1, terms.limit), terms.limit]);
+      return [
+        { terms, key: random.pick(keys), cost, mode: random.pick<Mode>(["take", "take", "take", "peek", "refund"]) },
+      ];
+    });
+    step += groups.length;
+    yield { advanceMs, groups };
+  }
+}
+
+/**
+ * Counts what each plan was granted, per key, and throws if one exceeds its bound over any interval: capacity plus rate
+ * for buckets, the limit per window for windows. A refund of any plan counts for all of them. Time must not run back.
+ */
+export class PlanBounds {
+  private readonly plans: readonly Terms[];
+  private readonly meters: Map<string, Meter> = new Map();
+
+  constructor(plans: readonly Terms[]) {
+    this.plans = plans;
+  }
+
+  /** Records one charge and its decision at `now`. */
+  record({ terms, key, cost, mode }: Charge, { allowed }: Decision, now: number): void {
+    if (mode === "peek" || (mode === "take" && !allowed)) return;
+    for (const plan of this.plans) {
+      if (mode === "take" && plan !== terms) continue;
+      const id = `${plan.limit} ${key}`;
+      let meter = this.meters.get(id);
+      if (!meter) this.meters.set(id, (meter = this.meterOf(plan)));
+      const excess = meter(BigInt(mode === "take" ? cost : -cost), terms, now);
+      if (excess !== undefined) throw new Error(`plan ${plan.limit} per ${plan.windowMs} ms: ${excess} at ${now}`);
+    }
+  }
+
+  private meterOf(plan: Terms): Meter {
+    if (plan.p > 0) return bucketMeter(plan, this.plans);
+    return plan.algorithm === "sliding-log" ? logMeter(plan) : windowMeter(plan);
+  }
+}
+
+/** Adds a cost in tokens of the plan `by`. Describes what was admitted if that is more than the bound. */
+type Meter = (cost: bigint, by: Terms, now: number) => string | undefined;
+
+/** The most that any interval up to now has admitted beyond the rate. */
+function bucketMeter(plan: Terms, plans: readonly Terms[]): Meter {
+  // In these units a token of every plan is a whole number.
+  const scale = plans.reduce((product, { limit }) => product * BigInt(limit), 1n);
+  const full = BigInt(plan.cap) * scale;
+  let [level, last] = [0n, 0];
+  return (cost, by, now) => {
+    level -= BigInt(now - last) * BigInt(plan.p) * scale;
+    last = now;
+    level = (level > 0n ? level : 0n) + (cost * full) / BigInt(by.limit);
+    if (level < 0n) level = 0n;
+    return level > full ? `${level} of ${full} parts of the capacity` : undefined;
+  };
+}
+
+function windowMeter({ limit, windowMs }: Terms): Meter {
+  let [start, count] = [0, 0n];
+  return (cost, _by, now) => {
+    const current = now - (now % windowMs);
+    if (current !== start) [start, count] = [current, 0n];
+    count += cost;
+    if (count < 0n) count = 0n;
+    return count > BigInt(limit) ? `${count} in one window` : undefined;
+  };
+}
+
+function logMeter({ limit, windowMs }: Terms): Meter {
+  let grants: { at: number; cost: bigint }[] = [];
+  return (cost, _by, now) => {
+    grants = grants.filter(({ at }) => at > now - windowMs);
+    grants.push({ at: now, cost });
+    // The sum since the best start: a refund before an interval does not count for it.
+    let sum = 0n;
+    for (const grant of grants) {
+      sum += grant.cost;
+      if (sum < 0n) sum = 0n;
+    }
+    return sum > BigInt(limit) ? `${sum} in ${windowMs} ms` : undefined;
+  };
+}
