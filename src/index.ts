@@ -13,7 +13,8 @@ export type {
   SlidingWindowPolicy,
   TokenBucketPolicy,
 } from "./core/policy.ts";
-export type { Duration, RateText } from "./core/rate.ts";
+export { type PolicyText, parsePolicy } from "./core/policy-text.ts";
+export type { Duration, RateText, TimeUnit } from "./core/rate.ts";
 export type { RateLimiter, SyncRateLimiter } from "./core/rate-limiter.ts";
 export {
   type BurstOptions,

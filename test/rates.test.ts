@@ -156,7 +156,7 @@ describe("durations", () => {
     "1S",
     "1ms1s",
     "0x1s",
-    "1234567890123456ms",
+    "12345678901234567ms",
   ])("%j is refused", (windowMs) => {
     for (const algorithm of WINDOWS) {
       expect(refusal({ algorithm, limit: 3, windowMs })).toMatchObject({
@@ -390,7 +390,7 @@ describe("what is refused", () => {
     });
   }
 
-  test.each(each([null, undefined, 5, "10/s", true, [], () => 5]))("%s in place of a policy", (policy) => {
+  test.each(each([null, undefined, 5, "fast", true, [], () => 5]))("%s in place of a policy", (policy) => {
     expect(refusal(policy)).toMatchObject({ code: "invalid-option", received: policy });
   });
 
@@ -412,9 +412,9 @@ describe("what is refused", () => {
 
   const anyForm = (helper: unknown, ...given: unknown[]) => (helper as (...given: unknown[]) => Policy)(...given);
   test.each<[string, () => Policy, string, string]>([
-    ["a burst of 0", () => tokenBucket("10/s", { burst: 0 }), "invalid-option", "capacity"],
-    ["a burst of null", () => anyForm(tokenBucket, "10/s", { burst: null }), "invalid-option", "capacity"],
-    ["a broken burst", () => leakyBucket("10/s", { burst: 1.5 }), "invalid-option", "capacity"],
+    ["a burst of 0", () => tokenBucket("10/s", { burst: 0 }), "invalid-option", "burst"],
+    ["a burst of null", () => anyForm(tokenBucket, "10/s", { burst: null }), "invalid-option", "burst"],
+    ["a broken burst", () => leakyBucket("10/s", { burst: 1.5 }), "invalid-option", "burst"],
     ["a misspelt burst", () => anyForm(tokenBucket, "10/s", { bust: 5 }), "unknown-option", "bust"],
     ["the burst of a window", () => anyForm(fixedWindow, "10/s", { burst: 5 }), "unknown-option", "burst"],
     ["a second limit", () => anyForm(slidingWindow, "10/s", { limit: 5 }), "unknown-option", "limit"],

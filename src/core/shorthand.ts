@@ -1,6 +1,6 @@
 /** Short ways to write a policy: `tokenBucket("10/s", { burst: 50 })`. They return plain policies. */
 import { SluiceError } from "./errors.ts";
-import { checkOptions } from "./options.ts";
+import { checkOptions, checkWhole } from "./options.ts";
 import type {
   FixedWindowPolicy,
   LeakyBucketPolicy,
@@ -76,7 +76,8 @@ function bucketParts(rate: RateText, options: BurstOptions = {}): { capacity: nu
   checkOptions("the options of a rate", options, ["burst", ...LABELS]);
   const { burst, ...labels } = options;
   const { count } = parseRate("rate", rate);
-  return { capacity: burst === undefined ? count : burst, labels };
+  if (burst !== undefined) checkWhole("burst", burst, 1, Number.MAX_SAFE_INTEGER);
+  return { capacity: burst ?? count, labels };
 }
 
 function windowParts(first: RateText | Bare<FixedWindowPolicy>, options?: LabelOptions): Bare<FixedWindowPolicy> {
@@ -86,8 +87,14 @@ function windowParts(first: RateText | Bare<FixedWindowPolicy>, options?: LabelO
   return { limit: count, windowMs, ...options };
 }
 
-/** The numbers stand alone: options beside them would be read by nobody. */
+/** A policy object is complete: options are only allowed after a rate. */
 function plain<P extends object>(policy: P, options: object | undefined): P {
+  if (typeof policy !== "object" || policy === null) {
+    const example =
+      typeof options === "string" ? `, as in "${policy}/${String(options).replace(/^1?\s+|\s/g, "")}"` : "";
+    throw new SluiceError("invalid-option", "policy", `a rate as one string${example}, or a policy object`, policy);
+  }
   if (options === undefined) return policy;
-  throw new SluiceError("unknown-option", "options", "them inside the policy, or a rate in text");
+  const expected = "options only after a rate string: put name, prefix and share into the policy object";
+  throw new SluiceError("unknown-option", "options", expected);
 }

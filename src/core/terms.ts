@@ -2,6 +2,7 @@
 import { SluiceError } from "./errors.ts";
 import { checkOptions, checkWhole } from "./options.ts";
 import type { AlgorithmName, Policy, ResolvedPolicy } from "./policy.ts";
+import { type PolicyText, policyFromText } from "./policy-text.ts";
 import { durationText, greatestDivisor, parseDuration, parseRatio, rateText } from "./rate.ts";
 
 /** The same members for every algorithm, so that code which reads them stays fast. */
@@ -57,9 +58,10 @@ const LONGEST_FILL = 2 ** 52;
 const MOST_LOGGED = 10_000;
 
 /** Checks a policy and turns it into whole numbers, or refuses it by the name of the option. */
-export function resolvePolicy(policy: Policy): Terms {
+export function resolvePolicy(given: Policy | PolicyText): Terms {
+  const policy = typeof given === "string" ? policyFromText("policy", given) : given;
   if (typeof policy !== "object" || policy === null) {
-    const expected = 'a policy, such as { capacity: 10, tokensPerSecond: 5 } or tokenBucket("5/s")';
+    const expected = 'a policy, such as "5/s", tokenBucket("5/s") or { capacity: 10, tokensPerSecond: 5 }';
     throw new SluiceError("invalid-option", "policy", expected, policy);
   }
   const { algorithm = "token-bucket" } = policy;

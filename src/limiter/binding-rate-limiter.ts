@@ -1,5 +1,6 @@
 /** The rate-limit binding of Workers as a limiter: yes or no, and nothing else is known. */
 import type { Policy } from "../core/policy.ts";
+import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { bindingStore } from "../stores/cloudflare/binding-store.ts";
 import type { RateLimitBinding } from "../stores/cloudflare/platform.ts";
@@ -12,7 +13,7 @@ import type { FailureOptions } from "./on-store-error.ts";
  */
 export function bindingRateLimiter(
   binding: RateLimitBinding,
-  policy: Policy,
+  policy: Policy | PolicyText,
   options: FailureOptions = {},
 ): RateLimiter {
   // Asking costs next to nothing, and only the binding knows when its period ends.

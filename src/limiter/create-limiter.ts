@@ -2,6 +2,7 @@
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Policy } from "../core/policy.ts";
+import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import { isSync, type Store, type SyncStore } from "../core/store.ts";
 import { resolvePolicy, type Terms } from "../core/terms.ts";
@@ -13,8 +14,8 @@ import { SyncLimiter } from "./sync-limiter.ts";
 
 /** What a limiter is made of. */
 export interface LimiterOptions<S extends Store = Store> extends FailureOptions {
-  /** What may be spent, and how fast. */
-  policy: Policy;
+  /** What may be spent, and how fast: a policy, or text such as `"100/m"`. */
+  policy: Policy | PolicyText;
   /** Where buckets live. Default: a memory store of its own. */
   store?: S;
 }

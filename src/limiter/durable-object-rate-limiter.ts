@@ -1,5 +1,6 @@
 /** The shortest way to a limiter on Durable Objects: a namespace, a policy. */
 import type { Policy } from "../core/policy.ts";
+import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import {
   DURABLE_OBJECT_OPTIONS,
@@ -16,7 +17,7 @@ export interface DurableObjectRateLimiterOptions extends DurableObjectStoreOptio
 /** A limiter for one policy in the objects of a namespace. Limiters on one namespace share one store. */
 export function durableObjectRateLimiter(
   namespace: DurableObjectNamespaceLike,
-  policy: Policy,
+  policy: Policy | PolicyText,
   options: DurableObjectRateLimiterOptions = {},
 ): RateLimiter {
   return limiterOn(objects, namespace, policy, options);

@@ -1,5 +1,6 @@
 /** The shortest way to a limiter on Workers KV: a namespace, a policy. */
 import type { Policy } from "../core/policy.ts";
+import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { KV_OPTIONS, type KVStoreOptions, kvStore } from "../stores/cloudflare/kv-store.ts";
 import type { KVNamespaceLike } from "../stores/cloudflare/platform.ts";
@@ -10,7 +11,11 @@ import type { FailureOptions } from "./on-store-error.ts";
 export interface KVRateLimiterOptions extends KVStoreOptions, FailureOptions {}
 
 /** A limiter for one policy in a namespace of KV: approximate, and says so. Windows only, not buckets. */
-export function kvRateLimiter(kv: KVNamespaceLike, policy: Policy, options: KVRateLimiterOptions = {}): RateLimiter {
+export function kvRateLimiter(
+  kv: KVNamespaceLike,
+  policy: Policy | PolicyText,
+  options: KVRateLimiterOptions = {},
+): RateLimiter {
   return limiterOn(namespaces, kv, policy, options);
 }
 

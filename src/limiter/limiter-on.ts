@@ -1,6 +1,7 @@
 /** A limiter straight from a client or binding: limiters on one of them share a store, so that `combine` is one step. */
 import { checkOptions } from "../core/options.ts";
 import type { Policy } from "../core/policy.ts";
+import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
 import { createLimiter } from "./create-limiter.ts";
@@ -23,7 +24,7 @@ export interface StoreKind<Client, Options extends object> {
 export function limiterOn<Client extends object, Options extends object>(
   kind: StoreKind<Client, Options>,
   client: Client,
-  policy: Policy,
+  policy: Policy | PolicyText,
   options: Options & FailureOptions,
 ): RateLimiter {
   checkOptions(kind.where, options, [...kind.options, ...FAILURE_OPTIONS]);

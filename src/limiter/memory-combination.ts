@@ -3,6 +3,7 @@ import { checkCost, checkKey, MAX_CHARGES } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
+import type { PolicyText } from "../core/policy-text.ts";
 import { resolvePolicy } from "../core/terms.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { merge } from "./merge.ts";
@@ -16,8 +17,8 @@ export interface MemoryCombination {
 }
 
 /** All policies or none, with the same key and cost. */
-export function memoryCombination(policies: readonly Policy[]): MemoryCombination {
-  const all = policies.map(resolvePolicy);
+export function memoryCombination(policies: readonly (Policy | PolicyText)[]): MemoryCombination {
+  const all = policies.map((policy) => resolvePolicy(policy));
   if (all.length > MAX_CHARGES) {
     throw new SluiceError("too-many-charges", "policies", `at most ${MAX_CHARGES} policies`, all.length);
   }

@@ -1,5 +1,6 @@
 /** The shortest way to a limiter: one policy, in memory. */
 import type { Policy } from "../core/policy.ts";
+import type { PolicyText } from "../core/policy-text.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
 import { resolvePolicy } from "../core/terms.ts";
 import { type MemoryStore, type MemoryStoreOptions, memoryStore } from "../stores/memory/memory-store.ts";
@@ -12,6 +13,6 @@ export interface MemoryRateLimiter extends SyncRateLimiter {
 }
 
 /** A limiter for one policy in this process's memory. */
-export function memoryRateLimiter(policy: Policy, options: MemoryStoreOptions = {}): MemoryRateLimiter {
+export function memoryRateLimiter(policy: Policy | PolicyText, options: MemoryStoreOptions = {}): MemoryRateLimiter {
   return limiterOwning(memoryStore(options), resolvePolicy(policy)) as MemoryRateLimiter;
 }

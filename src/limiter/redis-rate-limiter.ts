@@ -1,5 +1,6 @@
 /** The shortest way to a limiter on Redis: a client, a policy. */
 import type { Policy } from "../core/policy.ts";
+import type { PolicyText } from "../core/policy-text.ts";
 import { parseDuration } from "../core/rate.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { RedisClient } from "../stores/redis/redis-client.ts";
@@ -16,7 +17,7 @@ export interface RedisRateLimiterOptions extends RedisStoreOptions, FailureOptio
  */
 export function redisRateLimiter(
   client: RedisClient,
-  policy: Policy,
+  policy: Policy | PolicyText,
   options: RedisRateLimiterOptions = {},
 ): RateLimiter {
   return limiterOn(redis, client, policy, options);

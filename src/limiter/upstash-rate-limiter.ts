@@ -1,5 +1,6 @@
 /** The shortest way to a limiter on Upstash: a client, a policy. */
 import type { Policy } from "../core/policy.ts";
+import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { REDIS_OPTIONS, type RedisStoreOptions } from "../stores/redis/redis-store.ts";
 import { type UpstashClient, upstashStore } from "../stores/upstash/upstash-store.ts";
@@ -9,7 +10,7 @@ import { type RedisRateLimiterOptions, sameTime } from "./redis-rate-limiter.ts"
 /** A limiter for one policy on Upstash. Limiters on one client share one store, so that `combine` is one step. */
 export function upstashRateLimiter(
   redis: UpstashClient,
-  policy: Policy,
+  policy: Policy | PolicyText,
   options: RedisRateLimiterOptions = {},
 ): RateLimiter {
   return limiterOn(upstash, redis, policy, options);

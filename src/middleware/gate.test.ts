@@ -54,7 +54,7 @@ describe("what is refused when it is built", () => {
     ["nothing", {}, "rateLimit"],
     ["no options", undefined, "rateLimit"],
     ["two limits", { policy: "1/s", policies: ["1/s"] }, "rateLimit"],
-    ["a rate that is none", { policy: "fast" }, "rate"],
+    ["a rate that is none", { policy: "fast" }, "policy"],
     ["no policies", { policies: [] }, "policies"],
     ["policies that are none", { policies: "10/s" }, "policies"],
     ["one policy twice", { policies: ["10/s", "10/s"] }, "policies"],

@@ -1,9 +1,7 @@
 /** The limiter that a middleware asks: made from the policies it was given, or given itself. */
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
-import type { Policy, ResolvedPolicy } from "../core/policy.ts";
-import type { RateText } from "../core/rate.ts";
-import { tokenBucket } from "../core/shorthand.ts";
+import type { ResolvedPolicy } from "../core/policy.ts";
 import { memoryCombination } from "../limiter/memory-combination.ts";
 import { memoryRateLimiter } from "../limiter/memory-rate-limiter.ts";
 import type { LimiterLike, RateLimitOptions } from "./options.ts";
@@ -17,16 +15,12 @@ export function limiterFrom<Call extends readonly unknown[], L>(
     const expected = 'exactly one of policy ("100/m"), policies (["10/s", "1000/h"]) and limiter';
     throw new SluiceError("invalid-option", "rateLimit", expected);
   }
-  if (policy !== undefined) return memoryRateLimiter(policyFrom(policy));
+  if (policy !== undefined) return memoryRateLimiter(policy);
   if (limiter !== undefined) return typeof limiter === "function" ? limiter : checkLimiter(limiter);
   if (!Array.isArray(policies) || policies.length === 0) {
     throw new SluiceError("invalid-option", "policies", 'a list of policies, such as ["10/s", "1000/h"]', policies);
   }
-  return memoryCombination(policies.map(policyFrom));
-}
-
-function policyFrom(policy: Policy | RateText): Policy {
-  return typeof policy === "string" ? tokenBucket(policy) : policy;
+  return memoryCombination(policies);
 }
 
 /** A limiter, or a clear error. */

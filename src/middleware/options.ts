@@ -4,7 +4,7 @@ import type { Decision, Denied } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
-import type { RateText } from "../core/rate.ts";
+import type { PolicyText } from "../core/policy-text.ts";
 import type { Identity } from "../http/client-key.ts";
 import type { HeaderMode, HeaderOptions } from "../http/headers.ts";
 import type { LimiterEvent } from "../limiter/events.ts";
@@ -47,10 +47,10 @@ export interface Limited<Call extends readonly unknown[]> extends Decided<Call> 
 
 /** What every `rateLimit` takes. One of `policy`, `policies` and `limiter` is required. */
 export interface RateLimitOptions<Call extends readonly unknown[], Own> {
-  /** One limit, in memory: a rate such as `"100/m"`, which is a token bucket, or a policy. */
-  policy?: Policy | RateText;
-  /** Several limits at once, all or none, in memory: `["10/s", "1000/h"]`. */
-  policies?: readonly (Policy | RateText)[];
+  /** One limit, in memory: a policy, or text such as `"100/m"`. */
+  policy?: Policy | PolicyText;
+  /** Several limits, all or nothing, in memory: `["10/s", "1000/h"]`. */
+  policies?: readonly (Policy | PolicyText)[];
   /** A limiter of your own, on any store, or a function that chooses one for the request: plans. */
   limiter?: LimiterLike | ((...call: Call) => LimiterLike | PromiseLike<LimiterLike>);
   /** Whose budget is spent. Default: that of the client, as `identity` tells it. */

@@ -43,7 +43,7 @@ describe("a guard", () => {
     ["typeOf without types", { typeOf: String }, /types: expected the types that there are .* or "any"/],
     ["types that are no list", { typeOf: String, types: "say" }, /types: expected a list of names, received "say"/],
     ["heartbeats that are no list", { typeOf: String, types: "any", heartbeats: "a" }, /heartbeats: expected a list/],
-    ["a rate that is none", { connection: "fast" }, /connection.rate: expected a rate .* received "fast"/],
+    ["a rate that is none", { connection: "fast" }, /connection: expected a rate .* received "fast"/],
     ["a policy that is none", { heartbeat: 5 }, /heartbeat: expected a policy or a rate such as .* received 5/],
     ["a limiter in place of a policy", { connection: limiter }, /connection: expected a policy .* and not a limiter/],
     ["a bucket that is shared", { connection: { capacity: 1, tokensPerSecond: 1, share: true } }, /connection.share/],

@@ -3,7 +3,7 @@ import { type Clock, checkedClock, systemClock } from "../core/clock.ts";
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
 import type { Policy } from "../core/policy.ts";
-import type { RateText } from "../core/rate.ts";
+import { type PolicyText, policyFromText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { tokenBucket } from "../core/shorthand.ts";
 import { resolvePolicy, type Terms } from "../core/terms.ts";
@@ -33,7 +33,7 @@ export interface FrameOptions<Data = unknown, F = Frame, Message = string | Uint
   /** Limits on frames, all or none in one step. Default: none but that of the connection. */
   limits?: FrameLimit<Data> | readonly FrameLimit<Data>[];
   /** What one connection may send, counted here before anybody else is asked. `false`: anything. Default: `"100/s"`. */
-  connection?: Policy | RateText | false;
+  connection?: Policy | PolicyText | false;
   /** The most bytes of a frame. Default: 1 048 576. */
   maxBytes?: number;
   /** What a frame is, told as cheaply as possible, such as `jsonType()`. What it throws at can't be read. Default: not told. */
@@ -43,7 +43,7 @@ export interface FrameOptions<Data = unknown, F = Frame, Message = string | Uint
   /** The types that are heartbeats. They have a bucket of their own and are handled as any other. Default: none. */
   heartbeats?: readonly string[];
   /** What one connection may send of heartbeats, and of pings. Default: `"2/s"` with a burst of 10. */
-  heartbeat?: Policy | RateText;
+  heartbeat?: Policy | PolicyText;
   /** The most frames of one connection that are handled at once. Default: 100. */
   maxPending?: number;
   /** The most frames of one connection that wait for a decision or for their turn. Default: 1000. */
@@ -253,12 +253,12 @@ function one(): number {
 }
 
 /** What is wrong with a policy is told under the name of the option that holds it. */
-function termsOf(option: string, policy: Policy | RateText): Terms {
+function termsOf(option: string, policy: Policy | PolicyText): Terms {
   if ((typeof policy !== "string" && typeof policy !== "object") || isLimiter(policy)) {
     throw new SluiceError("invalid-option", option, 'a policy or a rate such as "100/s", and not a limiter', policy);
   }
+  const resolved = typeof policy === "string" ? policyFromText(option, policy) : policy;
   try {
-    const resolved = typeof policy === "string" ? tokenBucket(policy) : policy;
     for (const name of ["share", "prefix"] as const) {
       if (resolved[name] === undefined) continue;
       throw new SluiceError("invalid-option", name, "nothing: the bucket belongs to one connection", resolved[name]);

@@ -1,0 +1,85 @@
+import { describe, expect, it } from "vitest";
+import { createLimiter } from "../limiter/create-limiter.ts";
+import { memoryRateLimiter } from "../limiter/memory-rate-limiter.ts";
+import type { Policy } from "./policy.ts";
+import { type PolicyText, parsePolicy } from "./policy-text.ts";
+import { tokenBucket } from "./shorthand.ts";
+import { resolvePolicy } from "./terms.ts";
+
+describe("policies as text", () => {
+  it("chooses the algorithm by a word after the rate", () => {
+    const of = (text: PolicyText) => {
+      const { algorithm, limit, windowMs } = memoryRateLimiter(text).getPolicy();
+      return [algorithm, limit, windowMs];
+    };
+    expect(of("100/m")).toEqual(["token-bucket", 100, 60_000]);
+    expect(of("10/s burst 50")).toEqual(["token-bucket", 50, 5000]);
+    expect(of("10/s queue 20")).toEqual(["leaky-bucket", 20, 2000]);
+    expect(of("1000/d fixed")).toEqual(["fixed-window", 1000, 86_400_000]);
+    expect(of("100/m sliding")).toEqual(["sliding-window", 100, 60_000]);
+    expect(of("5/15m log")).toEqual(["sliding-log", 5, 900_000]);
+  });
+
+  it("treats long and short units as one policy with one bucket", () => {
+    const names = ["100/m", "100/min", "100/minute", "100/minutes", "100/60sec", "100/60seconds"].map(
+      (text) => resolvePolicy(text as PolicyText).bucket,
+    );
+    expect(new Set(names)).toEqual(new Set(["b100/m,100"]));
+    expect(resolvePolicy("3/day").name).toBe(resolvePolicy("3/d").name);
+    expect(resolvePolicy("3/2hours").name).toBe(resolvePolicy("3/2h").name);
+    expect(resolvePolicy("9/5milliseconds").name).toBe(resolvePolicy("9/5ms").name);
+    expect(resolvePolicy({ algorithm: "fixed-window", limit: 3, windowMs: "2days" }).windowMs).toBe(172_800_000);
+  });
+
+  it("parses the name of every unnamed policy back to the same policy", () => {
+    const text = "4294967291/999999999999998ms burst 9";
+    expect(resolvePolicy(parsePolicy(text)).name).toBe(text);
+    const random = (most: number) => 1 + Math.floor(Math.random() * most);
+    for (let i = 0; i < 20_000; i++) {
+      const limit = random(random(2) === 1 ? 20 : 100_000);
+      const every = random(random(2) === 1 ? 100 : 1_000_000_000);
+      const policies: Policy[] = [
+        { algorithm: "leaky-bucket", capacity: limit, leaksPerSecond: `${random(limit)}/${every}ms` },
+        { capacity: limit, tokensPerSecond: `${random(limit)}/${every}ms` },
+        { algorithm: "fixed-window", limit, windowMs: every },
+        { algorithm: "sliding-window", limit: random(1000), windowMs: every },
+        { algorithm: "sliding-log", limit: random(10_000), windowMs: every },
+      ];
+      for (const policy of policies) {
+        const first = resolvePolicy(policy);
+        expect(resolvePolicy(parsePolicy(first.name)), first.name).toEqual(first);
+      }
+    }
+  });
+
+  it.each([
+    ["100/week", '"100/7d"'],
+    ["100/month", '"100/30d"'],
+    ["0/s", "count of at least 1"],
+    ["1.5/s", 'write "3/2s"'],
+    ["10 per second", '"10/s"'],
+    ["100 / m", '"100/m"'],
+    ["100/M", '"100/m"'],
+    ["fast", "units are ms, s, m, h and d"],
+    ["10/s burst", "10/s burst 50"],
+    ["10/s burst 1.5", "10/s burst 50"],
+    ["10/s fixed 5", "1000/d fixed"],
+    ["10/s  burst 5", "a rate such as"],
+    ["", "a rate such as"],
+    ["100/constructor", "units are"],
+  ])("refuses %j and says what to write", (text, hint) => {
+    expect(() => parsePolicy(text)).toThrow(
+      expect.objectContaining({ code: "invalid-option", option: "policy", message: expect.stringContaining(hint) }),
+    );
+    expect(() => createLimiter({ policy: text as PolicyText })).toThrow(hint);
+  });
+
+  it("refuses the arguments of other libraries with the right form in the message", () => {
+    const wrong = tokenBucket as unknown as (...args: unknown[]) => unknown;
+    expect(() => wrong(10, "1 s")).toThrow('"10/s"');
+    expect(() => wrong({ capacity: 1, tokensPerSecond: 1 }, { name: "x" })).toThrow(
+      "put name, prefix and share into the policy object",
+    );
+    expect(() => tokenBucket("5/s", { burst: 0 })).toThrow(/^burst: /);
+  });
+});
