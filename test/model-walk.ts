@@ -29,6 +29,7 @@ export interface Tally {
   denied: number;
   neverFits: number;
   refunds: number;
+  refundsOfGrants: number;
   backward: number;
   heals: number;
   policyChanges: number;
@@ -237,6 +238,8 @@ interface Step {
   cost: number;
   now: number;
   sample: Sample;
+  /** Of a refund: when the grant ends that it is of. */
+  grantEndsAt?: number | undefined;
 }
 
 /**
@@ -252,6 +255,7 @@ export function walk(algorithmName: AlgorithmName, steps: number, seed: number):
     denied: 0,
     neverFits: 0,
     refunds: 0,
+    refundsOfGrants: 0,
     backward: 0,
     heals: 0,
     policyChanges: 0,
@@ -265,6 +269,7 @@ export function walk(algorithmName: AlgorithmName, steps: number, seed: number):
     let now = oneOf(random, [0, whole(random, 100_000), 1.8e12 + whole(random, 1e9), 2 ** 51 + whole(random, 1e9)]);
     const stretch = Math.min(steps - tally.steps, 40 + whole(random, 400));
     const last: Step[] = [];
+    const grantEnds: number[] = [];
     let seen: Decision | undefined;
     for (let i = 0; i < stretch; i++) {
       if (changesPolicy && random() < 0.1) {
@@ -274,13 +279,21 @@ export function walk(algorithmName: AlgorithmName, steps: number, seed: number):
       const then = nextInstant(random, now, sample.terms, seen);
       if (then < now) tally.backward++;
       now = then;
-      const step = { mode: nextMode(random), cost: nextCost(random, sample.terms, seen), now, sample };
+      const step: Step = { mode: nextMode(random), cost: nextCost(random, sample.terms, seen), now, sample };
+      if (step.mode === "refund" && grantEnds.length > 0 && random() < 0.7) {
+        step.grantEndsAt = oneOf(random, grantEnds);
+        tally.refundsOfGrants++;
+      }
       last.push(step);
       if (last.length > 8) last.shift();
       try {
         seen = pair.step(step, random, tally);
       } catch (error) {
         throw new Error(failure(error as Error, algorithmName, seed, tally.steps, last));
+      }
+      if (step.mode === "take" && seen.allowed && step.cost > 0) {
+        grantEnds.push(now + seen.resetAfterMs);
+        if (grantEnds.length > 6) grantEnds.shift();
       }
       tally.steps++;
     }
@@ -290,7 +303,8 @@ export function walk(algorithmName: AlgorithmName, steps: number, seed: number):
 
 function failure(error: Error, algorithm: AlgorithmName, seed: number, step: number, last: readonly Step[]): string {
   const lines = last.map(
-    ({ mode, cost, now, sample }) => `  ${mode} ${cost} at ${now} under ${JSON.stringify(sample.policy)}`,
+    ({ mode, cost, now, sample, grantEndsAt }) =>
+      `  ${mode} ${cost}${grantEndsAt ? ` until ${grantEndsAt}` : ""} at ${now} under ${JSON.stringify(sample.policy)}`,
   );
   return `${algorithm}: ${error.message}\nSLUICE_SEED=${seed} step ${step}; the last steps of this key:\n${lines.join("\n")}`;
 }
@@ -304,17 +318,17 @@ function createPair(name: AlgorithmName) {
   return {
     /** Makes one step in both and compares all that can be seen of it. */
     step(step: Step, random: Random, tally: Tally): Decision {
-      const { mode, cost, now, sample } = step;
+      const { mode, cost, now, sample, grantEndsAt } = step;
       const { terms, rule } = sample;
       const known = model.isKnown();
       const before = ownCells(cells, algorithm);
       const wasFuture = model.liesInFuture(rule, now);
 
-      const expected = model.step(mode, rule, cost, now);
-      const charge: Charge = { terms, key: "key", cost, mode };
+      const expected = model.step(mode, rule, cost, now, grantEndsAt);
+      const charge: Charge = { terms, key: "key", cost, mode, grantEndsAt };
       const outcome = decide(known ? before : undefined, charge, now);
       const wouldFit = fits(algorithm, cells, OFFSET, terms, cost, now);
-      if (mode === "refund") refund(algorithm, cells, OFFSET, terms, cost, now);
+      if (mode === "refund") refund(algorithm, cells, OFFSET, terms, cost, now, grantEndsAt);
       const decision =
         mode === "take"
           ? take(algorithm, cells, OFFSET, terms, cost, now)

@@ -32,7 +32,7 @@ export interface Figures {
 /** One key under one algorithm. */
 export interface Model {
   /** Charges the key; a refund is answered with what is left after it. */
-  step(mode: Mode, rule: Rule, cost: number, now: number): Figures;
+  step(mode: Mode, rule: Rule, cost: number, now: number, grantEndsAt?: number): Figures;
   /** Whether what is stored could not have been written by this rule's clock yet. */
   liesInFuture(rule: Rule, now: number): boolean;
   /** Whether anything is stored. */
@@ -80,6 +80,8 @@ interface Counting<S> {
   over(seen: S, rule: Rule, now: bigint): bigint;
   add(seen: S, rule: Rule, cost: bigint, now: bigint): S;
   giveBack(seen: S, rule: Rule, cost: bigint): S;
+  /** Gives back of one grant, which ends at an instant after `now`, no more than is still in use of it. */
+  giveBackOf(seen: S, rule: Rule, cost: bigint, end: bigint, now: bigint): S;
 }
 
 function modelOf<S>(counting: Counting<S>, hasDelay = false): Model {
@@ -113,7 +115,7 @@ function modelOf<S>(counting: Counting<S>, hasDelay = false): Model {
   }
 
   return {
-    step(mode, rule, cost, nowMs) {
+    step(mode, rule, cost, nowMs, grantEndsAt) {
       const now = BigInt(nowMs);
       const spent = BigInt(cost);
       const state = stored ?? counting.untouched;
@@ -121,8 +123,12 @@ function modelOf<S>(counting: Counting<S>, hasDelay = false): Model {
       if (mode === "refund") {
         let after = seen;
         // Where nothing is in use nothing is written: a fresh state would lie in the future after a step back.
-        if (counting.usedAt(seen, rule, now) > 0n) {
-          after = counting.giveBack(seen, rule, spent);
+        const isOver = grantEndsAt !== undefined && grantEndsAt <= nowMs;
+        if (counting.usedAt(seen, rule, now) > 0n && !isOver) {
+          after =
+            grantEndsAt === undefined
+              ? counting.giveBack(seen, rule, spent)
+              : counting.giveBackOf(seen, rule, spent, BigInt(grantEndsAt), now);
           // A full bucket is an untouched one, also to a clock that steps back.
           stored = counting.usedAt(after, rule, now) > 0n ? after : counting.untouched;
         }
@@ -175,6 +181,11 @@ const bucket: Counting<Level> = {
   over: (_seen, rule, now) => now + rule.windowMs,
   add: (seen, rule, cost) => ({ ...seen, missing: seen.missing + cost * rule.q }),
   giveBack: (seen, rule, cost) => ({ ...seen, missing: clamp(seen.missing - cost * rule.q, seen.missing) }),
+  giveBackOf(seen, rule, cost, end, now) {
+    // Grants drain one after the other: what drains until the end of this one is what is left of it.
+    const given = least(cost * rule.q, (end - now) * rule.p);
+    return { ...seen, missing: clamp(seen.missing - given, seen.missing) };
+  },
 };
 
 /** What is missing at `now`, which may be before or after it was written; not yet between empty and full. */
@@ -203,6 +214,7 @@ const fixedWindow: Counting<Counter> = {
   over: ({ start }, { windowMs }) => start + windowMs,
   add: ({ start, count }, _rule, cost) => ({ start, count: count + cost }),
   giveBack: ({ start, count }, _rule, cost) => ({ start, count: clamp(count - cost, count) }),
+  giveBackOf: ({ start, count }, _rule, cost) => ({ start, count: clamp(count - cost, count) }),
 };
 
 /** What was taken in the window that began at `start`, and in the one before it. */
@@ -236,6 +248,10 @@ const slidingWindow: Counting<TwoCounters> = {
     const rest = cost > current ? cost - current : 0n;
     return { start, previous: clamp(previous - rest, previous), current: clamp(current - cost, current) };
   },
+  giveBackOf({ start, previous, current }, { windowMs }, cost, end) {
+    if (end > start + windowMs) return { start, previous, current: clamp(current - cost, current) };
+    return { start, previous: clamp(previous - cost, previous), current };
+  },
 };
 
 /** Every grant, oldest first: it counts until `end`. */
@@ -264,6 +280,16 @@ const slidingLog: Counting<Log> = {
       return { end: grant.end, cost: grant.cost - given };
     });
     return kept.reverse().filter((grant) => grant.cost > 0n);
+  },
+  giveBackOf(seen, { windowMs }, cost, end, now) {
+    let left = cost;
+    const kept = seen.map((grant) => {
+      if (grant.end !== least(end, now + windowMs)) return grant;
+      const given = least(left, grant.cost);
+      left -= given;
+      return { end: grant.end, cost: grant.cost - given };
+    });
+    return kept.filter((grant) => grant.cost > 0n);
   },
 };
 

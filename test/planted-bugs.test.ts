@@ -89,7 +89,7 @@ function around(right: RateLimiter, wrong: Partial<RateLimiter>): RateLimiter {
     consistency: right.consistency,
     consume: (key, cost) => right.consume(key, cost),
     peek: (key, cost) => right.peek(key, cost),
-    refund: (key, cost) => right.refund(key, cost),
+    refund: (key, cost, decision) => right.refund(key, cost, decision),
     reset: (key) => right.reset(key),
     inspect: (key) => right.inspect(key),
     getPolicy: () => right.getPolicy(),
@@ -136,6 +136,27 @@ const bugs: Bug[] = [
         const outcome = decide(state, charge, now);
         if (outcome.decision.allowed || charge.mode !== "take" || charge.cost === 1) return outcome;
         return { ...decide(state, { ...charge, cost: 1 }, now), decision: outcome.decision };
+      },
+    },
+  },
+  {
+    name: "a refund does not ask when its grant was made",
+    breaks: "once that grant has expired",
+    limiter: (_policy, right) => around(right, { refund: (key, cost) => right.refund(key, cost) }),
+  },
+  {
+    name: "a named policy keeps its buckets when its window changes",
+    breaks: "another window or fill time",
+    flaws: { nameOf: ({ label, algorithm }, key) => JSON.stringify([label, algorithm, key]) },
+  },
+  {
+    name: "a counter is cut to the limit of the plan that writes it",
+    breaks: "any interleaving of two plans",
+    algorithms: ["fixed-window"],
+    flaws: {
+      decide(state, charge, now) {
+        const [start = 0, count = 0] = state ?? [];
+        return decide(state && [start, Math.min(count, charge.terms.limit)], charge, now);
       },
     },
   },

@@ -35,8 +35,19 @@ export interface Algorithm {
   ahead(cells: Cells, at: number, terms: Terms, now: number, used: number): boolean;
   /** Writes down that `cost` was taken when `used` was in use, and leaves nothing in the future. */
   add(cells: Cells, at: number, terms: Terms, now: number, used: number, cost: number): void;
-  /** Writes down that `cost` was given back, or all that is in use if that is less. */
-  giveBack(cells: Cells, at: number, terms: Terms, now: number, used: number, cost: number): void;
+  /**
+   * Writes down that `cost` was given back, or all that is in use if that is less. If it is known when the grant ends,
+   * which is later than `now`, no more than what is still in use of that grant.
+   */
+  giveBack(
+    cells: Cells,
+    at: number,
+    terms: Terms,
+    now: number,
+    used: number,
+    cost: number,
+    grantEndsAt: number | undefined,
+  ): void;
 }
 
 /** The start of the window that `now` is in: windows begin at multiples of their length. */

@@ -24,7 +24,7 @@ export function decide(state: readonly number[] | undefined, charge: Charge, now
   const before = state ?? (algorithm.list ? [] : new Array<number>(algorithm.width).fill(0));
   const after = [...before];
   const cells: Cells = algorithm.list ? [after] : after;
-  if (mode === "refund") refund(algorithm, cells, 0, terms, cost, now);
+  if (mode === "refund") refund(algorithm, cells, 0, terms, cost, now, charge.grantEndsAt);
   const decision =
     mode === "take"
       ? take(algorithm, cells, 0, terms, cost, now)

@@ -1,5 +1,6 @@
 /** One step of any algorithm. It reads and writes the cells it is given and touches nothing else. */
 import type { Decision } from "../core/decision.ts";
+import { recordGrant } from "../core/grant.ts";
 import type { Terms } from "../core/terms.ts";
 import type { Algorithm, Cells } from "./algorithm.ts";
 
@@ -32,7 +33,8 @@ function takeGenerally(
     return deny(algorithm, cells, at, terms, now, used, cost, over);
   }
   if (cost > 0) algorithm.add(cells, at, terms, now, used, cost);
-  return allow(algorithm, cells, at, terms, now, used + cost * terms.unit, used);
+  const decision = allow(algorithm, cells, at, terms, now, used + cost * terms.unit, used);
+  return recordGrant(decision, cost > 0 ? now + decision.resetAfterMs : now);
 }
 
 /** What `take` would answer, with the figures before taking. Writes nothing. */
@@ -81,11 +83,20 @@ export function fits(algorithm: Algorithm, cells: Cells, at: number, terms: Term
   return excess(algorithm.used(cells, at, terms, now), terms, cost) <= 0;
 }
 
-/** Gives `cost` back, never above full. */
-export function refund(algorithm: Algorithm, cells: Cells, at: number, terms: Terms, cost: number, now: number): void {
+/** Gives `cost` back, never above full, and of a grant whose end is known no more than is still in use of it. */
+export function refund(
+  algorithm: Algorithm,
+  cells: Cells,
+  at: number,
+  terms: Terms,
+  cost: number,
+  now: number,
+  grantEndsAt?: number,
+): void {
+  if (grantEndsAt !== undefined && grantEndsAt <= now) return;
   const used = algorithm.used(cells, at, terms, now);
   if (used === 0) return;
-  algorithm.giveBack(cells, at, terms, now, used, cost);
+  algorithm.giveBack(cells, at, terms, now, used, cost, grantEndsAt);
   // A full bucket is an untouched one: what is written for it would lie ahead of a clock that steps back.
   if (algorithm.used(cells, at, terms, now) > 0) return;
   if (algorithm.list) (cells[at] as number[]).length = 0;

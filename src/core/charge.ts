@@ -15,6 +15,11 @@ export interface Charge {
   readonly cost: number;
   /** Take, peek or refund. */
   readonly mode: Mode;
+  /**
+   * Of a refund: when the grant expires, by the store's clock. Nothing is given back afterwards, and before it no more
+   * than is still in use of the grant. Without it, whatever is in use may be given back.
+   */
+  readonly grantEndsAt?: number | undefined;
 }
 
 /** Charges that stand or fall together. It names no bucket twice. */

@@ -11,8 +11,11 @@ export interface RateLimiter {
   consumeSync?(key: string, cost?: number): Decision;
   /** What `consume` would answer, with the figures as they are; takes nothing. */
   peek(key: string, cost?: number): Promise<Decision>;
-  /** Gives `cost` back, never above full. */
-  refund(key: string, cost: number): Promise<void>;
+  /**
+   * Gives `cost` back, never above full. With the decision that took it, nothing is given back once that grant has
+   * expired, nor more than is still in use of it. Without it, a late refund gives back what others have spent since.
+   */
+  refund(key: string, cost: number, decision?: Decision): Promise<void>;
   /** Forgets the key: its budget is full again. */
   reset(key: string): Promise<void>;
   /** What is kept about the key, for a human. */

@@ -46,8 +46,8 @@ class Combined implements BoundLimiter {
     return chargeJointly(this.spends(key, cost), "peek");
   }
 
-  async refund(key: string, cost: number): Promise<void> {
-    await refundJointly(this.spends(key, cost));
+  async refund(key: string, cost: number, decision?: Decision): Promise<void> {
+    await refundJointly(this.spends(key, cost), decision);
   }
 
   async reset(key: string): Promise<void> {

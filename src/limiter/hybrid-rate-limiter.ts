@@ -26,6 +26,8 @@ class Hybrid implements RateLimiter {
   private readonly first: RateLimiter;
   private readonly exact: RateLimiter;
   private readonly policies: readonly ResolvedPolicy[];
+  /** What the first ring decided, by the decision that was returned. */
+  private readonly firstDecisions: WeakMap<Decision, Decision> = new WeakMap();
   private disposed = false;
 
   constructor(first: RateLimiter, exact: RateLimiter) {
@@ -38,10 +40,12 @@ class Hybrid implements RateLimiter {
     this.check(key, cost);
     const first = await this.onFirst((ring) => ring.consume(key, cost));
     if (first && !first.allowed) return first;
-    const giveBack = () => this.onFirst((ring) => (first && cost > 0 ? ring.refund(key, cost) : Promise.resolve()));
+    const giveBack = () =>
+      this.onFirst((ring) => (first && cost > 0 ? ring.refund(key, cost, first) : Promise.resolve()));
     try {
       const decision = await this.exact.consume(key, cost);
       if (!decision.allowed) await giveBack();
+      else if (first) this.firstDecisions.set(decision, first);
       return decision;
     } catch (error) {
       await giveBack();
@@ -55,9 +59,14 @@ class Hybrid implements RateLimiter {
     return first && !first.allowed ? first : this.exact.peek(key, cost);
   }
 
-  async refund(key: string, cost: number): Promise<void> {
+  async refund(key: string, cost: number, decision?: Decision): Promise<void> {
     this.check(key, cost);
-    await Promise.all([this.onFirst((ring) => ring.refund(key, cost)), this.exact.refund(key, cost)]);
+    const first = decision && this.firstDecisions.get(decision);
+    await Promise.all([
+      // A decision that the first ring had no part in took nothing from it.
+      decision && !first ? undefined : this.onFirst((ring) => ring.refund(key, cost, first)),
+      this.exact.refund(key, cost, decision),
+    ]);
   }
 
   async reset(key: string): Promise<void> {

@@ -7,6 +7,7 @@ import { MAX_CHARGES, type Mode } from "../core/charge.ts";
 import { elapsed } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
+import { isGrant, recordUnknownGrant, refundable } from "../core/grant.ts";
 import { isSync, originOf, type Store, type SyncStore } from "../core/store.ts";
 import type { Binding } from "./binding.ts";
 import { tell } from "./events.ts";
@@ -55,9 +56,24 @@ export async function chargeJointly(spends: readonly Spend[], mode: "take" | "pe
   return inTurn && look.allowed ? takeInTurn(shares, looks, spends.length, due) : look;
 }
 
-/** Gives all parts back. */
-export async function refundJointly(spends: readonly Spend[]): Promise<void> {
-  await Promise.all(sharesOf(spends, "refund").map((share) => giveBack(share, "as wanted")));
+/** Gives all parts back; with their decision, no more than is still in use of each grant. */
+export async function refundJointly(spends: readonly Spend[], decision?: Decision): Promise<void> {
+  if (decision !== undefined) {
+    if (!isGrant(decision)) return;
+    if (decision.parts?.length !== spends.length) {
+      throw new SluiceError("invalid-option", "decision", "a decision of this combination of limiters", decision);
+    }
+  }
+  const shares = sharesOf(spends, "refund");
+  await Promise.all(
+    shares.map((share) =>
+      giveBack(
+        share,
+        "as wanted",
+        decision && share.parts.map(([place]) => decision.parts?.[place as number] as Decision),
+      ),
+    ),
+  );
 }
 
 function dueOf(charges: readonly { readonly care: Care }[]): number {
@@ -72,13 +88,7 @@ async function takeInTurn(
   due: number,
 ): Promise<Decision> {
   const taken: Decision[][] = [];
-  const undo = () =>
-    Promise.all(
-      taken.map((decisions, i) =>
-        // What was decided without the store was not taken from it.
-        decisions.some(({ degraded }) => degraded) ? undefined : giveBack(shares[i] as Share, "or told"),
-      ),
-    );
+  const undo = () => Promise.all(taken.map((decisions, i) => giveBack(shares[i] as Share, "or told", decisions)));
   for (const share of shares) {
     let decisions: Decision[];
     try {
@@ -132,14 +142,26 @@ async function ask({ store, charges }: Share, mode: "take" | "peek", due: number
   const guard = guardOf(store);
   // When another store has used the time up, this one is not to blame.
   const answer = elapsed() < due ? await guard.take(store, group, due) : tooLate();
-  return answer instanceof Fault ? decideWithout(group, guard, answer, elapsed()) : (answer[0] as Decision[]);
+  if (answer instanceof Fault) return decideWithout(group, guard, answer, elapsed());
+  const decisions = answer[0] as Decision[];
+  if (mode === "take") for (const decision of decisions) recordUnknownGrant(decision);
+  return decisions;
 }
 
-/** Gives one share back. A fault is told, and thrown too if that is what a limiter wants of its own refunds. */
-async function giveBack({ store, charges }: Share, fault: "as wanted" | "or told"): Promise<void> {
-  const group = inMode(charges, "refund");
-  if (isSync(store)) return void store.takeSync(group);
-  const answer = await guardOf(store).giveBack(store, group, dueOf(charges));
+/**
+ * Gives one share back, with the decisions on its charges if they are known. A fault is told, and thrown too if that is
+ * what a limiter wants of its own refunds.
+ */
+async function giveBack(share: Share, fault: "as wanted" | "or told", decisions?: readonly Decision[]): Promise<void> {
+  const { store } = share;
+  const charges: CaredCharge[] = [];
+  share.charges.forEach((charge, i) => {
+    const grant = refundable(decisions?.[i]);
+    if (grant) charges.push({ ...charge, mode: "refund", grantEndsAt: grant.endsAt });
+  });
+  if (charges.length === 0) return;
+  if (isSync(store)) return void store.takeSync(charges);
+  const answer = await guardOf(store).giveBack(store, charges, dueOf(charges));
   if (!(answer instanceof Fault)) return;
   const { error } = answer;
   if (fault === "as wanted" && charges.some(({ care }) => care.onStoreError === "throw")) throw error;

@@ -30,7 +30,7 @@ export abstract class Limiter<S extends Store = Store> implements BoundLimiter {
 
   abstract consume(key: string, cost?: number): Promise<Decision>;
   abstract peek(key: string, cost?: number): Promise<Decision>;
-  abstract refund(key: string, cost: number): Promise<void>;
+  abstract refund(key: string, cost: number, decision?: Decision): Promise<void>;
   abstract reset(key: string): Promise<void>;
   abstract inspect(key: string): Promise<Inspection>;
 

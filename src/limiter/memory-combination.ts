@@ -1,7 +1,8 @@
 /** Several policies in one memory store as one limiter, without what `combine` needs for stores elsewhere. */
-import { checkCost, checkKey, MAX_CHARGES } from "../core/charge.ts";
+import { type Charge, checkCost, checkKey, MAX_CHARGES } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
+import { isGrant, refundable } from "../core/grant.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import { resolvePolicy } from "../core/terms.ts";
@@ -12,7 +13,7 @@ import { merge } from "./merge.ts";
 export interface MemoryCombination {
   consumeSync(key: string, cost?: number): Decision;
   consume(key: string, cost?: number): Promise<Decision>;
-  refund(key: string, cost: number): Promise<void>;
+  refund(key: string, cost: number, decision?: Decision): Promise<void>;
   getPolicies(): readonly ResolvedPolicy[];
 }
 
@@ -35,10 +36,16 @@ export function memoryCombination(policies: readonly (Policy | PolicyText)[]): M
   return {
     consumeSync,
     consume: async (key, cost) => consumeSync(key, cost),
-    async refund(key, cost) {
+    async refund(key, cost, decision) {
       checkKey(key);
       checkCost(cost);
-      store.takeSync(all.map((terms) => ({ terms, key, cost, mode: "refund" as const })));
+      if (decision && !isGrant(decision)) return;
+      const charges: Charge[] = [];
+      all.forEach((terms, i) => {
+        const grant = refundable(decision?.parts?.[i]);
+        if (grant) charges.push({ terms, key, cost, mode: "refund", grantEndsAt: grant.endsAt });
+      });
+      store.takeSync(charges);
     },
     getPolicies: () => resolved,
   };

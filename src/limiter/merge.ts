@@ -1,5 +1,6 @@
 /** Many decisions as one. The part that binds gives the figures. */
 import type { Decision } from "../core/decision.ts";
+import { recordUnknownGrant } from "../core/grant.ts";
 
 type Draft = { -readonly [K in keyof Decision]: Decision[K] } & { delayMs?: number };
 
@@ -29,6 +30,8 @@ export function merge(parts: readonly Decision[]): Decision {
     if (binding.allowed && part.delayMs !== undefined) whole.delayMs = Math.max(whole.delayMs ?? 0, part.delayMs);
   }
   if (!binding.allowed && binding.unavailable) Object.assign(whole, { unavailable: true });
+  // The time of the grant is that of its parts.
+  recordUnknownGrant(whole as Decision);
   return whole as Decision;
 }
 

@@ -1,6 +1,7 @@
 /** A limiter whose store answers in the same turn. It can't fail, so that there is nothing to guard. */
 import { isCost } from "../core/charge.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
+import { refundable } from "../core/grant.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { Buckets, SyncStore } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
@@ -36,9 +37,11 @@ export class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
     return this.store.takeSync([{ terms: this.terms, key, cost, mode: "peek" }])[0] as Decision;
   }
 
-  override async refund(key: string, cost: number): Promise<void> {
+  override async refund(key: string, cost: number, decision?: Decision): Promise<void> {
     this.check(key, cost);
-    this.store.takeSync([{ terms: this.terms, key, cost, mode: "refund" }]);
+    const grant = refundable(decision);
+    if (!grant) return;
+    this.store.takeSync([{ terms: this.terms, key, cost, mode: "refund", grantEndsAt: grant.endsAt }]);
   }
 
   override async reset(key: string): Promise<void> {

@@ -200,7 +200,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
   private async refund(limiter: LimiterLike, key: string, cost: number, decision: Decision): Promise<void> {
     if (decision.degraded) return;
     try {
-      await limiter.refund?.(key, cost);
+      await limiter.refund?.(key, cost, decision);
     } catch (cause) {
       const error =
         cause instanceof SluiceError

@@ -16,7 +16,7 @@ export interface LimiterLike {
   /** The same at once; it is preferred where it is there. */
   consumeSync?(key: string, cost?: number): Decision;
   /** Needed for `refundIf`. */
-  refund?(key: string, cost: number): unknown;
+  refund?(key: string, cost: number, decision?: Decision): unknown;
   getPolicy?(): ResolvedPolicy;
   getPolicies?(): readonly ResolvedPolicy[];
 }

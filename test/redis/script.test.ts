@@ -57,7 +57,9 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
     const policies = makePolicies(algorithm, random);
     const keys = Array.from({ length: 12 }, (_, i) => `k${i}`);
     const states = new Map<string, readonly number[]>();
-    const counts = { allowed: 0, denied: 0, never: 0, back: 0, groups: 0 };
+    const counts = { allowed: 0, denied: 0, never: 0, back: 0, groups: 0, grants: 0 };
+    // The ends of some grants by key and policy, for refunds that know what they are of.
+    const ends = new Map<string, number>();
     for (let step = 0; step < STEPS; ) {
       const spans = policies.map(({ windowMs }) => windowMs);
       const gap = random.pick([0, 1, 7, 50, 99, random.pick(spans), random.whole(0, 2 * random.pick(spans))]);
@@ -71,7 +73,7 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
       const cost = same && random.pick([1, 1, 2, same.limit, same.limit + 1]);
       for (let i = 0; i < 24; i++) {
         if (same && cost) groups.push([{ terms: same, key: random.pick(keys), cost, mode: "take" }]);
-        else groups.push(randomGroup(policies, keys, random));
+        else groups.push(randomGroup(policies, keys, random, ends));
       }
       const got = await runOnRedis(algorithm, groups, now);
       for (const [i, group] of groups.entries()) {
@@ -85,7 +87,12 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
         const told = `${algorithm}, seed ${seed}, step ${step}, now ${now}: ${group.map(tell).join(" + ")}`;
         expect(got[i], told).toEqual(expected);
         if (group.length > 1) counts.groups++;
-        for (const decision of expected) {
+        for (const [c, decision] of expected.entries()) {
+          const { key, terms, mode, cost, grantEndsAt } = group[c] as Charge;
+          if (mode === "take" && decision.allowed && cost > 0 && random.whole(1, 3) === 1) {
+            ends.set(`${key} ${terms.bucket}`, now + decision.resetAfterMs);
+          }
+          if (grantEndsAt !== undefined) counts.grants++;
           if (decision.allowed) counts.allowed++;
           else if (decision.retryAfterMs === null) counts.never++;
           else counts.denied++;
@@ -153,6 +160,7 @@ function randomGroup(
   policies: Terms[],
   keys: string[],
   random: ReturnType<typeof randomFrom>,
+  ends: ReadonlyMap<string, number>,
 ): Group | { reset: Terms; key: string } {
   if (random.whole(1, 40) === 1) return { reset: random.pick(policies), key: random.pick(keys) };
   const size = random.whole(1, 5) === 1 ? random.whole(2, 4) : 1;
@@ -162,7 +170,9 @@ function randomGroup(
     const key = random.pick(keys);
     if (group.some((other) => other.key === key && other.terms.bucket === terms.bucket)) continue;
     const cost = random.pick([0, 1, 1, 1, 2, random.whole(1, terms.limit), terms.limit, terms.limit + 1]);
-    group.push({ terms, key, cost, mode: random.pick<Mode>(["take", "take", "take", "take", "peek", "refund"]) });
+    const mode = random.pick<Mode>(["take", "take", "take", "take", "peek", "refund"]);
+    const grantEndsAt = mode === "refund" && random.whole(1, 3) > 1 ? ends.get(`${key} ${terms.bucket}`) : undefined;
+    group.push({ terms, key, cost, mode, grantEndsAt });
   }
   return group;
 }

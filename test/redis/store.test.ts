@@ -379,6 +379,8 @@ describe("the script's own life", () => {
       ["1 1", good.replace(" 1 10 ", " nan 10 ")],
       ["1 1", good.replace(" 1 10 ", " 0.5 10 ")],
       ["1 1", `${good} 5`],
+      ["1 1", `${good.replace("take", "refund")} `],
+      ["1 1", `${good.replace("take", "refund")} 5 5`],
       ["x", good],
     ];
     for (const args of bad) {

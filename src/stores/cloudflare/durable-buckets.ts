@@ -8,7 +8,7 @@ import type { Decision } from "../../core/decision.ts";
 import { type Changes, settle } from "../settle.ts";
 import { BucketTable } from "./bucket-table.ts";
 import type { DurableObjectStorageLike } from "./platform.ts";
-import { readBucketCall, readTakeCall, type WireDecision, type WireInspection, wireDecision } from "./wire.ts";
+import { readBucketCall, readTakeCall, type TakeReply, type WireInspection, wireDecision } from "./wire.ts";
 
 /** An alarm that comes before its time finds nothing; it is not set to come again at once. */
 const EARLY_MS = 1000;
@@ -31,14 +31,14 @@ export class DurableBuckets {
   }
 
   /** Groups of charges, each all or none, in order. A bucket that several of them change is written once. */
-  async take(call: unknown): Promise<WireDecision[][]> {
+  async take(call: unknown): Promise<TakeReply> {
     const groups = readTakeCall(call);
     const now = hour();
     const changes: Changes = new Map();
     const decided = groups.map((group) => settle(group, this.table, now, changes).map(wireDecision));
     // In the same turn as the rows, so that neither is stored without the other.
     if (changes.size > 0) await this.wakeBy(this.table.write(changes, now));
-    return decided;
+    return { now, groups: decided };
   }
 
   async reset(call: unknown): Promise<void> {

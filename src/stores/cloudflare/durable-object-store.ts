@@ -14,6 +14,7 @@ import {
   bucketCall,
   checkSendable,
   MOST_CHARGES,
+  readChargeDecision,
   readDecision,
   type TakeCall,
   takeCall,
@@ -184,10 +185,10 @@ class DurableObjects implements DurableObjectStore {
    */
   private async send(part: number | string, jobs: readonly Job[]): Promise<void> {
     try {
-      const answers = await this.call(part, "take", takeCall(jobs.map(({ group }) => group)));
+      const { now, groups } = await this.call(part, "take", takeCall(jobs.map(({ group }) => group)));
       jobs.forEach(({ group, resolve }, i) => {
-        const answer = answers[i] as readonly WireDecision[];
-        resolve(group.map(({ terms }: Charge, j) => readDecision(answer[j] as WireDecision, terms)));
+        const decisions = groups[i] as readonly WireDecision[];
+        resolve(group.map((charge, j) => readChargeDecision(decisions[j] as WireDecision, charge, now)));
       });
     } catch (error) {
       for (const { reject } of jobs) reject(error);

@@ -14,6 +14,7 @@ import type { Charge, Group } from "../../core/charge.ts";
 import { elapsed, hour } from "../../core/clock.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
+import { copyGrant } from "../../core/grant.ts";
 import { checkOptions } from "../../core/options.ts";
 import type { Store, Waiting } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
@@ -151,7 +152,7 @@ class KV implements KVStore {
       return entry.dirty ? this.write(charge, entry) : undefined;
     });
     await Promise.all(writes);
-    return decisions.map((decision): Decision => ({ ...decision, approximate: true }));
+    return decisions.map((decision): Decision => copyGrant(decision, { ...decision, approximate: true }));
   }
 
   /** What is known of a bucket, read anew if that was a while ago. Each request reads for itself: I/O is its own. */

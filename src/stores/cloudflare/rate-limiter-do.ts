@@ -2,12 +2,12 @@
 import { SluiceError } from "../../core/errors.ts";
 import { DurableBuckets } from "./durable-buckets.ts";
 import type { DurableObjectStateLike } from "./platform.ts";
-import type { BucketCall, TakeCall, WireDecision, WireInspection } from "./wire.ts";
+import type { BucketCall, TakeCall, TakeReply, WireInspection } from "./wire.ts";
 
 /** An object that holds buckets. Stores call it; you only export the class and name it in the configuration. */
 export interface RateLimiterObject {
   /** Groups of charges, each all or none, in one atomic step. */
-  take(call: TakeCall): Promise<WireDecision[][]>;
+  take(call: TakeCall): Promise<TakeReply>;
   /** Forgets a bucket. */
   reset(call: BucketCall): Promise<void>;
   /** Shows what is kept about a bucket. */
@@ -42,7 +42,7 @@ export function rateLimiterObject(Base: new (ctx: never, env: never) => object):
       void ctx.blockConcurrencyWhile(() => this.#buckets.wake());
     }
 
-    take(call: TakeCall): Promise<WireDecision[][]> {
+    take(call: TakeCall): Promise<TakeReply> {
       return this.#buckets.take(call);
     }
 

@@ -5,18 +5,19 @@
 import { type Charge, checkCost, type Group, MAX_CHARGES, type Mode } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
+import { recordGrant } from "../../core/grant.ts";
 import type { Policy } from "../../core/policy.ts";
 import { resolvePolicy, type Terms } from "../../core/terms.ts";
 
 /** Changes with the form of what is sent. Workers and objects of two versions meet while a deployment rolls out. */
-const VERSION = 1;
+const VERSION = 2;
 /** The longest name of a bucket: a key of 128 bytes, a name and a prefix are shorter. */
 const LONGEST_BUCKET = 1024;
 /** So many charges are sent in one call. */
 export const MOST_CHARGES = 1024;
 
-/** One charge: which of the call's policies, the bucket as it is stored, the cost, and what to do. */
-type WireCharge = readonly [policy: number, bucket: string, cost: number, mode: Mode];
+/** One charge: which of the call's policies, the bucket as it is stored, the cost, what to do, and `grantEndsAt` if known. */
+type WireCharge = readonly [policy: number, bucket: string, cost: number, mode: Mode, grantEndsAt?: number];
 
 /** Groups of charges, each all or none. */
 export interface TakeCall {
@@ -33,6 +34,12 @@ export type WireDecision = readonly [
   nextAfterMs: number,
   waitMs: number | null,
 ];
+
+/** The decisions on the charges of each group, and the object's time when they were made. */
+export interface TakeReply {
+  readonly now: number;
+  readonly groups: readonly (readonly WireDecision[])[];
+}
 
 /** What is kept about one bucket. */
 export interface WireInspection {
@@ -65,7 +72,10 @@ export function takeCall(groups: readonly Group[]): TakeCall {
   return {
     version: VERSION,
     groups: groups.map((group) =>
-      group.map(({ terms, key, cost, mode }): WireCharge => [numberOf(terms), key, cost, mode]),
+      group.map(({ terms, key, cost, mode, grantEndsAt }): WireCharge => {
+        const charge = [numberOf(terms), key, cost, mode] as const;
+        return grantEndsAt === undefined ? charge : [...charge, grantEndsAt];
+      }),
     ),
     policies: known.map(wirePolicy),
   };
@@ -113,14 +123,17 @@ function textOf(policy: unknown): string {
 }
 
 function readCharge(charge: unknown, terms: readonly Terms[]): Charge {
-  const [policy, bucket, cost, mode] = Array.isArray(charge) ? charge : [];
+  const [policy, bucket, cost, mode, grantEndsAt] = Array.isArray(charge) ? charge : [];
   const own = Number.isInteger(policy) ? terms[policy as number] : undefined;
   if (!own) throw new SluiceError("invalid-option", "policy", "the number of a policy of this call", policy);
   checkCost(cost);
   if (mode !== "take" && mode !== "peek" && mode !== "refund") {
     throw new SluiceError("invalid-option", "mode", "take, peek or refund", mode);
   }
-  return { terms: own, key: checkBucket(bucket), cost, mode };
+  if (grantEndsAt !== undefined && !Number.isSafeInteger(grantEndsAt)) {
+    throw new SluiceError("invalid-option", "grantEndsAt", "whole milliseconds since the epoch", grantEndsAt);
+  }
+  return { terms: own, key: checkBucket(bucket), cost, mode, grantEndsAt };
 }
 
 /** The bucket that an object was asked about. */
@@ -161,6 +174,13 @@ export function wireDecision(decision: Decision): WireDecision {
   const { allowed, remaining, resetAfterMs, nextAfterMs } = decision;
   const waitMs = decision.allowed ? (decision.delayMs ?? 0) : decision.retryAfterMs;
   return [allowed ? 1 : 0, remaining, resetAfterMs, nextAfterMs, waitMs];
+}
+
+/** The decision that was sent on a charge, made at `now`. */
+export function readChargeDecision(wire: WireDecision, { terms, cost, mode }: Charge, now: number): Decision {
+  const decision = readDecision(wire, terms);
+  if (mode !== "take" || !decision.allowed) return decision;
+  return recordGrant(decision, cost > 0 ? now + decision.resetAfterMs : now);
 }
 
 /** The decision that was sent, under the policy that was asked about. */

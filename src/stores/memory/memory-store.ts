@@ -4,6 +4,7 @@ import type { Group } from "../../core/charge.ts";
 import { type Clock, checkedClock, systemClock } from "../../core/clock.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
+import { recordGrant } from "../../core/grant.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { Buckets, SyncStore } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
@@ -93,18 +94,19 @@ class Memory implements MemoryStore {
 
   takeSync(group: Group): Decision[] {
     const now = this.clock.now();
-    const steps = group.map(({ terms, key, cost, mode }) => ({
+    const steps = group.map(({ terms, key, cost, mode, grantEndsAt }) => ({
       bucket: this.open(terms),
       name: storedKey(key),
       cost,
       mode,
+      grantEndsAt,
     }));
     const every = steps.every(
       ({ bucket, name, cost, mode }) => steps.length === 1 || mode === "refund" || bucket.fits(name, cost, now),
     );
-    return steps.map(({ bucket, name, cost, mode }) => {
+    return steps.map(({ bucket, name, cost, mode, grantEndsAt }) => {
       if (every && mode === "take") return bucket.take(name, cost, now);
-      if (every && mode === "refund") bucket.giveBack(name, cost, now);
+      if (every && mode === "refund") bucket.giveBack(name, cost, now, grantEndsAt);
       if (mode === "take") return bucket.deny(name, cost, now);
       return bucket.look(name, mode === "refund" ? 0 : cost, now);
     });
@@ -217,7 +219,10 @@ class PolicyBuckets implements Buckets {
     let slot = slots.slotOf.get(name);
     if (slot === undefined) {
       // What takes nothing makes no bucket.
-      if (cost === 0 || cost > this.terms.limit) return this.look(name, cost, now);
+      if (cost === 0 || cost > this.terms.limit) {
+        const decision = this.look(name, cost, now);
+        return decision.allowed ? recordGrant(decision, now) : decision;
+      }
       slot = this.memory.add(slots, name, now);
     }
     return take(slots.algorithm, slots.cells, slot * slots.algorithm.width, this.terms, cost, now);
@@ -245,10 +250,10 @@ class PolicyBuckets implements Buckets {
     return fits(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
   }
 
-  giveBack(name: string, cost: number, now: number): void {
+  giveBack(name: string, cost: number, now: number, grantEndsAt: number | undefined): void {
     const { slotOf, cells, algorithm } = this.slotsFor(name);
     const slot = slotOf.get(name);
-    if (slot !== undefined) refund(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
+    if (slot !== undefined) refund(algorithm, cells, slot * algorithm.width, this.terms, cost, now, grantEndsAt);
   }
 
   /** The slots that a key belongs to, whether it is there or not. */

@@ -5,6 +5,7 @@ import { report } from "../../algorithms/step.ts";
 import type { Charge, Mode } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
+import { recordGrant } from "../../core/grant.ts";
 import type { Waiting } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
 
@@ -56,15 +57,22 @@ function sameShape(a: Job, b: Job): boolean {
   return (
     a.steps.length === b.steps.length &&
     a.steps.every((step, i) => {
-      const { terms, mode, cost, ttlMs } = b.steps[i] as Step;
-      return step.terms === terms && step.mode === mode && step.cost === cost && step.ttlMs === ttlMs;
+      const { terms, mode, cost, ttlMs, grantEndsAt } = b.steps[i] as Step;
+      return (
+        step.terms === terms &&
+        step.mode === mode &&
+        step.cost === cost &&
+        step.ttlMs === ttlMs &&
+        step.grantEndsAt === grantEndsAt
+      );
     })
   );
 }
 
-function shapeOf({ terms, mode, cost, ttlMs }: Step): string {
+function shapeOf({ terms, mode, cost, ttlMs, grantEndsAt }: Step): string {
   const { algorithm, limit, windowMs, unit, p } = terms;
-  return `${algorithm} ${mode} ${cost} ${limit} ${windowMs} ${unit} ${p} ${ttlMs}`;
+  const shape = `${algorithm} ${mode} ${cost} ${limit} ${windowMs} ${unit} ${p} ${ttlMs}`;
+  return grantEndsAt === undefined ? shape : `${shape} ${grantEndsAt}`;
 }
 
 /**
@@ -73,7 +81,10 @@ function shapeOf({ terms, mode, cost, ttlMs }: Step): string {
  */
 export function settle(jobs: readonly Job[], reply: unknown): [Job, Error][] {
   const failed: [Job, Error][] = [];
-  const cursor: Cursor = { items: Array.isArray(reply) ? reply : [], at: 0, fault: undefined, raw: "", ttlMs: 0 };
+  const items = Array.isArray(reply) ? reply : [];
+  // The last item is the server's time.
+  const now = Number(items.at(-1));
+  const cursor: Cursor = { items, at: 0, fault: undefined, raw: "", ttlMs: 0 };
   for (const job of jobs) {
     const { steps } = job;
     const start = cursor.at;
@@ -84,8 +95,17 @@ export function settle(jobs: readonly Job[], reply: unknown): [Job, Error][] {
       cursor.at = start;
       decisions = steps.map((step) => readDecision(cursor, step, true));
     }
-    if (cursor.fault) failed.push([job, cursor.fault]);
-    else job.resolve(decisions as Decision[], cursor);
+    if (cursor.fault) {
+      failed.push([job, cursor.fault]);
+      continue;
+    }
+    steps.forEach(({ mode, cost }, i) => {
+      const decision = decisions[i] as Decision;
+      if (mode === "take" && decision.allowed) {
+        recordGrant(decision, cost > 0 ? now + decision.resetAfterMs : now);
+      }
+    });
+    job.resolve(decisions as Decision[], cursor);
   }
   return failed;
 }

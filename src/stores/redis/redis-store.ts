@@ -129,14 +129,14 @@ class Redis implements RedisStore {
     return new Promise((resolve, reject) => {
       if (this.disposed) refuseDisposed(this.name);
       let slot = 0;
-      const steps = charges.map(({ terms, key, cost, mode }, i): Step => {
+      const steps = charges.map(({ terms, key, cost, mode, grantEndsAt }, i): Step => {
         const tag = tagOf(key, this.options);
         if (this.connection.cluster) {
           const own = hashSlot(tag);
           if (i > 0 && own !== slot) throw new SluiceError("too-far-apart", "group", "keys of one slot of the cluster");
           slot = own;
         }
-        return { terms, key, cost, mode, storedKey: storedKey(tag, terms.bucket), ttlMs: this.ttlMs };
+        return { terms, key, cost, mode, grantEndsAt, storedKey: storedKey(tag, terms.bucket), ttlMs: this.ttlMs };
       });
       const settle = (decisions: Decision[], stored: Stored): void => resolve(read(decisions, stored));
       this.batches.add({ steps, slot, waiting, resolve: settle, reject });

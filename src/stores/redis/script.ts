@@ -58,6 +58,7 @@ else
 out[i] = type(raw) == 'table' and raw.err or 'FOREIGN value'
 end
 end
+out[#KEYS + 1] = now
 return out
 end
 if #ARGV == 2 and tonumber(match(ARGV[1], '^([1-9]%d*) 1$')) == #KEYS then
@@ -113,7 +114,9 @@ local function add(terms, used, cost)
 return settled(terms, used + cost * terms.unit)
 end
 local function giveBack(terms, used, cost)
-return settled(terms, max(0, used - min(cost, terms.limit) * terms.unit))
+local given = min(cost, terms.limit) * terms.unit
+if terms.grantEndsAt then given = min(given, (terms.grantEndsAt - now) * terms.p) end
+return settled(terms, max(0, used - given))
 end
 local function reply() end
 return {
@@ -215,8 +218,12 @@ return start, previous, current + cost
 end
 local function giveBack(terms, _, cost, a, b, c)
 local start, previous, current = viewAt(terms, a, b, c)
+if not terms.grantEndsAt then
 local older = max(0, cost - current)
 return start, max(0, previous - older), max(0, current - cost)
+end
+if start < terms.grantEndsAt - terms.windowMs then return start, previous, max(0, current - cost) end
+return start, max(0, previous - cost), current
 end
 local function reply(say, terms, _, _, a, b, c)
 local _, previous, current, left = viewAt(terms, a, b, c)
@@ -301,8 +308,23 @@ grants, cost = sub(grants, 1, at - 1), before + cost
 end
 return after, cost > 0 and grants .. format(GRANT, now + terms.windowMs, cost) or grants
 end
+local function removeGrant(used, cost, grants, stop)
+local at = find(grants, format(' ' .. WHOLE .. ':%%d+', stop))
+if not at then return used, grants end
+local granted, after = 0, at
+while true do
+local other, spent, following = grantAt(grants, after)
+if other ~= stop then break end
+granted, after = granted + spent, following
+end
+local rest = granted > cost and format(GRANT, stop, granted - cost) or ''
+return used - min(cost, granted), sub(grants, 1, at - 1) .. rest .. sub(grants, after)
+end
 local function giveBack(terms, used, cost, sum, grants)
 grants = tidy(terms, sum, grants)
+if terms.grantEndsAt then
+return removeGrant(used, cost, grants, min(terms.grantEndsAt, now + terms.windowMs))
+end
 local left = min(cost, used)
 local after = used - left
 while left > 0 do
@@ -345,12 +367,13 @@ end
 return made[name]
 end
 local function parseCharge(text)
-local name, mode, cost, limit, windowMs, unit, p, ttlMs =
-match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+local name, mode, cost, limit, windowMs, unit, p, ttlMs, grantEndsAt =
+match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)( ?%d*)$')
 local algorithm = algorithmOf(name or '')
 local asks = mode == 'take' or mode == 'peek'
 local known = asks or mode == 'refund' or mode == 'reset' or mode == 'inspect'
 if not algorithm or not known then return end
+if grantEndsAt ~= '' and not (mode == 'refund' and match(grantEndsAt, '^ %d+$')) then return end
 cost = tonumber(cost)
 return {
 algorithm = algorithm,
@@ -365,6 +388,7 @@ unit = tonumber(unit),
 p = tonumber(p),
 cap = limit * unit,
 ttlMs = tonumber(ttlMs),
+grantEndsAt = tonumber(grantEndsAt),
 }
 end
 local function parseShapes()
@@ -411,7 +435,7 @@ elseif over > 0 and charge.cost <= charge.limit and algorithm.ahead(charge, used
 a, b, c = algorithm.add(charge, used, 0, a, b, c)
 changed = true
 end
-elseif charge.mode == 'refund' and every and used > 0 then
+elseif charge.mode == 'refund' and every and used > 0 and (charge.grantEndsAt or now + 1) > now then
 a, b, c = algorithm.giveBack(charge, used, charge.cost, a, b, c)
 used, changed = algorithm.used(charge, a, b, c), true
 elseif charge.mode == 'reset' then
@@ -464,7 +488,8 @@ end
 k = k + shape.size
 end
 end
+say(now)
 return replies`;
 
 /** The script's SHA-1, by which Redis knows it. */
-export const sha: string = "97b2f8a70bd95c48c4b2c4d910707bfb03e85372";
+export const sha: string = "0a3200b35354dd105d944092e04e8178563716d1";

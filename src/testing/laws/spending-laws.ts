@@ -1,5 +1,6 @@
 /** What is taken, what is left and what is given back. */
-import { check, same } from "../check.ts";
+import type { Decision } from "../../core/decision.ts";
+import { check, refuses, same } from "../check.ts";
 import { type Admission, findExcess, leastAdmitted } from "../oracles.ts";
 import { policyOf } from "../subject.ts";
 import { BUCKETS, drain, type Law, pass, phase, slow } from "./law.ts";
@@ -209,6 +210,95 @@ export const spendingLaws: readonly Law[] = [
       same((await limiter.peek("user:1")).remaining, 10, "left after a refund of more than was taken");
       await drain(limiter, "user:1", 10);
       same((await limiter.consume("user:1")).allowed, false, "the 11th after a large refund");
+    },
+  },
+  {
+    title: "a refund with its decision gives nothing back once that grant has expired",
+    needs: "fake time",
+    async run(bench) {
+      const subject = await bench.create(policyOf(bench.algorithm, 2, 1000));
+      const { limiter } = subject;
+      const slow = [await limiter.consume("user:1"), await limiter.consume("user:1")];
+      check(
+        slow.every(({ allowed }) => allowed),
+        "two charges that fit",
+      );
+      await pass(subject, slow[1]?.resetAfterMs ?? 0);
+      await drain(limiter, "user:1", 2);
+      for (const decision of slow) await limiter.refund("user:1", 1, decision);
+      same((await limiter.consume("user:1")).allowed, false, "admitted after two late refunds, with 2 of 2 in use");
+    },
+  },
+  {
+    title: "a refund with its decision gives back its own grant, and no more than is in use of it",
+    needs: "fake time",
+    async run(bench) {
+      const { random } = bench;
+      for (let i = 0; i < 20; i++) {
+        const limit = random.whole(2, 20);
+        const subject = await bench.create(policyOf(bench.algorithm, limit, random.pick([limit, 100, 999, 1000])));
+        const { limiter } = subject;
+        const before = random.whole(0, limit - 1);
+        await drain(limiter, "user:1", before);
+        await pass(subject, random.whole(0, 300));
+        const left = (await limiter.peek("user:1")).remaining;
+        const cost = random.whole(1, left);
+        const decision = await limiter.consume("user:1", cost);
+        await limiter.refund("user:1", cost, decision);
+        same(
+          (await limiter.peek("user:1")).remaining,
+          left,
+          `left of ${limit} after a charge of ${cost} and its refund`,
+        );
+        const again = await limiter.consume("user:1", cost);
+        await pass(subject, random.whole(0, again.resetAfterMs));
+        const after = (await limiter.peek("user:1")).remaining;
+        await limiter.refund("user:1", cost, again);
+        const given = (await limiter.peek("user:1")).remaining - after;
+        check(given <= cost, `a refund of a charge of ${cost} gave ${given} back`);
+      }
+    },
+  },
+  {
+    title: "a refund of a denial gives nothing back, and a copy of a decision is refused",
+    async run(bench) {
+      const { limiter } = await bench.create(slow(bench, 2));
+      const granted = await limiter.consume("user:1", 2);
+      await limiter.refund("user:1", 2, await limiter.consume("user:1", 2));
+      await limiter.refund("user:1", 2, await limiter.consume("user:1", 0));
+      same((await limiter.peek("user:1")).remaining, 0, "left after refunds of what took nothing");
+      await refuses(() => limiter.refund("user:1", 2, { ...granted }), "invalid-option", "a copy of a decision");
+      await refuses(() => limiter.refund("user:1", 2, true as never), "invalid-option", "a boolean for a decision");
+      await limiter.refund("user:1", 1, granted);
+      same((await limiter.peek("user:1")).remaining, 1, "left after the refund of a half");
+    },
+  },
+  {
+    title: "sliding log: with refunds of their own grants, no window holds more than the limit",
+    only: ["sliding-log"],
+    needs: "fake time",
+    async run(bench) {
+      // Logins that are held open and succeed late must not make room for wrong ones.
+      const { random } = bench;
+      const subject = await bench.create({ algorithm: "sliding-log", limit: 20, windowMs: 1000 });
+      const open: { decision: Decision; at: number }[] = [];
+      let kept: number[] = [];
+      for (let now = 0; now < 20_000; ) {
+        const gap = random.whole(0, 60);
+        now += gap;
+        await pass(subject, gap);
+        if (random.whole(1, 3) === 1 && open.length > 0) {
+          const [{ decision, at }] = open.splice(random.whole(0, open.length - 1), 1) as [(typeof open)[number]];
+          await subject.limiter.refund("user:1", 1, decision);
+          kept = kept.filter((time) => time !== at).concat(kept.filter((time) => time === at).slice(1));
+        }
+        const decision = await subject.limiter.consume("user:1");
+        if (!decision.allowed) continue;
+        kept.push(now);
+        if (random.whole(1, 2) === 1) open.push({ decision, at: now });
+        const inWindow = kept.filter((time) => time > now - 1000).length;
+        check(inWindow <= 20, `${inWindow} charges of one second were not refunded; the limit is 20`);
+      }
     },
   },
   {

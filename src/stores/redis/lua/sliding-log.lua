@@ -85,11 +85,28 @@ local function slidingLog()
     return after, cost > 0 and grants .. format(GRANT, now + terms.windowMs, cost) or grants
   end
 
+  -- Gives back what is in the log of the grants that end at one instant, if they are still there.
+  local function removeGrant(used, cost, grants, stop)
+    local at = find(grants, format(' ' .. WHOLE .. ':%%d+', stop))
+    if not at then return used, grants end
+    local granted, after = 0, at
+    while true do
+      local other, spent, following = grantAt(grants, after)
+      if other ~= stop then break end
+      granted, after = granted + spent, following
+    end
+    local rest = granted > cost and format(GRANT, stop, granted - cost) or ''
+    return used - min(cost, granted), sub(grants, 1, at - 1) .. rest .. sub(grants, after)
+  end
+
   local function giveBack(terms, used, cost, sum, grants)
     grants = tidy(terms, sum, grants)
+    if terms.grantEndsAt then
+      return removeGrant(used, cost, grants, min(terms.grantEndsAt, now + terms.windowMs))
+    end
     local left = min(cost, used)
     local after = used - left
-    -- Newest first: what was just taken is what is given back.
+    -- Newest first: without its decision, a refund is taken to be of the latest grants.
     while left > 0 do
       local stop, spent, at = newest(grants)
       grants = sub(grants, 1, at - 1)

@@ -50,8 +50,13 @@ local function slidingWindow()
 
   local function giveBack(terms, _, cost, a, b, c)
     local start, previous, current = viewAt(terms, a, b, c)
-    local older = max(0, cost - current)
-    return start, max(0, previous - older), max(0, current - cost)
+    if not terms.grantEndsAt then
+      local older = max(0, cost - current)
+      return start, max(0, previous - older), max(0, current - cost)
+    end
+    -- A grant ends two windows after the start of its own.
+    if start < terms.grantEndsAt - terms.windowMs then return start, previous, max(0, current - cost) end
+    return start, max(0, previous - cost), current
   end
 
   local function reply(say, terms, _, _, a, b, c)

@@ -1,11 +1,12 @@
 -- Many groups of charges in one call, each all or none, in order. See step.ts.
 -- KEYS: the bucket of every charge of every group.
 -- ARGV: the groups, told by their shape, which they mostly share: "count size", how many groups in a row have it and
---       how many charges it has, and then each of those as "algorithm mode cost limit windowMs unit p ttlMs".
---       ttlMs is the shortest time that a value is kept.
+--       how many charges it has, and then each of those as "algorithm mode cost limit windowMs unit p ttlMs", and
+--       " grantEndsAt" of a refund for which that is known. ttlMs is the shortest time that a value is kept.
 -- Returns for every charge what is in use, or -1 minus it when the cost would not fit alone, and then what its
 -- algorithm replies; `inspect` adds the value as it is stored and its time to live. A charge of which the bucket can't
--- be read or written gets a text in the place of all that, and so do the others of its group.
+-- be read or written gets a text in the place of all that, and so do the others of its group. The last reply is the
+-- server's time.
 -- All arguments are checked before the first write, because Redis takes no write back.
 local call = redis.call
 local made = {}
@@ -24,12 +25,13 @@ end
 
 -- A charge as the arithmetic sees it, or nothing when it is not one.
 local function parseCharge(text)
-  local name, mode, cost, limit, windowMs, unit, p, ttlMs =
-    match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local name, mode, cost, limit, windowMs, unit, p, ttlMs, grantEndsAt =
+    match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)( ?%d*)$')
   local algorithm = algorithmOf(name or '')
   local asks = mode == 'take' or mode == 'peek'
   local known = asks or mode == 'refund' or mode == 'reset' or mode == 'inspect'
   if not algorithm or not known then return end
+  if grantEndsAt ~= '' and not (mode == 'refund' and match(grantEndsAt, '^ %d+$')) then return end
   cost = tonumber(cost)
   return {
     algorithm = algorithm,
@@ -45,6 +47,7 @@ local function parseCharge(text)
     p = tonumber(p),
     cap = limit * unit,
     ttlMs = tonumber(ttlMs),
+    grantEndsAt = tonumber(grantEndsAt),
   }
 end
 
@@ -102,7 +105,7 @@ local function settle(charge, key, every, over, used, a, b, c)
       a, b, c = algorithm.add(charge, used, 0, a, b, c)
       changed = true
     end
-  elseif charge.mode == 'refund' and every and used > 0 then
+  elseif charge.mode == 'refund' and every and used > 0 and (charge.grantEndsAt or now + 1) > now then
     a, b, c = algorithm.giveBack(charge, used, charge.cost, a, b, c)
     used, changed = algorithm.used(charge, a, b, c), true
   elseif charge.mode == 'reset' then
@@ -160,4 +163,5 @@ for s = 1, #shapes do
     k = k + shape.size
   end
 end
+say(now)
 return replies

@@ -57,6 +57,7 @@ local function takeTokens(cost, limit, windowMs, unit, p, ttlMs)
       out[i] = type(raw) == 'table' and raw.err or 'FOREIGN value'
     end
   end
+  out[#KEYS + 1] = now
   return out
 end
 

@@ -44,8 +44,11 @@ local function tokenBucket()
     return settled(terms, used + cost * terms.unit)
   end
 
+  -- Use drains in the order of the grants: what is left of one is what drains until its end.
   local function giveBack(terms, used, cost)
-    return settled(terms, max(0, used - min(cost, terms.limit) * terms.unit))
+    local given = min(cost, terms.limit) * terms.unit
+    if terms.grantEndsAt then given = min(given, (terms.grantEndsAt - now) * terms.p) end
+    return settled(terms, max(0, used - given))
   end
 
   local function reply() end
