@@ -235,7 +235,7 @@ function partOf(store: Store, key: string): Part {
 }
 
 /** What a call gets whose time is over. */
-export function tooLate(): Fault {
+function tooLate(): Fault {
   return new Fault(new SluiceError("store-unavailable", "store", "an answer within deadlineMs"));
 }
 

@@ -11,7 +11,7 @@ import { isGrant, recordUnknownGrant, refundable } from "../core/grant.ts";
 import { isSync, originOf, type Store, type SyncStore } from "../core/store.ts";
 import type { Binding } from "./binding.ts";
 import { tell } from "./events.ts";
-import { Fault, guardOf, tooLate } from "./guard.ts";
+import { Fault, guardOf } from "./guard.ts";
 import { merge } from "./merge.ts";
 import { samePolicy } from "./names.ts";
 import { type Care, type CaredCharge, decideWithout } from "./on-store-error.ts";
@@ -51,9 +51,10 @@ export async function chargeJointly(spends: readonly Spend[], mode: "take" | "pe
   if (canSync(shares)) return settleSync(shares, spends.length, mode);
   const due = dueOf(spends);
   const inTurn = mode === "take" && shares.length > 1;
-  const looks = await Promise.all(shares.map((share) => ask(share, inTurn ? "peek" : mode, due)));
+  const answers = await Promise.all(shares.map((share) => ask(share, inTurn ? "peek" : mode, due)));
+  const looks = shares.map((share, i) => decisionsOf(share, inTurn ? "peek" : mode, answers[i] as Answer));
   const look = assemble(shares, looks, spends.length);
-  return inTurn && look.allowed ? takeInTurn(shares, looks, spends.length, due) : look;
+  return inTurn && look.allowed ? takeInTurn(shares, answers, looks, spends.length) : look;
 }
 
 /** Gives all parts back; with their decision, no more than is still in use of each grant. */
@@ -83,16 +84,20 @@ function dueOf(charges: readonly { readonly care: Care }[]): number {
 /** Takes share after share; when one denies, gives back what the others have taken. */
 async function takeInTurn(
   shares: readonly Share[],
+  answers: readonly Answer[],
   looks: readonly Decision[][],
   count: number,
-  due: number,
 ): Promise<Decision> {
   const taken: Decision[][] = [];
   const undo = () => Promise.all(taken.map((decisions, i) => giveBack(shares[i] as Share, "or told", decisions)));
-  for (const share of shares) {
+  for (const [i, share] of shares.entries()) {
+    const answer = answers[i] as Answer;
     let decisions: Decision[];
     try {
-      decisions = await ask(share, "take", due);
+      // A store that did not answer the look is not asked again. One that did has its own deadline for the take: another
+      // store may have used up the common one.
+      const taken = answer instanceof Fault ? answer : await ask(share, "take", dueOf(share.charges));
+      decisions = decisionsOf(share, "take", taken);
     } catch (error) {
       await undo();
       throw error;
@@ -135,17 +140,24 @@ function settleSync(shares: readonly SyncShare[], count: number, mode: Mode): De
   );
 }
 
-/** Takes or looks at one share; without its store, if that fails. */
-async function ask({ store, charges }: Share, mode: "take" | "peek", due: number): Promise<Decision[]> {
+/** What a store said about a share, or why it said nothing. */
+type Answer = Decision[] | Fault;
+
+/** Takes or looks at one share. */
+async function ask({ store, charges }: Share, mode: "take" | "peek", due: number): Promise<Answer> {
   const group = inMode(charges, mode);
   if (isSync(store)) return store.takeSync(group);
-  const guard = guardOf(store);
-  // When another store has used the time up, this one is not to blame.
-  const answer = elapsed() < due ? await guard.take(store, group, due) : tooLate();
-  if (answer instanceof Fault) return decideWithout(group, guard, answer, elapsed());
+  const answer = await guardOf(store).take(store, group, due);
+  if (answer instanceof Fault) return answer;
   const decisions = answer[0] as Decision[];
   if (mode === "take") for (const decision of decisions) recordUnknownGrant(decision);
   return decisions;
+}
+
+/** The decisions on a share; without its store, if that failed. */
+function decisionsOf({ store, charges }: Share, mode: "take" | "peek", answer: Answer): Decision[] {
+  if (!(answer instanceof Fault)) return answer;
+  return decideWithout(inMode(charges, mode), guardOf(store), answer, elapsed());
 }
 
 /**

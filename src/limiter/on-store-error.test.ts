@@ -361,6 +361,33 @@ describe("what one must not do to the others", () => {
     expect(events).toEqual(["b store-down"]);
   });
 
+  it.each(["open", "local"] as const)(
+    "%s: a store that hangs does not switch off a healthy one",
+    async (onStoreError) => {
+      const [healthy, hanging] = [flakyStore(), flakyStore()];
+      const a = createLimiter({ policy: { capacity: 1, tokensPerSecond: "1/d", name: "a" }, store: healthy });
+      const b = createLimiter({
+        policy: { capacity: 10_000, tokensPerSecond: "1/d", name: "b" },
+        store: hanging,
+        onStoreError,
+        deadlineMs: 50,
+      });
+      hanging.mode = "hang";
+      const all = Promise.all(
+        Array.from({ length: 200 }, () =>
+          consumeAll([
+            { limiter: a, key: "k" },
+            { limiter: b, key: "k" },
+          ]),
+        ),
+      );
+      await pass(600);
+      const decisions = await all;
+      expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(1);
+      expect((await a.peek("k")).remaining).toBe(0);
+    },
+  );
+
   it("a limiter with a long deadline that tries a store does not hold up the rest", async () => {
     const store = flakyStore();
     const slow = createLimiter({ policy: { ...policy, name: "slow" }, store, deadlineMs: "1h" });
