@@ -1,7 +1,7 @@
 /** The whole contract kit on one kind of client: with a clock that can be moved, and as users have it. */
 import type { RateLimiter } from "sluice";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
-import { afterAll, beforeAll, describe, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { onFakeTime } from "./intercepted.ts";
 import { connected, type Kind } from "./kind.ts";
 
@@ -36,6 +36,28 @@ export function kit<Client extends object>(name: string, kind: Kind<Client>): vo
     },
     { describe, it, time: "real" },
   );
+
+  it(`${name}: whoever waits retryAfterMs is admitted, 500 times`, async () => {
+    const limiter = kind.limiterOn(
+      shared,
+      { capacity: 3, tokensPerSecond: "3/300ms", prefix: `retry ${made++}` },
+      { deadlineMs: "20s" },
+    );
+    const denied: string[] = [];
+    const retry = async (key: string) => {
+      let decision = await limiter.consume(key);
+      while (decision.allowed) decision = await limiter.consume(key);
+      const until = performance.now() + (decision.retryAfterMs as number);
+      await new Promise((resolve) => setTimeout(resolve, decision.retryAfterMs as number));
+      // A timer that fired early has not waited: the rest is waited for, with cached denials still in force.
+      while (performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 1));
+      if (!(await limiter.consume(key)).allowed) denied.push(`${key} after ${decision.retryAfterMs} ms`);
+    };
+    for (let wave = 0; wave < 10; wave++) {
+      await Promise.all(Array.from({ length: 50 }, (_, i) => retry(`wave ${wave} key ${i}`)));
+    }
+    expect(denied).toEqual([]);
+  });
 }
 
 /** By default a limiter decides alone when its store fails, and would pass the kit without any Redis. */

@@ -46,6 +46,16 @@ describe("local denial", () => {
     expect(store.calls).toBe(calls + 1);
   });
 
+  it("gives way to a caller whose timer fired early after waiting retryAfterMs", async () => {
+    const limiter = createLimiter({ policy, store });
+    await limiter.consume("k", 10);
+    expect(await limiter.consume("k")).toMatchObject({ allowed: false, retryAfterMs: 100 });
+    // The store's time has come; this process has counted two milliseconds less.
+    clock.advance(100);
+    await vi.advanceTimersByTimeAsync(98);
+    expect((await limiter.consume("k")).allowed).toBe(true);
+  });
+
   it("never lasts longer than localDenialMs, and 0 turns it off", async () => {
     for (const [localDenialMs, asked] of [
       [200, 2],

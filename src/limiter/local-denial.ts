@@ -11,6 +11,12 @@ const MOST_DENIALS = 10_000;
 /** Longer keys are always asked: what a client writes into a header must not fill the memory. */
 const LONGEST_KEY = 512;
 
+/**
+ * A cached denial ends this long before `retryAfterMs`, so that a caller who waits with `setTimeout(retryAfterMs)` always
+ * reaches the store: Node's timers fire up to 1 ms early, and the store reads its clock in whole milliseconds.
+ */
+const EARLY_MS = 2;
+
 /** A denial of the store. Times are elapsed milliseconds. */
 export interface Denial {
   readonly decision: Denied;
@@ -29,8 +35,7 @@ export class Denials {
   find(key: string, now: number, forMs: number): Denial | undefined {
     const denial = this.byKey.get(key);
     if (denial === undefined) return undefined;
-    // A millisecond less, because the store's clock may have gone on for a part of one before it was read.
-    const lasts = (denial.decision.retryAfterMs as number) - 1;
+    const lasts = (denial.decision.retryAfterMs as number) - EARLY_MS;
     if (now - denial.sentAt < Math.min(lasts, forMs)) return denial;
     // Others may repeat it for longer.
     if (now - denial.sentAt >= lasts) this.byKey.delete(key);

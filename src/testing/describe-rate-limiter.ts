@@ -1,4 +1,5 @@
 /** The contract of a limiter as a suite that anybody can run on theirs. */
+import { elapsed } from "../core/clock.ts";
 import type { AlgorithmName } from "../core/policy.ts";
 import { inputLaws } from "./laws/input-laws.ts";
 import type { Bench, Law } from "./laws/law.ts";
@@ -6,7 +7,7 @@ import { spendingLaws } from "./laws/spending-laws.ts";
 import { timeLaws } from "./laws/time-laws.ts";
 import { randomFrom } from "./random.ts";
 import { type Runner, runnerOf } from "./runner.ts";
-import { ALGORITHMS, type CreateSubject, policyOf, subjectOf, type Time } from "./subject.ts";
+import { ALGORITHMS, type CreateSubject, policyOf, type Subject, subjectOf, type Time } from "./subject.ts";
 
 /** How a suite is run. */
 export interface SuiteOptions extends Partial<Runner> {
@@ -38,7 +39,7 @@ export function describeRateLimiter(name: string, create: CreateSubject, options
       describe(algorithm, () => {
         for (const law of LAWS) {
           if (!applies(law, algorithm, time, restart)) continue;
-          it(law.title, () => tryLaw(law, benchOf(create, algorithm, seed)));
+          it(law.title, () => tryLaw(law, benchOf(create, algorithm, seed, time)));
         }
       });
     }
@@ -57,8 +58,28 @@ export async function tryLaw<B extends { random: { seed: number } }>(
   }
 }
 
-function benchOf(create: CreateSubject, algorithm: AlgorithmName, seed: number): Bench {
-  return { algorithm, random: randomFrom(seed), create: async (policy) => subjectOf(await create(policy)) };
+function benchOf(create: CreateSubject, algorithm: AlgorithmName, seed: number, time: Time): Bench {
+  return {
+    algorithm,
+    random: randomFrom(seed),
+    async create(policy) {
+      const subject = subjectOf(await create(policy));
+      return time === "real" ? waitingInFull(subject) : subject;
+    },
+  };
+}
+
+/** Waits at least as long as it is told to: Node's `setTimeout` fires up to a millisecond early. */
+function waitingInFull(subject: Subject): Subject {
+  const { advance } = subject;
+  if (!advance) return subject;
+  return {
+    ...subject,
+    async advance(ms) {
+      const until = elapsed() + ms;
+      for (let left = ms; left > 0; left = until - elapsed()) await advance(Math.ceil(left));
+    },
+  };
 }
 
 function applies({ needs, only }: Law, algorithm: AlgorithmName, time: Time, restart: boolean): boolean {
