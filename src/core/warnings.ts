@@ -4,6 +4,8 @@
 export type WarningCode =
   /** The store is unavailable, or its client never connected. */
   | "SLUICE_STORE_UNAVAILABLE"
+  /** A key of the store holds a value that was not written by a limiter. */
+  | "SLUICE_FOREIGN_VALUE"
   /** Requests carry forwarding headers of a proxy that `identity` does not name. */
   | "SLUICE_UNTRUSTED_PROXY"
   /** A callback of the application threw or rejected, and nothing else reports it. */

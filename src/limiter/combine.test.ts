@@ -203,6 +203,11 @@ describe("combine", () => {
     expect(reads).toBe(2);
   });
 
+  it("says how to charge limiters that were given without their keys", async () => {
+    const limiter = memoryRateLimiter("5/s");
+    await expect(consumeAll([limiter] as never)).rejects.toThrow("{ limiter, key } for each limiter");
+  });
+
   it("takes bad input as a limiter does, and changes nothing", async () => {
     const both = combine([memoryRateLimiter(slow(5, "a")), memoryRateLimiter(slow(5, "b"))]);
     expect(() => both.consumeSync("k", -1)).toThrow(expect.objectContaining({ code: "invalid-cost" }));

@@ -142,6 +142,10 @@ export async function consumeAll(charges: readonly LimiterCharge[]): Promise<Dec
     throw new SluiceError("invalid-option", "charges", "a list of { limiter, key, cost? }", charges);
   }
   const checked = charges.map((charge: LimiterCharge) => {
+    if (typeof (charge as Partial<RateLimiter> | undefined)?.consume === "function") {
+      const expected = "{ limiter, key } for each limiter; for one key and several limiters, use combine(limiters)";
+      throw new SluiceError("invalid-option", "charges", expected, charge);
+    }
     checkOptions("a charge", charge, ["limiter", "key", "cost"]);
     const { limiter, key, cost = 1 } = charge;
     checkKey(key);

@@ -1,5 +1,6 @@
 /** What a limiter tells of itself, besides its decisions. */
 import type { SluiceError } from "../core/errors.ts";
+import { emitProcessWarning } from "../core/warnings.ts";
 
 /** Something that happened, told once. */
 export type LimiterEvent =
@@ -17,12 +18,21 @@ export type LimiterEvent =
 /** Hears events. It is not awaited, and what it throws or rejects with is dropped: a decision never depends on it. */
 export type OnEvent = (event: LimiterEvent) => void;
 
-/** Tells an event to whoever listens. */
+/** Calls the listener. What it throws must not turn into a denial or an error of the caller's request. */
 export function tell(onEvent: OnEvent | undefined, event: LimiterEvent): void {
+  if (!onEvent) return;
   try {
-    const told: unknown = onEvent?.(event);
-    if (told instanceof Promise) told.catch(() => {});
-  } catch {
-    // A listener at fault must not turn into a denial, or worse, an error of the caller's request.
+    const told: unknown = onEvent(event);
+    if (told instanceof Promise) told.catch((error) => warnOfListener(onEvent, error));
+  } catch (error) {
+    warnOfListener(onEvent, error);
   }
+}
+
+const failedListeners = new WeakSet<OnEvent>();
+
+function warnOfListener(onEvent: OnEvent, error: unknown): void {
+  if (failedListeners.has(onEvent)) return;
+  failedListeners.add(onEvent);
+  emitProcessWarning("SLUICE_CALLBACK_FAILED", `onEvent threw "${String(error)}". Events are lost when it throws.`);
 }

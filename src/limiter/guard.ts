@@ -5,6 +5,7 @@ import type { Decision, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { originOf, type Store, type SyncStore, type Waiting } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
+import { emitProcessWarning } from "../core/warnings.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { Breaker, type Part, type Watcher, WHOLE } from "./breaker.ts";
 import { Clearings } from "./clearings.ts";
@@ -51,6 +52,9 @@ export class Guard {
   private readonly deadlines: Deadlines = new Deadlines();
   private fallback: SyncStore | undefined;
   private warned: string | undefined;
+  private hasAnswered = false;
+  private isWarnedOfOutage = false;
+  private isWarnedOfForeign = false;
   private readonly denied: Map<string, Denials> = new Map();
   /** The buckets that were found spoilt and told of. */
   private readonly spoilt: Set<string> = new Set();
@@ -108,6 +112,24 @@ export class Guard {
     return warning;
   }
 
+  /**
+   * Warns once that decisions are made without the store: if it has never answered, or if its circuit is open. For
+   * limiters that have no `onEvent`, which would be called with `store-down`.
+   */
+  warnUnavailable({ error, part }: Fault, effect: string): void {
+    if (error.code === "foreign-value") {
+      if (this.isWarnedOfForeign) return;
+      this.isWarnedOfForeign = true;
+      const message = `A value in the store was not written by sluice, so ${effect} Set onEvent to see its key.`;
+      emitProcessWarning("SLUICE_FOREIGN_VALUE", message);
+      return;
+    }
+    if (this.isWarnedOfOutage || (this.hasAnswered && !this.breaker.isOpen(part))) return;
+    this.isWarnedOfOutage = true;
+    const message = `The store is unavailable, so ${effect} Cause: ${error.message}. Set onEvent to follow outages.`;
+    emitProcessWarning("SLUICE_STORE_UNAVAILABLE", message);
+  }
+
   /** Whether this is the first that is heard of a spoilt bucket. */
   isNews({ code, option }: SluiceError): boolean {
     if (code !== "foreign-value" || this.spoilt.has(option) || this.spoilt.size >= MOST_SPOILT) return false;
@@ -157,6 +179,7 @@ export class Guard {
   /** Notes that the store has answered a call, and so is not down. */
   answered(call: Timed, part: Part): void {
     this.deadlines.remove(call);
+    this.hasAnswered = true;
     this.breaker.passed(part, elapsed());
   }
 

@@ -106,19 +106,25 @@ function shareOf(terms: Terms, instances: number): Terms {
   });
 }
 
+/** What happens to requests without the store, for the warning. */
+const EFFECTS: Readonly<Record<OnStoreError, string>> = {
+  local: 'each process limits on its own (onStoreError: "local").',
+  open: 'requests are allowed without being counted (onStoreError: "open").',
+  closed: 'requests are rejected (onStoreError: "closed").',
+  throw: 'calls are rejected (onStoreError: "throw").',
+};
+
 /** A charge, and what its limiter does without the store. */
 export interface CaredCharge extends Charge {
   readonly care: Care;
 }
 
 /** Decides a group of takes or looks without the store, each charge as its own limiter wants it; all or none. */
-export function decideWithout(
-  charges: readonly CaredCharge[],
-  guard: Guard,
-  { error, part }: Fault,
-  now: number,
-): Decision[] {
+export function decideWithout(charges: readonly CaredCharge[], guard: Guard, fault: Fault, now: number): Decision[] {
+  const { error, part } = fault;
   if (charges.some(({ care }) => care.onStoreError === "throw")) throw error;
+  const unheard = charges.find(({ care }) => care.onEvent === undefined);
+  if (unheard) guard.warnUnavailable(fault, EFFECTS[unheard.care.onStoreError]);
   if (guard.isNews(error)) {
     for (const { care, terms } of charges) tell(care.onEvent, { type: "foreign-value", policy: terms.name, error });
   }

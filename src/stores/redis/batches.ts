@@ -48,7 +48,8 @@ export class Batches {
       // What connects holds the process open by itself, if it should be.
       (timer as { unref?(): void }).unref?.();
     } else {
-      const error = new SluiceError("store-unavailable", "client", "a client that is connected to Redis", readiness);
+      const expected = "a connected client (with node-redis, call await client.connect() first)";
+      const error = new SluiceError("store-unavailable", "client", expected, readiness);
       for (const job of jobs) job.reject(error);
     }
   }

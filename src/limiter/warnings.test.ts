@@ -1,0 +1,85 @@
+/** What goes wrong is reported once, as a process warning, unless a callback is set that reports it. */
+import { combine, createLimiter, type LimiterEvent, type Policy } from "sluice";
+import { redisRateLimiter } from "sluice/redis";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { flakyStore } from "../../test/flaky-store.ts";
+
+const policy: Policy = { capacity: 10, tokensPerSecond: "1/d", name: "api" };
+let warnings: { code: string; message: string }[];
+
+beforeEach(() => {
+  warnings = [];
+  vi.spyOn(process, "emitWarning").mockImplementation(((message: string, { code }: { code: string }) => {
+    warnings.push({ code, message });
+  }) as never);
+});
+afterEach(() => void vi.restoreAllMocks());
+
+describe("a store that is unavailable", () => {
+  it("warns once if it has never answered, and still limits", async () => {
+    const store = flakyStore();
+    store.mode = "fail";
+    const limiter = createLimiter({ policy, store });
+    const decisions = await Promise.all(Array.from({ length: 12 }, () => limiter.consume("k")));
+    await combine([limiter, createLimiter({ policy: "1/s", store })]).consume("k");
+    expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(10);
+    expect(warnings).toEqual([
+      { code: "SLUICE_STORE_UNAVAILABLE", message: expect.stringMatching(/connection lost.*#sluice_store_unavailable$/) },
+    ]);
+  });
+
+  it("warns once its circuit is open, and not for one failure of a store that works", async () => {
+    const store = flakyStore();
+    const limiter = createLimiter({ policy, store, onStoreError: "open" });
+    await limiter.consume("k");
+    store.mode = "fail";
+    await limiter.consume("k");
+    expect(warnings).toEqual([]);
+    for (let i = 0; i < 20; i++) await limiter.consume("k");
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]?.message).toContain("allowed without being counted");
+  });
+
+  it("does not warn a limiter that has onEvent, or that throws", async () => {
+    const events: LimiterEvent[] = [];
+    const store = flakyStore();
+    store.mode = "fail";
+    const heard = createLimiter({ policy, store, onEvent: (event) => void events.push(event) });
+    const thrown = createLimiter({ policy, store, onStoreError: "throw" });
+    for (let i = 0; i < 10; i++) {
+      await heard.consume("k");
+      await expect(thrown.consume("k")).rejects.toMatchObject({ code: "store-unavailable" });
+    }
+    expect(warnings).toEqual([]);
+  });
+
+  it("says how to connect a client of node-redis that never was", async () => {
+    const never = async () => {
+      throw new Error("not called");
+    };
+    const client = { evalSha: never, eval: never, isOpen: false, isReady: false };
+    const limiter = redisRateLimiter(client, "2/d");
+    const decisions = [await limiter.consume("k"), await limiter.consume("k"), await limiter.consume("k")];
+    expect(decisions.map(({ allowed }) => allowed)).toEqual([true, true, false]);
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]?.message).toContain("await client.connect()");
+  });
+});
+
+describe("a listener that throws", () => {
+  it("warns once and changes no decision", async () => {
+    const store = flakyStore();
+    store.mode = "fail";
+    const limiter = createLimiter({
+      policy,
+      store,
+      onEvent() {
+        throw new Error("listener at fault");
+      },
+    });
+    for (let i = 0; i < 30; i++) await limiter.consume("k");
+    expect(warnings).toEqual([
+      { code: "SLUICE_CALLBACK_FAILED", message: expect.stringContaining("listener at fault") },
+    ]);
+  });
+});
