@@ -24,7 +24,10 @@ describe("a store that is unavailable", () => {
     await combine([limiter, createLimiter({ policy: "1/s", store })]).consume("k");
     expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(10);
     expect(warnings).toEqual([
-      { code: "SLUICE_STORE_UNAVAILABLE", message: expect.stringMatching(/connection lost.*#sluice_store_unavailable$/) },
+      {
+        code: "SLUICE_STORE_UNAVAILABLE",
+        message: expect.stringMatching(/connection lost.*#sluice_store_unavailable$/),
+      },
     ]);
   });
 
