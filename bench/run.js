@@ -9,6 +9,7 @@ const PARTS = [
   "memory-bypass",
   "chosen-keys",
   "redis-throughput",
+  "redis-sliding-log",
   "cloudflare-throughput",
   "http-throughput",
   "ws-throughput",

@@ -1,0 +1,177 @@
+/** What a sliding log costs Redis at limits of 100, 1000 and 10 000, and how long one call keeps other clients waiting. */
+import { Redis } from "ioredis";
+import { fakeClockScript } from "../test/redis/script-variants.js";
+import { startRedis } from "../test/servers/redis-server.js";
+import { connect } from "../test/servers/resp.js";
+import { figure, goal, goalTable, spread, table } from "./report.js";
+import { repeats } from "./settings.js";
+
+export const title = "Sliding logs on Redis";
+
+const LIMITS = [100, 1000, 10_000];
+/** Microseconds of server time that a decision may take. */
+const GOALS = { 1000: 60, 10000: 400 };
+const MAX_CALL_US = 10_000;
+const WINDOW_MS = 3_600_000;
+const CALLS = 1000;
+/** As many keys as one call holds of the cheapest kind. */
+const LONG_LOGS = 32;
+
+/** What is measured on a key whose log is full, one call after the other. */
+const SCENARIOS = {
+  "allowed, one grant ends per ms": { ending: true, run: (limiter, key) => limiter.consume(key) },
+  "denied, cost 1": { run: (limiter, key) => limiter.consume(key) },
+  "denied, cost limit / 2": { run: (limiter, key, limit) => limiter.consume(key, limit / 2) },
+  peek: { run: (limiter, key) => limiter.peek(key) },
+};
+
+export async function run(progress) {
+  const server = await startRedis();
+  const client = new Redis(server.port, { autoResendUnfulfilledCommands: false });
+  const { createLimiter, slidingLog } = await import("../dist/index.js");
+  const { redisStore } = await import("../dist/redis.js");
+  const bench = { server, client, createLimiter, slidingLog, store: redisStore(client) };
+  try {
+    const results = {};
+    const bytes = {};
+    for (const limit of LIMITS) {
+      const limiter = limiterOf(bench, limit);
+      for (const [name, scenario] of Object.entries(SCENARIOS)) {
+        results[`${limit} ${name}`] = [];
+        for (let repeat = 1; repeat <= repeats; repeat++) {
+          progress(`limit ${limit}: ${name}, repeat ${repeat} of ${repeats}`);
+          results[`${limit} ${name}`].push(await serverUs(bench, limiter, limit, scenario));
+        }
+      }
+      const { storedKey } = await fullLog(bench, limiter, "bytes", limit);
+      bytes[limit] = Number(await client.memory("USAGE", storedKey));
+    }
+    progress(`${LONG_LOGS} logs of 10 000 at once`);
+    return report(results, bytes, await manyLongLogs(bench));
+  } finally {
+    client.disconnect();
+    await server.stop();
+  }
+}
+
+function limiterOf({ createLimiter, slidingLog, store }, limit) {
+  const policy = slidingLog({ limit, windowMs: WINDOW_MS, name: `log of ${limit}` });
+  return createLimiter({ policy, store, onStoreError: "throw", localDenialMs: 0, deadlineMs: "60s" });
+}
+
+/** Fills the log of a key with one grant per millisecond, of which the first ends at `firstEnd`. */
+async function fullLog({ client }, limiter, key, limit, firstEnd = Date.now() + WINDOW_MS / 2) {
+  const { storedKey } = await limiter.inspect(key);
+  await client.del(storedKey);
+  await client.script("LOAD", fakeClockScript.text);
+  const start = firstEnd - WINDOW_MS;
+  for (let i = 0; i < limit; i += 100) {
+    const pipeline = client.pipeline();
+    for (let j = i; j < Math.min(i + 100, limit); j++) {
+      const shape = `sliding-log take 1 ${limit} ${WINDOW_MS} 1 0 ${WINDOW_MS}`;
+      pipeline.evalsha(fakeClockScript.sha, 1, storedKey, "1 1", shape, String(start + j));
+    }
+    await pipeline.exec();
+  }
+  return { storedKey };
+}
+
+/** Waits until the first grants of a full log have ended. Filling takes time too, so that it may be tried again. */
+async function fullLogThatEnds(bench, limiter, limit) {
+  for (let endsInMs = 100 + limit / 4; ; endsInMs *= 2) {
+    const endsAt = Date.now() + endsInMs;
+    await fullLog(bench, limiter, "k", limit, endsAt);
+    if (Date.now() > endsAt) continue;
+    while (Date.now() < endsAt + 5) await new Promise((resolve) => setTimeout(resolve, 1));
+    return;
+  }
+}
+
+/** Microseconds that Redis spends on one decision. */
+async function serverUs(bench, limiter, limit, { ending, run }) {
+  let [calls, us] = [0, 0];
+  while (calls < CALLS) {
+    // A full log is filled again when half of it has ended.
+    const most = ending ? Math.min(CALLS, limit / 2) : CALLS;
+    if (ending) await fullLogThatEnds(bench, limiter, limit);
+    else await fullLog(bench, limiter, "k", limit);
+    const before = await scriptStats(bench.client);
+    for (let i = 0, due = performance.now(); i < most; i++, due++) {
+      while (ending && performance.now() < due) await new Promise(setImmediate);
+      const { allowed } = await run(limiter, "k", limit);
+      if (allowed !== Boolean(ending)) throw new Error(`limit ${limit}: allowed is ${allowed}`);
+    }
+    const after = await scriptStats(bench.client);
+    calls += after.calls - before.calls;
+    us += after.us - before.us;
+  }
+  return us / calls;
+}
+
+async function scriptStats(client) {
+  const [, calls, us] = /cmdstat_evalsha:calls=(\d+),usec=(\d+)/.exec(await client.info("commandstats"));
+  return { calls: Number(calls), us: Number(us) };
+}
+
+/** The slowest script call and the slowest PING of another connection while 32 full logs of 10 000 are decided at once. */
+async function manyLongLogs(bench) {
+  const limit = 10_000;
+  const limiter = limiterOf(bench, limit);
+  const { storedKey } = await fullLog(bench, limiter, "long 0", limit);
+  const keys = Array.from({ length: LONG_LOGS }, (_, i) => `long ${i}`);
+  for (const key of keys.slice(1)) await bench.client.copy(storedKey, storedKey.replace("long 0", key));
+  const other = await connect(bench.server.port, { timeoutMs: 60_000 });
+  await other.call("CONFIG", "SET", "slowlog-max-len", 10_000);
+  await other.call("CONFIG", "SET", "slowlog-log-slower-than", 0);
+  const [scripts, pings] = [[], []];
+  try {
+    for (let round = 0; round < 2 + 3 * repeats; round++) {
+      await other.call("SLOWLOG", "RESET");
+      let [done, slowest] = [false, 0];
+      const pinging = (async () => {
+        while (!done) {
+          const start = performance.now();
+          await other.call("PING");
+          slowest = Math.max(slowest, performance.now() - start);
+        }
+      })();
+      // Refunded at once, so that every round finds the same logs: full ones, of which every second is charged.
+      await Promise.all(keys.map((key, i) => (i % 2 ? limiter.consume(key) : limiter.refund(key, 1))));
+      await Promise.all(keys.map((key, i) => (i % 2 ? limiter.peek(key) : limiter.consume(key))));
+      done = true;
+      await pinging;
+      const log = await other.call("SLOWLOG", "GET", -1);
+      const slowestScript = Math.max(...log.filter(([, , , [name]]) => /^evalsha$/i.test(name)).map(([, , us]) => us));
+      // The first rounds compile the code of this process.
+      if (round >= 2) {
+        scripts.push(slowestScript);
+        pings.push(slowest);
+      }
+    }
+  } finally {
+    other.close();
+  }
+  return { scripts, pings };
+}
+
+function report(results, bytes, { scripts, pings }) {
+  const rows = LIMITS.map((limit) => [
+    limit,
+    ...Object.keys(SCENARIOS).map((name) => spread(results[`${limit} ${name}`])),
+    bytes[limit],
+    figure(bytes[limit] / limit),
+  ]);
+  const goals = Object.entries(GOALS).flatMap(([limit, us]) =>
+    Object.keys(SCENARIOS).map((name) => goal(`limit ${limit}: ${name}`, results[`${limit} ${name}`], "<=", us, " us")),
+  );
+  goals.push(goal(`${LONG_LOGS} logs of 10 000: slowest call of each round`, scripts, "<=", MAX_CALL_US, " us"));
+  const head = ["server us per decision, limit", ...Object.keys(SCENARIOS), "MEMORY USAGE", "bytes per grant"];
+  const waits = [
+    [LONG_LOGS, spread(scripts), `${figure(Math.max(...scripts))}`, spread(pings), figure(Math.max(...pings))],
+  ];
+  return [
+    table(head, rows),
+    table(["logs of 10 000 at once", "slowest call, us", "worst", "another client's slowest PING, ms", "worst"], waits),
+    goalTable(goals),
+  ];
+}
