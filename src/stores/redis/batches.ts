@@ -3,7 +3,7 @@
  * the connection of its node, and nobody waits for another's reply. All stores on one client share its batches.
  */
 import { SluiceError } from "../../core/errors.ts";
-import { encode, type Job, settle } from "./job.ts";
+import { encode, type Job, settle, weightOf } from "./job.ts";
 import type { Connection } from "./redis-client.ts";
 import { script, sha } from "./script.ts";
 
@@ -74,14 +74,14 @@ export class Batches {
 
   /** One call after the other on one connection, so that the order per key is kept. */
   private sendInOrder(jobs: readonly Job[]): void {
-    let [start, keys] = [0, 0];
+    let [start, total] = [0, 0];
     for (let end = 0; end < jobs.length; end++) {
-      const { length } = (jobs[end] as Job).steps;
-      if (keys > 0 && keys + length > this.connection.mostKeys) {
+      const weight = weightOf(jobs[end] as Job);
+      if (total > 0 && total + weight > this.connection.mostKeys) {
         void this.call(jobs.slice(start, end));
-        [start, keys] = [end, 0];
+        [start, total] = [end, 0];
       }
-      keys += length;
+      total += weight;
     }
     void this.call(start === 0 ? jobs : jobs.slice(start));
   }

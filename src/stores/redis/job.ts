@@ -36,6 +36,16 @@ export interface Job {
   reject(error: unknown): void;
 }
 
+/** A step on a log takes Redis about as long as this many on a token bucket, whatever its limit. */
+const LOG_WEIGHT = 4;
+
+/** The server time of a job, in steps on a token bucket. */
+export function weightOf({ steps }: Job): number {
+  let weight = 0;
+  for (const { terms } of steps) weight += terms.algorithm === "sliding-log" ? LOG_WEIGHT : 1;
+  return weight;
+}
+
 /** What the script is told of some jobs: those in a row that differ in their keys only are told once. */
 export function encode(jobs: readonly Job[]): { keys: string[]; args: string[] } {
   const keys: string[] = [];

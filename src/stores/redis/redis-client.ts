@@ -28,7 +28,7 @@ type Readiness = "ready" | "connecting" | "down";
 export interface Connection {
   /** Whether keys live in slots. */
   readonly cluster: boolean;
-  /** The most keys of one call: Redis serves nobody else while it runs. */
+  /** The most keys of one call, where a sliding log counts as several: Redis serves nobody else while it runs. */
   readonly mostKeys: number;
   /** Whether one call may carry what several turns of the event loop asked. Over REST, a call may belong to a request. */
   readonly sharesTurns: boolean;
