@@ -16,8 +16,10 @@ const WINDOW_MS = 3_600_000;
 const CALLS = 1000;
 /** As many keys as one call holds of the cheapest kind. */
 const LONG_LOGS = 32;
+/** As many logs take turns where grants end, so that calls follow one another as they do under load. */
+const ENDING_LOGS = 20;
 
-/** What is measured on a key whose log is full, one call after the other. */
+/** What is measured on full logs, one call after the other. */
 const SCENARIOS = {
   "allowed, one grant ends per ms": { ending: true, run: (limiter, key) => limiter.consume(key) },
   "denied, cost 1": { run: (limiter, key) => limiter.consume(key) },
@@ -43,8 +45,8 @@ export async function run(progress) {
           results[`${limit} ${name}`].push(await serverUs(bench, limiter, limit, scenario));
         }
       }
-      const { storedKey } = await fullLog(bench, limiter, "bytes", limit);
-      bytes[limit] = Number(await client.memory("USAGE", storedKey));
+      const [key] = await fullLogs(bench, limiter, 1, limit);
+      bytes[limit] = Number(await client.memory("USAGE", (await limiter.inspect(key)).storedKey));
     }
     progress(`${LONG_LOGS} logs of 10 000 at once`);
     return report(results, bytes, await manyLongLogs(bench));
@@ -59,31 +61,33 @@ function limiterOf({ createLimiter, slidingLog, store }, limit) {
   return createLimiter({ policy, store, onStoreError: "throw", localDenialMs: 0, deadlineMs: "60s" });
 }
 
-/** Fills the log of a key with one grant per millisecond, of which the first ends at `firstEnd`. */
-async function fullLog({ client }, limiter, key, limit, firstEnd = Date.now() + WINDOW_MS / 2) {
-  const { storedKey } = await limiter.inspect(key);
-  await client.del(storedKey);
+/** Keys with a full log each, of one grant per millisecond; the first ends at `firstEnd`. */
+async function fullLogs({ client }, limiter, count, limit, firstEnd = Date.now() + WINDOW_MS / 2) {
+  const keys = Array.from({ length: count }, (_, i) => `k${i}`);
+  const stored = await Promise.all(keys.map(async (key) => (await limiter.inspect(key)).storedKey));
+  await client.del(stored);
   await client.script("LOAD", fakeClockScript.text);
   const start = firstEnd - WINDOW_MS;
+  const shape = `sliding-log take 1 ${limit} ${WINDOW_MS} 1 0 ${WINDOW_MS}`;
   for (let i = 0; i < limit; i += 100) {
     const pipeline = client.pipeline();
     for (let j = i; j < Math.min(i + 100, limit); j++) {
-      const shape = `sliding-log take 1 ${limit} ${WINDOW_MS} 1 0 ${WINDOW_MS}`;
-      pipeline.evalsha(fakeClockScript.sha, 1, storedKey, "1 1", shape, String(start + j));
+      pipeline.evalsha(fakeClockScript.sha, 1, stored[0], "1 1", shape, String(start + j));
     }
     await pipeline.exec();
   }
-  return { storedKey };
+  await Promise.all(stored.slice(1).map((copy) => client.copy(stored[0], copy)));
+  return keys;
 }
 
-/** Waits until the first grants of a full log have ended. Filling takes time too, so that it may be tried again. */
-async function fullLogThatEnds(bench, limiter, limit) {
+/** Copies of a full log whose first grants have just ended. Filling takes time too, so it may be tried again. */
+async function endingLogs(bench, limiter, limit) {
   for (let endsInMs = 100 + limit / 4; ; endsInMs *= 2) {
     const endsAt = Date.now() + endsInMs;
-    await fullLog(bench, limiter, "k", limit, endsAt);
+    const keys = await fullLogs(bench, limiter, ENDING_LOGS, limit, endsAt);
     if (Date.now() > endsAt) continue;
     while (Date.now() < endsAt + 5) await new Promise((resolve) => setTimeout(resolve, 1));
-    return;
+    return keys;
   }
 }
 
@@ -91,14 +95,17 @@ async function fullLogThatEnds(bench, limiter, limit) {
 async function serverUs(bench, limiter, limit, { ending, run }) {
   let [calls, us] = [0, 0];
   while (calls < CALLS) {
-    // A full log is filled again when half of it has ended.
-    const most = ending ? Math.min(CALLS, limit / 2) : CALLS;
-    if (ending) await fullLogThatEnds(bench, limiter, limit);
-    else await fullLog(bench, limiter, "k", limit);
+    const keys = ending ? await endingLogs(bench, limiter, limit) : await fullLogs(bench, limiter, 1, limit);
+    // A full log is filled again when a good part of it has ended.
+    const until = ending ? performance.now() + limit / 3 : Infinity;
     const before = await scriptStats(bench.client);
-    for (let i = 0, due = performance.now(); i < most; i++, due++) {
-      while (ending && performance.now() < due) await new Promise(setImmediate);
-      const { allowed } = await run(limiter, "k", limit);
+    for (let i = 0, due = 0; i < CALLS && performance.now() < until; i++) {
+      // A grant ends every millisecond in each of the logs.
+      if (ending && i % keys.length === 0) {
+        while (performance.now() < due) await new Promise(setImmediate);
+        due = performance.now() + 1;
+      }
+      const { allowed } = await run(limiter, keys[i % keys.length], limit);
       if (allowed !== Boolean(ending)) throw new Error(`limit ${limit}: allowed is ${allowed}`);
     }
     const after = await scriptStats(bench.client);
@@ -117,9 +124,7 @@ async function scriptStats(client) {
 async function manyLongLogs(bench) {
   const limit = 10_000;
   const limiter = limiterOf(bench, limit);
-  const { storedKey } = await fullLog(bench, limiter, "long 0", limit);
-  const keys = Array.from({ length: LONG_LOGS }, (_, i) => `long ${i}`);
-  for (const key of keys.slice(1)) await bench.client.copy(storedKey, storedKey.replace("long 0", key));
+  const keys = await fullLogs(bench, limiter, LONG_LOGS, limit);
   const other = await connect(bench.server.port, { timeoutMs: 60_000 });
   await other.call("CONFIG", "SET", "slowlog-max-len", 10_000);
   await other.call("CONFIG", "SET", "slowlog-log-slower-than", 0);

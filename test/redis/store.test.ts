@@ -220,6 +220,18 @@ describe("batches", () => {
     expect(client.calls.reduce((sum, { keys }) => sum + keys.length, 0)).toBe(1000);
   });
 
+  it("hold fewer sliding logs than other buckets, which take less of the server's time", async () => {
+    const client = spied();
+    const limiter = createLimiter({ policy: slidingLog("10/h"), store: redisStore(client), ...bare });
+    await Promise.all(Array.from({ length: 100 }, (_, i) => limiter.consume(`k${i}`)));
+    for (const { keys } of client.calls) expect(keys.length).toBeLessThanOrEqual(8);
+    expect(client.calls).toHaveLength(13);
+    // A group is one step, however much it weighs.
+    client.calls.length = 0;
+    await consumeAll(Array.from({ length: 16 }, (_, i) => ({ limiter, key: `k${i}`, cost: 1 })));
+    expect(client.calls).toHaveLength(1);
+  });
+
   it("make a foreign value or a wrong type the error of its own caller", async () => {
     const limiter = createLimiter({ policy, store: redisStore(spied()), ...bare });
     for (const wrong of ["text", "-5", "1.5", "nan", "inf", "1:2:3", "", "99999999999999999999", "5:x"]) {
@@ -491,13 +503,61 @@ describe("a denial", () => {
     });
     await limiter.consume("k", 3);
     const { storedKey } = await limiter.inspect("k");
-    const before = await redis.get(storedKey);
+    const before = await redis.dumpBuffer(storedKey);
     await redis.config("RESETSTAT");
     for (let i = 0; i < 20; i++) expect((await limiter.consume("k")).allowed).toBe(false);
     expect((await limiter.consume("k", 4)).retryAfterMs).toBeNull();
-    expect(await redis.get(storedKey)).toBe(before);
+    expect(await redis.dumpBuffer(storedKey)).toEqual(before);
     const stats = await redis.info("commandstats");
-    expect(stats).not.toMatch(/cmdstat_set:/);
+    expect(stats).not.toMatch(/cmdstat_(set|del|rpush|lset|ltrim|pexpire):/);
+  });
+});
+
+describe("issue 13: a sliding log of 10 000 grants", () => {
+  const policy = slidingLog({ limit: 10_000, windowMs: 3_600_000, name: "long" });
+  const [grants, span] = [9_900, 3_000_000];
+
+  /** Fills the log of `k`, with grants ever closer to one another. */
+  async function fill(key: string): Promise<void> {
+    const now = Date.now();
+    const list = ["0"];
+    for (let i = 1; i <= grants; i++) {
+      list.push(`${now + 500_000 + Math.floor(span * (1 - (1 - i / grants) ** 3))}`, `${i}`);
+    }
+    for (let i = 0; i < list.length; i += 1000) await redis.rpush(key, ...list.slice(i, i + 1000));
+    await redis.pexpire(key, 3_600_000);
+  }
+
+  /** How many commands the script runs to decide. */
+  async function commandsOf(decide: () => Promise<unknown>): Promise<number> {
+    await redis.config("RESETSTAT");
+    await decide();
+    const stats = await redis.info("commandstats");
+    const counts = [...stats.matchAll(/cmdstat_([a-z|]+):calls=(\d+)/g)];
+    const others = ["evalsha", "config|resetstat", "info", "eval"];
+    return counts.reduce((sum, [, name, calls]) => sum + (others.includes(name as string) ? 0 : Number(calls)), 0);
+  }
+
+  it("is decided by reading a few grants of it", async () => {
+    const limiter = createLimiter({ policy, store: redisStore(redis), ...bare });
+    const { storedKey } = await limiter.inspect("k");
+    await fill(storedKey);
+    expect((await limiter.peek("k", 100)).allowed).toBe(true);
+    expect((await limiter.peek("k", 101)).allowed).toBe(false);
+    expect(await commandsOf(() => limiter.peek("k"))).toBeLessThanOrEqual(4);
+    expect(await commandsOf(() => limiter.consume("k"))).toBeLessThanOrEqual(6);
+    for (const cost of [1000, 5000, 9999]) {
+      expect(await commandsOf(() => limiter.consume("k", cost)), `denied at ${cost}`).toBeLessThanOrEqual(4 + 3 + 14);
+      expect(await commandsOf(() => limiter.refund("k", 1)), `refund at ${cost}`).toBeLessThanOrEqual(4 + 3 + 14 + 3);
+    }
+    await expect(limiter.inspect("k")).resolves.toMatchObject({
+      raw: expect.stringMatching(/^0 \d+ 1 \d+ 2 .* \.\.\.$/),
+    });
+  });
+
+  it("needs less than 16 bytes for a grant", async () => {
+    await fill("long");
+    expect(await redis.memory("USAGE", "long", "SAMPLES", 0)).toBeLessThan(16 * grants);
   });
 });
 
@@ -507,8 +567,10 @@ describe("a state one hour ahead", () => {
     const hour = 3_600_000;
     const ahead = Date.now() + hour;
     const { storedKey } = await limiter.inspect("k");
-    const value = { "fixed-window": `${ahead}:4`, "sliding-window": `${ahead}:4:4`, "sliding-log": `4 ${ahead}:4` };
-    await redis.set(storedKey, value[algorithm as keyof typeof value] ?? String(ahead), "PX", 2 * hour);
+    const value = { "fixed-window": `${ahead}:4`, "sliding-window": `${ahead}:4:4` };
+    if (algorithm === "sliding-log") await redis.rpush(storedKey, 0, ahead - 1, 2, ahead, 4);
+    else await redis.set(storedKey, value[algorithm as keyof typeof value] ?? String(ahead));
+    await redis.pexpire(storedKey, 2 * hour);
     const denied = await limiter.consume("k", 4);
     expect(denied.allowed).toBe(false);
     const longest = algorithm === "sliding-window" ? 800 : 400;
@@ -539,6 +601,7 @@ describe("least privilege", () => {
   it("needs no command and no key but those that the docs name", async () => {
     await redis.acl("SETUSER", "sluice", "reset", "on", ">pass", "~s1:*", "+eval", "+evalsha", "+get", "+set", "+del");
     await redis.acl("SETUSER", "sluice", "+pttl", "+time", "+select", "+info", "+ping");
+    await redis.acl("SETUSER", "sluice", "+lrange", "+llen", "+rpush", "+lset", "+ltrim", "+pexpire");
     const client = new Redis(server.port, { username: "sluice", password: "pass" });
     try {
       for (const algorithm of ALGORITHMS) {

@@ -76,6 +76,7 @@ tonumber(ttlMs)
 return replies
 end
 end
+local call = redis.call
 local function windowStart(terms)
 return now - fmod(now, terms.windowMs)
 end
@@ -243,117 +244,172 @@ reply = reply,
 }
 end
 local function slidingLog()
-local find, sub = string.find, string.sub
-local GRANT = ' ' .. WHOLE .. ':' .. WHOLE
-local function parse(raw)
-if not raw then return 0, '' end
-local sum, grants = string.match(raw, '^(%d+)([ %d:]+)$')
-sum = tonumber(sum)
-if isWhole(sum) and find(grants, '^ %d+:%d+') and find(grants, ' %d+:%d+$', -40) then return sum, grants end
+local ENDS_AT, TOTAL = 1, 2
+local INTERPOLATED_PROBES = 3
+local function toGrant(endsAt, total)
+endsAt, total = tonumber(endsAt), tonumber(total)
+if isWhole(endsAt) and isWhole(total) then return { endsAt, total } end
+error('a list that is not a log')
 end
-local function text(sum, grants)
-return format(WHOLE, sum) .. grants
+local function storedGrant(log, i)
+if log.tail and i >= log.tailStart then return log.tail[i - log.tailStart + 1] end
+local pair = call('LRANGE', log.key, format(WHOLE, 2 * i - 1), format(WHOLE, 2 * i))
+return toGrant(pair[1], pair[2])
 end
-local function grantAt(grants, at)
-local _, last, stop, cost = find(grants, '^ (%d+):(%d+)', at)
-if last then return tonumber(stop), tonumber(cost), last + 1 end
+local function reach(log, field, target)
+local low, lowGrant, high, highGrant = log.first, log.oldest, log.kept + 1, log.newest
+if low >= high then return high, highGrant, log.base end
+if lowGrant[field] >= target then return low, lowGrant, log.base end
+local probes = 0
+while high - low > 1 do
+local i = floor((low + high) / 2)
+if probes < INTERPOLATED_PROBES then
+local part = (target - lowGrant[field]) / (highGrant[field] - lowGrant[field])
+i = max(low + 1, min(high - 1, low + floor(part * (high - low))))
 end
-local function newest(grants)
-local at, _, stop, cost = find(grants, ' (%d+):(%d+)$', -40)
-return tonumber(stop) or 0, tonumber(cost), at
+local grant = storedGrant(log, i)
+if grant[field] < target then
+low, lowGrant = i, grant
+else
+high, highGrant = i, grant
 end
-local function live(sum, grants)
-local at = 1
-while true do
-local stop, cost, after = grantAt(grants, at)
-if not stop or stop > now then return sum, at end
-sum, at = sum - cost, after
+probes = probes + 1
 end
+return high, highGrant, lowGrant[TOTAL]
 end
-local function used(_, sum, grants)
-return (live(sum, grants))
+local function load(key)
+local head = key and try('LRANGE', key, '0', '2') or {}
+if head.err then return head.err end
+local log = { key = key, count = 0, first = 1, base = 0, kept = 0, newest = { 0, 0 } }
+if #head == 0 then return nil, log end
+local tail = call('LRANGE', key, '-2', '-1')
+log.count = (call('LLEN', key) - 1) / 2
+log.base = tonumber(head[1])
+log.oldest, log.newest = toGrant(head[2], head[3]), toGrant(tail[1], tail[2])
+if not isWhole(log.base) or not isWhole(log.count) then return 'FOREIGN value' end
+log.storedEnd = log.newest[ENDS_AT]
+if log.storedEnd <= now then
+log.first, log.kept, log.base = log.count + 1, log.count, log.newest[TOTAL]
+log.newest = { 0, log.base }
+return nil, log
 end
-local function untilEnd(terms, stop)
-return min(stop - now, terms.windowMs)
+log.kept = log.count - 1
+log.first, log.oldest, log.base = reach(log, ENDS_AT, now + 1)
+if log.base < log.oldest[TOTAL] and log.oldest[TOTAL] <= log.newest[TOTAL] then return nil, log end
+return 'FOREIGN value'
 end
-local function wait(terms, amount, sum, grants)
-local _, at = live(sum, grants)
-local stop, cost, after = grantAt(grants, at)
-while amount > cost do
-amount = amount - cost
-stop, cost, after = grantAt(grants, after)
+local function commands(log, ttl)
+local key, count, kept, first = log.key, log.count, log.kept, log.first
+local front = format(WHOLE, 2 * (first - 1))
+local endsAt, total = format(WHOLE, log.newest[ENDS_AT]), format(WHOLE, log.newest[TOTAL])
+local list = {}
+if log.tail then
+list[1] = { 'LTRIM', key, front, format(WHOLE, 2 * (log.tailStart - 1)) }
+first = 1
+for i = 1, #log.tail, 1000 do
+local part = { 'RPUSH', key }
+for j = i, min(i + 999, #log.tail) do
+part[#part + 1] = format(WHOLE, log.tail[j][ENDS_AT])
+part[#part + 1] = format(WHOLE, log.tail[j][TOTAL])
 end
-return untilEnd(terms, stop)
+list[#list + 1] = part
 end
-local function reset(terms, _, _, grants)
-return untilEnd(terms, (newest(grants)))
+elseif count == 0 then
+list[1] = { 'RPUSH', key, format(WHOLE, log.base), endsAt, total }
+elseif kept == count then
+list[1] = { 'RPUSH', key, endsAt, total }
+elseif kept == count - 1 and log.newest[ENDS_AT] == log.storedEnd then
+list[1] = { 'LSET', key, '-1', total }
+else
+list[1] = { 'LTRIM', key, front, format(WHOLE, 2 * kept) }
+list[2] = { 'RPUSH', key, endsAt, total }
+first = 1
 end
-local function ahead(terms, _, _, grants)
-return newest(grants) > now + terms.windowMs
+if first > 1 then list[#list + 1] = { 'LTRIM', key, front, '-1' } end
+list[#list + 1] = { 'PEXPIRE', key, ttl }
+return list
 end
-local function tidy(terms, sum, grants)
-local _, at = live(sum, grants)
-grants = sub(grants, at)
-if not ahead(terms, 0, 0, grants) then return grants end
-return (string.gsub(grants, '(%d+):', function(stop)
-return format(WHOLE .. ':', min(tonumber(stop), now + terms.windowMs))
-end))
+local function used(_, log)
+return log.newest[TOTAL] - log.base
 end
-local function add(terms, used, cost, sum, grants)
-grants = tidy(terms, sum, grants)
-local after = used + cost
-local stop, before, at = newest(grants)
-if stop == now + terms.windowMs then
-grants, cost = sub(grants, 1, at - 1), before + cost
+local function untilEnd(terms, grant)
+if grant[ENDS_AT] <= now then error('grants out of order') end
+return min(grant[ENDS_AT] - now, terms.windowMs)
 end
-return after, cost > 0 and grants .. format(GRANT, now + terms.windowMs, cost) or grants
+local function wait(terms, amount, log)
+local _, grant = reach(log, TOTAL, log.base + amount)
+return untilEnd(terms, grant)
 end
-local function removeGrant(used, cost, grants, stop)
-local at = find(grants, format(' ' .. WHOLE .. ':%%d+', stop))
-if not at then return used, grants end
-local granted, after = 0, at
-while true do
-local other, spent, following = grantAt(grants, after)
-if other ~= stop then break end
-granted, after = granted + spent, following
+local function reset(terms, _, log)
+return untilEnd(terms, log.newest)
 end
-local rest = granted > cost and format(GRANT, stop, granted - cost) or ''
-return used - min(cost, granted), sub(grants, 1, at - 1) .. rest .. sub(grants, after)
+local function ahead(terms, _, log)
+return log.newest[ENDS_AT] > now + terms.windowMs
 end
-local function giveBack(terms, used, cost, sum, grants)
-grants = tidy(terms, sum, grants)
-if terms.grantEndsAt then
-return removeGrant(used, cost, grants, min(terms.grantEndsAt, now + terms.windowMs))
+local function add(terms, _, cost, log)
+local endsAt = now + terms.windowMs
+if ahead(terms, 0, log) then
+log.kept = reach(log, ENDS_AT, endsAt) - 1
+elseif log.newest[ENDS_AT] < endsAt then
+log.kept = log.count
 end
-local left = min(cost, used)
-local after = used - left
-while left > 0 do
-local stop, spent, at = newest(grants)
-grants = sub(grants, 1, at - 1)
-if spent > left then grants = grants .. format(GRANT, stop, spent - left) end
-left = max(0, left - spent)
+log.newest = { endsAt, log.newest[TOTAL] + cost }
+return log
 end
-return after, grants
+local function removeGrant(cost, log, endsAt)
+if log.newest[ENDS_AT] < endsAt then return log end
+local at, grant, before = reach(log, ENDS_AT, endsAt)
+if grant[ENDS_AT] ~= endsAt then return log end
+local given = min(cost, grant[TOTAL] - before)
+local tail = {}
+if grant[TOTAL] - given > before then tail[1] = { endsAt, grant[TOTAL] - given } end
+local rest = at < log.kept and call('LRANGE', log.key, format(WHOLE, 2 * at + 1), format(WHOLE, 2 * log.kept)) or {}
+for i = 1, #rest, 2 do
+local later = toGrant(rest[i], rest[i + 1])
+tail[#tail + 1] = { later[ENDS_AT], later[TOTAL] - given }
 end
-local function reply(say, terms, used, cost, sum, grants)
+if at <= log.kept then tail[#tail + 1] = { log.newest[ENDS_AT], log.newest[TOTAL] - given } end
+if #tail == 0 then
+log.kept = at - 2
+log.newest = at > log.first and storedGrant(log, at - 1) or { 0, before }
+return log
+end
+log.tail, log.tailStart = tail, at
+log.kept, log.newest = at + #tail - 2, tail[#tail]
+if at == log.first then log.oldest = tail[1] end
+return log
+end
+local function giveBack(terms, used, cost, log)
+if ahead(terms, used, log) then log = add(terms, used, 0, log) end
+if terms.grantEndsAt then return removeGrant(cost, log, min(terms.grantEndsAt, now + terms.windowMs)) end
+local total = log.newest[TOTAL] - min(cost, used)
+local i, grant = reach(log, TOTAL, total)
+log.kept, log.newest = i - 1, { grant[ENDS_AT], total }
+return log
+end
+local function reply(say, terms, used, cost, log)
 local over = used + cost - terms.limit
 local lacking = max(0, used - terms.limit) + 1
-say(used > 0 and reset(terms, used, sum, grants) or 0)
-say(used > 0 and wait(terms, lacking, sum, grants) or 0)
-say(over > 0 and cost > 0 and cost <= terms.limit and wait(terms, over, sum, grants) or 0)
+say(used > 0 and reset(terms, used, log) or 0)
+say(used > 0 and wait(terms, lacking, log) or 0)
+say(over > 0 and cost > 0 and cost <= terms.limit and wait(terms, over, log) or 0)
+end
+local function raw(key)
+local front = table.concat(call('LRANGE', key, '0', '200'), ' ')
+return call('LLEN', key) > 201 and front .. ' ...' or front
 end
 return {
-parse = parse,
-text = text,
+load = load,
+commands = commands,
 used = used,
 reset = reset,
 ahead = ahead,
 add = add,
 giveBack = giveBack,
 reply = reply,
+raw = raw,
 }
 end
-local call = redis.call
 local made = {}
 local function algorithmOf(name)
 if not made[name] then
@@ -410,22 +466,20 @@ local function say(value)
 replied = replied + 1
 replies[replied] = value
 end
+local function unsay(mark)
+for i = replied, mark + 1, -1 do replies[i] = nil end
+replied = mark
+end
 local function read(charge, key)
-local raw = charge.mode ~= 'reset' and try('GET', key)
+local load, known = charge.algorithm.load, charge.mode ~= 'reset'
+if load then return load(known and key) end
+local raw = known and try('GET', key)
 if type(raw) == 'table' then return raw.err end
 local a, b, c = charge.algorithm.parse(raw)
 if not a then return 'FOREIGN value' end
 return nil, a, b, c
 end
-local function write(charge, key, used, a, b, c)
-if used == 0 then
-call('DEL', key)
-return
-end
-local ttl = max(1, charge.ttlMs, charge.algorithm.reset(charge, used, a, b, c))
-return try('SET', key, charge.algorithm.text(a, b, c), 'PX', format(WHOLE, ttl)).err
-end
-local function settle(charge, key, every, over, used, a, b, c)
+local function prepare(charge, key, every, over, used, a, b, c)
 local algorithm, changed = charge.algorithm, false
 if charge.takes then
 if every and charge.asks then
@@ -441,49 +495,85 @@ used, changed = algorithm.used(charge, a, b, c), true
 elseif charge.mode == 'reset' then
 changed = true
 end
-local fault = changed and write(charge, key, used, a, b, c)
-if fault then return say(fault) end
 say(over > 0 and -1 - used or used)
 algorithm.reply(say, charge, used, over > 0 and charge.cost or 0, a, b, c)
 if charge.mode == 'inspect' then
-say(call('GET', key) or '')
+say(algorithm.raw and algorithm.raw(key) or call('GET', key) or '')
 say(call('PTTL', key))
+end
+if not changed then return end
+if used == 0 then return false end
+local ttl = format(WHOLE, max(1, charge.ttlMs, algorithm.reset(charge, used, a, b, c)))
+if algorithm.commands then return algorithm.commands(a, ttl) end
+return algorithm.text(a, b, c), ttl
+end
+local function write(key, value, ttl)
+if value == nil then return end
+if type(value) == 'string' then return try('SET', key, value, 'PX', ttl).err end
+local list = value or { { 'DEL', key } }
+for i = 1, #list do
+local reply = try(unpack(list[i]))
+if type(reply) == 'table' and reply.err then return reply.err end
 end
 end
 local function excess(charge, used)
 return charge.asks and used - (charge.cap - charge.amount) or 0
 end
 local function settleOne(charge, key)
+local mark = replied
 local fault, a, b, c = read(charge, key)
-if fault then return say(fault) end
+if not fault then
 local used = charge.algorithm.used(charge, a, b, c)
 local over = excess(charge, used)
-settle(charge, key, over <= 0, over, used, a, b, c)
+fault = write(key, prepare(charge, key, over <= 0, over, used, a, b, c))
+end
+if not fault then return end
+unsay(mark)
+say(fault)
+end
+local current
+local function sayFault(size, fault)
+for i = 1, size do say(i == current and fault or 'SKIPPED') end
 end
 local function settleGroup(shape, first)
-local every, steps = true, {}
+local mark, every, steps, values = replied, true, {}, {}
 for i = 1, shape.size do
+current = i
 local charge = shape[i]
 local fault, a, b, c = read(charge, KEYS[first + i])
-if fault then
-for j = 1, shape.size do say(j == i and fault or 'SKIPPED') end
-return
-end
+if fault then return sayFault(shape.size, fault) end
 local used = charge.algorithm.used(charge, a, b, c)
 local over = excess(charge, used)
 every = every and over <= 0
 steps[i] = { over, used, a, b, c }
 end
-for i = 1, shape.size do settle(shape[i], KEYS[first + i], every, unpack(steps[i], 1, 5)) end
+for i = 1, shape.size do
+current = i
+values[i] = { prepare(shape[i], KEYS[first + i], every, unpack(steps[i], 1, 5)) }
+end
+for i = 1, shape.size do
+current = i
+local fault = write(KEYS[first + i], values[i][1], values[i][2])
+if fault then
+unsay(mark)
+return sayFault(shape.size, fault)
+end
+end
 end
 local k = 0
 for s = 1, #shapes do
 local shape = shapes[s]
 for _ = 1, shape.count do
+local mark, ok, reason = replied, nil, nil
+current = 1
 if shape.size == 1 then
-settleOne(shape[1], KEYS[k + 1])
+ok, reason = pcall(settleOne, shape[1], KEYS[k + 1])
 else
-settleGroup(shape, k)
+ok, reason = pcall(settleGroup, shape, k)
+end
+if not ok then
+unsay(mark)
+sayFault(shape.size, type(reason) == 'table' and reason.err or 'FOREIGN value')
 end
 k = k + shape.size
 end
@@ -492,4 +582,4 @@ say(now)
 return replies`;
 
 /** The script's SHA-1, by which Redis knows it. */
-export const sha: string = "0a3200b35354dd105d944092e04e8178563716d1";
+export const sha: string = "ea6d168e9a5e260fee865086f1a5fabe290e44f1";

@@ -1,137 +1,208 @@
 -- Sliding log: every grant until it is a window old. See sliding-log.ts.
--- Stored:  the sum of all costs, then " end:cost" for each grant, oldest first. The text is cut and joined, and only
---          the grants that matter are read, so that a long log costs little more than a short one.
+-- Stored:  a list: a running total of all costs, then for each grant, oldest first, its end and the running total after
+--          it. A grant is pushed at the end. Ended grants are trimmed at the front, and what remains starts with a
+--          running total again. A decision reads both ends of the list and searches between them, so its cost grows
+--          with the logarithm of the length.
 -- Replies: the milliseconds until all is given back, until some is, and until the cost fits (0: it does, or never can).
 local function slidingLog()
-  local find, sub = string.find, string.sub
-  local GRANT = ' ' .. WHOLE .. ':' .. WHOLE
+  -- A grant is { end, running total }.
+  local ENDS_AT, TOTAL = 1, 2
+  -- Grants are often evenly spaced: the first probes of a search interpolate, the others bisect.
+  local INTERPOLATED_PROBES = 3
 
-  local function parse(raw)
-    if not raw then return 0, '' end
-    local sum, grants = string.match(raw, '^(%d+)([ %d:]+)$')
-    sum = tonumber(sum)
-    if isWhole(sum) and find(grants, '^ %d+:%d+') and find(grants, ' %d+:%d+$', -40) then return sum, grants end
+  local function toGrant(endsAt, total)
+    endsAt, total = tonumber(endsAt), tonumber(total)
+    if isWhole(endsAt) and isWhole(total) then return { endsAt, total } end
+    error('a list that is not a log')
   end
 
-  local function text(sum, grants)
-    return format(WHOLE, sum) .. grants
+  local function storedGrant(log, i)
+    if log.tail and i >= log.tailStart then return log.tail[i - log.tailStart + 1] end
+    local pair = call('LRANGE', log.key, format(WHOLE, 2 * i - 1), format(WHOLE, 2 * i))
+    return toGrant(pair[1], pair[2])
   end
 
-  -- The grant that begins at `at`: its end, its cost, and where the next one begins.
-  local function grantAt(grants, at)
-    local _, last, stop, cost = find(grants, '^ (%d+):(%d+)', at)
-    if last then return tonumber(stop), tonumber(cost), last + 1 end
-  end
-
-  local function newest(grants)
-    local at, _, stop, cost = find(grants, ' (%d+):(%d+)$', -40)
-    return tonumber(stop) or 0, tonumber(cost), at
-  end
-
-  -- What counts still, and where the oldest grant is that does.
-  local function live(sum, grants)
-    local at = 1
-    while true do
-      local stop, cost, after = grantAt(grants, at)
-      if not stop or stop > now then return sum, at end
-      sum, at = sum - cost, after
+  -- The first grant that counts and has reached `target` with its end or its running total, which the newest has; then
+  -- the running total before it.
+  local function reach(log, field, target)
+    local low, lowGrant, high, highGrant = log.first, log.oldest, log.kept + 1, log.newest
+    if low >= high then return high, highGrant, log.base end
+    if lowGrant[field] >= target then return low, lowGrant, log.base end
+    local probes = 0
+    while high - low > 1 do
+      local i = floor((low + high) / 2)
+      if probes < INTERPOLATED_PROBES then
+        local part = (target - lowGrant[field]) / (highGrant[field] - lowGrant[field])
+        i = max(low + 1, min(high - 1, low + floor(part * (high - low))))
+      end
+      local grant = storedGrant(log, i)
+      if grant[field] < target then
+        low, lowGrant = i, grant
+      else
+        high, highGrant = i, grant
+      end
+      probes = probes + 1
     end
+    return high, highGrant, lowGrant[TOTAL]
   end
 
-  local function used(_, sum, grants)
-    return (live(sum, grants))
-  end
-
-  local function untilEnd(terms, stop)
-    return min(stop - now, terms.windowMs)
-  end
-
-  local function wait(terms, amount, sum, grants)
-    local _, at = live(sum, grants)
-    local stop, cost, after = grantAt(grants, at)
-    while amount > cost do
-      amount = amount - cost
-      stop, cost, after = grantAt(grants, after)
+  -- The log at a key, after a text that says why it can't be read; without a key an untouched one.
+  --   count: the number of stored grants; first: the oldest that still counts; base: the running total before it
+  --   kept: the last stored grant that stays as it is; newest: the grant after it
+  --   tail: if a refund has changed the middle of the log, the grants from `tailStart` on as they will be stored
+  local function load(key)
+    local head = key and try('LRANGE', key, '0', '2') or {}
+    if head.err then return head.err end
+    local log = { key = key, count = 0, first = 1, base = 0, kept = 0, newest = { 0, 0 } }
+    if #head == 0 then return nil, log end
+    local tail = call('LRANGE', key, '-2', '-1')
+    log.count = (call('LLEN', key) - 1) / 2
+    log.base = tonumber(head[1])
+    log.oldest, log.newest = toGrant(head[2], head[3]), toGrant(tail[1], tail[2])
+    if not isWhole(log.base) or not isWhole(log.count) then return 'FOREIGN value' end
+    log.storedEnd = log.newest[ENDS_AT]
+    if log.storedEnd <= now then
+      -- All have ended.
+      log.first, log.kept, log.base = log.count + 1, log.count, log.newest[TOTAL]
+      log.newest = { 0, log.base }
+      return nil, log
     end
-    return untilEnd(terms, stop)
+    log.kept = log.count - 1
+    log.first, log.oldest, log.base = reach(log, ENDS_AT, now + 1)
+    -- Every cost is above 0.
+    if log.base < log.oldest[TOTAL] and log.oldest[TOTAL] <= log.newest[TOTAL] then return nil, log end
+    return 'FOREIGN value'
   end
 
-  local function reset(terms, _, _, grants)
-    return untilEnd(terms, (newest(grants)))
-  end
-
-  local function ahead(terms, _, _, grants)
-    return newest(grants) > now + terms.windowMs
-  end
-
-  -- Forgets grants that have ended; those that end later than a grant of now would are as old as now.
-  local function tidy(terms, sum, grants)
-    local _, at = live(sum, grants)
-    grants = sub(grants, at)
-    if not ahead(terms, 0, 0, grants) then return grants end
-    return (string.gsub(grants, '(%d+):', function(stop)
-      return format(WHOLE .. ':', min(tonumber(stop), now + terms.windowMs))
-    end))
-  end
-
-  local function add(terms, used, cost, sum, grants)
-    grants = tidy(terms, sum, grants)
-    local after = used + cost
-    local stop, before, at = newest(grants)
-    -- Grants of one millisecond are one.
-    if stop == now + terms.windowMs then
-      grants, cost = sub(grants, 1, at - 1), before + cost
+  -- The commands that store a log, which were all made before the first of them runs. Those that can fail for want of
+  -- memory come first.
+  local function commands(log, ttl)
+    local key, count, kept, first = log.key, log.count, log.kept, log.first
+    local front = format(WHOLE, 2 * (first - 1))
+    local endsAt, total = format(WHOLE, log.newest[ENDS_AT]), format(WHOLE, log.newest[TOTAL])
+    local list = {}
+    if log.tail then
+      -- In parts, because a call takes a limited number of arguments.
+      list[1] = { 'LTRIM', key, front, format(WHOLE, 2 * (log.tailStart - 1)) }
+      first = 1
+      for i = 1, #log.tail, 1000 do
+        local part = { 'RPUSH', key }
+        for j = i, min(i + 999, #log.tail) do
+          part[#part + 1] = format(WHOLE, log.tail[j][ENDS_AT])
+          part[#part + 1] = format(WHOLE, log.tail[j][TOTAL])
+        end
+        list[#list + 1] = part
+      end
+    elseif count == 0 then
+      list[1] = { 'RPUSH', key, format(WHOLE, log.base), endsAt, total }
+    elseif kept == count then
+      list[1] = { 'RPUSH', key, endsAt, total }
+    elseif kept == count - 1 and log.newest[ENDS_AT] == log.storedEnd then
+      list[1] = { 'LSET', key, '-1', total }
+    else
+      list[1] = { 'LTRIM', key, front, format(WHOLE, 2 * kept) }
+      list[2] = { 'RPUSH', key, endsAt, total }
+      first = 1
     end
-    return after, cost > 0 and grants .. format(GRANT, now + terms.windowMs, cost) or grants
+    if first > 1 then list[#list + 1] = { 'LTRIM', key, front, '-1' } end
+    list[#list + 1] = { 'PEXPIRE', key, ttl }
+    return list
   end
 
-  -- Gives back what is in the log of the grants that end at one instant, if they are still there.
-  local function removeGrant(used, cost, grants, stop)
-    local at = find(grants, format(' ' .. WHOLE .. ':%%d+', stop))
-    if not at then return used, grants end
-    local granted, after = 0, at
-    while true do
-      local other, spent, following = grantAt(grants, after)
-      if other ~= stop then break end
-      granted, after = granted + spent, following
-    end
-    local rest = granted > cost and format(GRANT, stop, granted - cost) or ''
-    return used - min(cost, granted), sub(grants, 1, at - 1) .. rest .. sub(grants, after)
+  local function used(_, log)
+    return log.newest[TOTAL] - log.base
   end
 
-  local function giveBack(terms, used, cost, sum, grants)
-    grants = tidy(terms, sum, grants)
-    if terms.grantEndsAt then
-      return removeGrant(used, cost, grants, min(terms.grantEndsAt, now + terms.windowMs))
-    end
-    local left = min(cost, used)
-    local after = used - left
-    -- Newest first: without its decision, a refund is taken to be of the latest grants.
-    while left > 0 do
-      local stop, spent, at = newest(grants)
-      grants = sub(grants, 1, at - 1)
-      if spent > left then grants = grants .. format(GRANT, stop, spent - left) end
-      left = max(0, left - spent)
-    end
-    return after, grants
+  local function untilEnd(terms, grant)
+    if grant[ENDS_AT] <= now then error('grants out of order') end
+    return min(grant[ENDS_AT] - now, terms.windowMs)
   end
 
-  local function reply(say, terms, used, cost, sum, grants)
+  local function wait(terms, amount, log)
+    local _, grant = reach(log, TOTAL, log.base + amount)
+    return untilEnd(terms, grant)
+  end
+
+  local function reset(terms, _, log)
+    return untilEnd(terms, log.newest)
+  end
+
+  local function ahead(terms, _, log)
+    return log.newest[ENDS_AT] > now + terms.windowMs
+  end
+
+  local function add(terms, _, cost, log)
+    local endsAt = now + terms.windowMs
+    -- Grants that end now + windowMs are one, and so are those that would end later: they are as old as now.
+    if ahead(terms, 0, log) then
+      log.kept = reach(log, ENDS_AT, endsAt) - 1
+    elseif log.newest[ENDS_AT] < endsAt then
+      log.kept = log.count
+    end
+    log.newest = { endsAt, log.newest[TOTAL] + cost }
+    return log
+  end
+
+  -- Gives back what is in the log of the grants that end at one instant, if they are still there. Running totals change
+  -- from there on, so the log is rewritten from that grant: what was granted since a request began is seldom much.
+  local function removeGrant(cost, log, endsAt)
+    if log.newest[ENDS_AT] < endsAt then return log end
+    local at, grant, before = reach(log, ENDS_AT, endsAt)
+    if grant[ENDS_AT] ~= endsAt then return log end
+    local given = min(cost, grant[TOTAL] - before)
+    local tail = {}
+    if grant[TOTAL] - given > before then tail[1] = { endsAt, grant[TOTAL] - given } end
+    local rest = at < log.kept and call('LRANGE', log.key, format(WHOLE, 2 * at + 1), format(WHOLE, 2 * log.kept)) or {}
+    for i = 1, #rest, 2 do
+      local later = toGrant(rest[i], rest[i + 1])
+      tail[#tail + 1] = { later[ENDS_AT], later[TOTAL] - given }
+    end
+    if at <= log.kept then tail[#tail + 1] = { log.newest[ENDS_AT], log.newest[TOTAL] - given } end
+    if #tail == 0 then
+      -- The grant was the newest, and nothing is left of it.
+      log.kept = at - 2
+      log.newest = at > log.first and storedGrant(log, at - 1) or { 0, before }
+      return log
+    end
+    log.tail, log.tailStart = tail, at
+    log.kept, log.newest = at + #tail - 2, tail[#tail]
+    if at == log.first then log.oldest = tail[1] end
+    return log
+  end
+
+  -- Without its decision, a refund is taken to be of the latest grants.
+  local function giveBack(terms, used, cost, log)
+    if ahead(terms, used, log) then log = add(terms, used, 0, log) end
+    if terms.grantEndsAt then return removeGrant(cost, log, min(terms.grantEndsAt, now + terms.windowMs)) end
+    local total = log.newest[TOTAL] - min(cost, used)
+    local i, grant = reach(log, TOTAL, total)
+    log.kept, log.newest = i - 1, { grant[ENDS_AT], total }
+    return log
+  end
+
+  local function reply(say, terms, used, cost, log)
     local over = used + cost - terms.limit
     local lacking = max(0, used - terms.limit) + 1
-    say(used > 0 and reset(terms, used, sum, grants) or 0)
-    say(used > 0 and wait(terms, lacking, sum, grants) or 0)
-    say(over > 0 and cost > 0 and cost <= terms.limit and wait(terms, over, sum, grants) or 0)
+    say(used > 0 and reset(terms, used, log) or 0)
+    say(used > 0 and wait(terms, lacking, log) or 0)
+    say(over > 0 and cost > 0 and cost <= terms.limit and wait(terms, over, log) or 0)
+  end
+
+  -- The front of the list, for people to read.
+  local function raw(key)
+    local front = table.concat(call('LRANGE', key, '0', '200'), ' ')
+    return call('LLEN', key) > 201 and front .. ' ...' or front
   end
 
   return {
-    parse = parse,
-    text = text,
+    load = load,
+    commands = commands,
     used = used,
     reset = reset,
     ahead = ahead,
     add = add,
     giveBack = giveBack,
     reply = reply,
+    raw = raw,
   }
 end

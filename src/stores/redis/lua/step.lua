@@ -7,8 +7,8 @@
 -- algorithm replies; `inspect` adds the value as it is stored and its time to live. A charge of which the bucket can't
 -- be read or written gets a text in the place of all that, and so do the others of its group. The last reply is the
 -- server's time.
--- All arguments are checked before the first write, because Redis takes no write back.
-local call = redis.call
+-- All arguments are checked before the first write, and of every group all is computed before its first write, because
+-- Redis does not roll back. An error while a group is computed is that group's alone.
 local made = {}
 
 local function algorithmOf(name)
@@ -75,27 +75,26 @@ local function say(value)
   replies[replied] = value
 end
 
+-- Drops what was said since `mark`.
+local function unsay(mark)
+  for i = replied, mark + 1, -1 do replies[i] = nil end
+  replied = mark
+end
+
 -- The state of a bucket, after a text that says why it can't be read.
 local function read(charge, key)
-  local raw = charge.mode ~= 'reset' and try('GET', key)
+  local load, known = charge.algorithm.load, charge.mode ~= 'reset'
+  if load then return load(known and key) end
+  local raw = known and try('GET', key)
   if type(raw) == 'table' then return raw.err end
   local a, b, c = charge.algorithm.parse(raw)
   if not a then return 'FOREIGN value' end
   return nil, a, b, c
 end
 
--- One value, one write with its expiry. Gives the text of an error.
-local function write(charge, key, used, a, b, c)
-  if used == 0 then
-    call('DEL', key)
-    return
-  end
-  local ttl = max(1, charge.ttlMs, charge.algorithm.reset(charge, used, a, b, c))
-  return try('SET', key, charge.algorithm.text(a, b, c), 'PX', format(WHOLE, ttl)).err
-end
-
--- Does a charge of a group, of which every one fits or not, and replies.
-local function settle(charge, key, every, over, used, a, b, c)
+-- Says what becomes of a charge of a group, of which every one fits or not. Returns the value to store and its time to
+-- live: nothing when nothing changes, false for a key to delete.
+local function prepare(charge, key, every, over, used, a, b, c)
   local algorithm, changed = charge.algorithm, false
   if charge.takes then
     if every and charge.asks then
@@ -111,13 +110,27 @@ local function settle(charge, key, every, over, used, a, b, c)
   elseif charge.mode == 'reset' then
     changed = true
   end
-  local fault = changed and write(charge, key, used, a, b, c)
-  if fault then return say(fault) end
   say(over > 0 and -1 - used or used)
   algorithm.reply(say, charge, used, over > 0 and charge.cost or 0, a, b, c)
   if charge.mode == 'inspect' then
-    say(call('GET', key) or '')
+    say(algorithm.raw and algorithm.raw(key) or call('GET', key) or '')
     say(call('PTTL', key))
+  end
+  if not changed then return end
+  if used == 0 then return false end
+  local ttl = format(WHOLE, max(1, charge.ttlMs, algorithm.reset(charge, used, a, b, c)))
+  if algorithm.commands then return algorithm.commands(a, ttl) end
+  return algorithm.text(a, b, c), ttl
+end
+
+-- Stores what `prepare` returned. Gives the text of an error.
+local function write(key, value, ttl)
+  if value == nil then return end
+  if type(value) == 'string' then return try('SET', key, value, 'PX', ttl).err end
+  local list = value or { { 'DEL', key } }
+  for i = 1, #list do
+    local reply = try(unpack(list[i]))
+    if type(reply) == 'table' and reply.err then return reply.err end
   end
 end
 
@@ -127,38 +140,68 @@ local function excess(charge, used)
 end
 
 local function settleOne(charge, key)
+  local mark = replied
   local fault, a, b, c = read(charge, key)
-  if fault then return say(fault) end
-  local used = charge.algorithm.used(charge, a, b, c)
-  local over = excess(charge, used)
-  settle(charge, key, over <= 0, over, used, a, b, c)
+  if not fault then
+    local used = charge.algorithm.used(charge, a, b, c)
+    local over = excess(charge, used)
+    fault = write(key, prepare(charge, key, over <= 0, over, used, a, b, c))
+  end
+  if not fault then return end
+  unsay(mark)
+  say(fault)
+end
+
+-- The charge of its group that is being computed.
+local current
+
+-- Says that a charge is at fault, and that the others of its group were not made.
+local function sayFault(size, fault)
+  for i = 1, size do say(i == current and fault or 'SKIPPED') end
 end
 
 local function settleGroup(shape, first)
-  local every, steps = true, {}
+  local mark, every, steps, values = replied, true, {}, {}
   for i = 1, shape.size do
+    current = i
     local charge = shape[i]
     local fault, a, b, c = read(charge, KEYS[first + i])
-    if fault then
-      for j = 1, shape.size do say(j == i and fault or 'SKIPPED') end
-      return
-    end
+    if fault then return sayFault(shape.size, fault) end
     local used = charge.algorithm.used(charge, a, b, c)
     local over = excess(charge, used)
     every = every and over <= 0
     steps[i] = { over, used, a, b, c }
   end
-  for i = 1, shape.size do settle(shape[i], KEYS[first + i], every, unpack(steps[i], 1, 5)) end
+  for i = 1, shape.size do
+    current = i
+    values[i] = { prepare(shape[i], KEYS[first + i], every, unpack(steps[i], 1, 5)) }
+  end
+  for i = 1, shape.size do
+    current = i
+    -- Only the first write of a call can fail: from then on Redis refuses none, whatever its memory or its role.
+    local fault = write(KEYS[first + i], values[i][1], values[i][2])
+    if fault then
+      unsay(mark)
+      return sayFault(shape.size, fault)
+    end
+  end
 end
 
 local k = 0
 for s = 1, #shapes do
   local shape = shapes[s]
   for _ = 1, shape.count do
+    local mark, ok, reason = replied, nil, nil
+    current = 1
     if shape.size == 1 then
-      settleOne(shape[1], KEYS[k + 1])
+      ok, reason = pcall(settleOne, shape[1], KEYS[k + 1])
     else
-      settleGroup(shape, k)
+      ok, reason = pcall(settleGroup, shape, k)
+    end
+    if not ok then
+      unsay(mark)
+      -- An error of a command is a table since Redis 7.
+      sayFault(shape.size, type(reason) == 'table' and reason.err or 'FOREIGN value')
     end
     k = k + shape.size
   end
