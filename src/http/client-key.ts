@@ -2,6 +2,7 @@
  * The key of a client's bucket: a verified user, else the holder of a verified API key, else the address. The kind is
  * part of the key, so that a user who is called 1.2.3.4 is not an address.
  */
+import { copyKey } from "../core/copy-key.ts";
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
 import { type Address, networkOf, parseAddress } from "./address.ts";
@@ -85,7 +86,7 @@ function addressKey(
     if (found !== undefined || peer === undefined) return found ?? keyOf(undefined);
     const key = keyOf(parseAddress(peer));
     if (names.size >= REMEMBERED) names.clear();
-    names.set(peer, key);
+    names.set(copyKey(peer), key);
     return key;
   };
 }

@@ -2,6 +2,7 @@
  * Stops asking what fails: after some faults in a row it is left alone for a while, then tried by one call. That is a
  * whole store, or one part of it where parts fail by themselves.
  */
+import { copyKey } from "../core/copy-key.ts";
 import type { SluiceError } from "../core/errors.ts";
 
 /** So many faults in a row open it. */
@@ -94,7 +95,7 @@ export class Breaker {
   private note(part: Part, now: number, error: SluiceError, tried: boolean, most: number): boolean {
     const known = this.troubles.get(part);
     const trouble = known ?? { faults: 0, error, at: Number.NEGATIVE_INFINITY, open: false, tryAt: 0 };
-    if (!known) this.troubles.set(part, trouble);
+    if (!known) this.troubles.set(typeof part === "string" ? copyKey(part) : part, trouble);
     const isNew = now - trouble.at >= ONE_FAULT_MS || causeOf(error) !== causeOf(trouble.error);
     if (isNew) trouble.faults++;
     trouble.error = error;

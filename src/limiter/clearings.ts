@@ -2,6 +2,7 @@
  * When keys were last refunded or reset by this process. What was learned of a key before that is out of date: a
  * denial must not be repeated from memory, and a reply that was under way must not bring it back.
  */
+import { copyKey } from "../core/copy-key.ts";
 
 /** So many keys are told apart; of older ones only the time of the last is known, which then stands for every key. */
 const MOST_KEYS = 1000;
@@ -21,7 +22,7 @@ export class Clearings {
       return;
     }
     this.times.delete(name);
-    this.times.set(name, now);
+    this.times.set(copyKey(name), now);
     if (this.times.size <= MOST_KEYS) return;
     const [oldest, time] = this.times.entries().next().value as [string, number];
     this.times.delete(oldest);

@@ -1,6 +1,7 @@
 /** Stands between limiters and a store that can fail: deadline, circuit breaker, and what this process knows of it. */
 import type { Group } from "../core/charge.ts";
 import { elapsed } from "../core/clock.ts";
+import { copyKey } from "../core/copy-key.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { originOf, type Store, type SyncStore, type Waiting } from "../core/store.ts";
@@ -69,7 +70,7 @@ export class Guard {
   denialsOf({ bucket, limit, windowMs, unit }: Terms): Denials {
     const name = `${limit} ${windowMs} ${unit} ${bucket}`;
     let denials = this.denied.get(name);
-    if (!denials) this.denied.set(name, (denials = new Denials()));
+    if (!denials) this.denied.set(copyKey(name), (denials = new Denials()));
     if (this.denied.size > MOST_POLICIES) this.denied.delete(this.denied.keys().next().value as string);
     return denials;
   }
@@ -133,7 +134,7 @@ export class Guard {
   /** Whether this is the first that is heard of a spoilt bucket. */
   isNews({ code, option }: SluiceError): boolean {
     if (code !== "foreign-value" || this.spoilt.has(option) || this.spoilt.size >= MOST_SPOILT) return false;
-    this.spoilt.add(option);
+    this.spoilt.add(copyKey(option));
     return true;
   }
 

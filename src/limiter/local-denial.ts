@@ -3,6 +3,7 @@
  * that takes. It never admits more. Another process that refunds or resets the key is noticed `localDenialMs` later
  * at most; a limiter here that shares the store, at once.
  */
+import { copyKey } from "../core/copy-key.ts";
 import type { Decision, Denied } from "../core/decision.ts";
 import type { Terms } from "../core/terms.ts";
 
@@ -51,7 +52,7 @@ export class Denials {
     // The lowest cost says the most: who is denied that is denied more.
     if (known && known.cost < cost && now - known.sentAt < (known.decision.retryAfterMs as number)) return;
     this.byKey.delete(key);
-    this.byKey.set(key, { decision, cost, sentAt, repliedAt: now });
+    this.byKey.set(copyKey(key), { decision, cost, sentAt, repliedAt: now });
     if (this.byKey.size > MOST_DENIALS) this.byKey.delete(this.byKey.keys().next().value as string);
   }
 }

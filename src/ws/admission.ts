@@ -2,6 +2,7 @@
  * Who may connect: how often from one address, and how many connections of one address or user are open. It is decided
  * before the upgrade, so that whoever is refused costs next to nothing.
  */
+import { copyKey } from "../core/copy-key.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
@@ -125,8 +126,10 @@ export class Admissions {
     const unread = { allowed: false, answer: internalError(accept) } as const;
     if (isGone) return unread;
     /** Takes a place in a count, or tells what to answer if there is none. */
-    const enter = (key: string | undefined, limit: number | undefined): Answer | undefined => {
-      if (key === undefined || limit === undefined) return undefined;
+    const enter = (name: string | undefined, limit: number | undefined): Answer | undefined => {
+      if (name === undefined || limit === undefined) return undefined;
+      // It is kept for as long as the connection is open.
+      const key = copyKey(name);
       const { release, observed } = this.counting.enter({ key, limit });
       if (release) {
         held.push({ key, release });

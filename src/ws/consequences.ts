@@ -1,4 +1,5 @@
 /** What becomes of a client whose frame does not pass: a notice that is not repeated, strikes, a close. */
+import { copyKey } from "../core/copy-key.ts";
 import { SluiceError } from "../core/errors.ts";
 import {
   closeReason,
@@ -139,7 +140,7 @@ export class Consequences<Data, F, Message> implements Strikes {
       for (const [other, until] of this.quiet) if (until <= now) this.quiet.delete(other);
       if (this.quiet.size >= MOST_NOTICES) return;
     }
-    this.quiet.set(same, now + Math.min(Math.max(notice.retryAfterMs ?? 0, QUIET_MS.least), QUIET_MS.most));
+    this.quiet.set(copyKey(same), now + Math.min(Math.max(notice.retryAfterMs ?? 0, QUIET_MS.least), QUIET_MS.most));
     try {
       const message = toldAtOnce("encode", this.rules.encode(notice, frame));
       if (message !== undefined) this.peer.send(message, frame);

@@ -2,6 +2,7 @@
  * Keys of frames, from what the server knows of a connection and never from what a client says of itself. Parts are
  * escaped, so that no two of them run together.
  */
+import { copyKey } from "../core/copy-key.ts";
 import { SluiceError } from "../core/errors.ts";
 
 /** What keys are made of: a frame at our door, or a context of ws-kit, which knows a connection as `clientId`. */
@@ -56,7 +57,7 @@ export class KeyMemory {
     let key = keys.get(context.type);
     if (key !== undefined) return key;
     key = make(context);
-    if (keys.size < MOST_TYPES && context.type.length <= LONGEST_TYPE) keys.set(context.type, key);
+    if (keys.size < MOST_TYPES && context.type.length <= LONGEST_TYPE) keys.set(copyKey(context.type), copyKey(key));
     return key;
   }
 }

@@ -6,6 +6,7 @@
 import type { Algorithm, Cells } from "../../algorithms/algorithm.ts";
 import { algorithms } from "../../algorithms/algorithms.ts";
 import { usage } from "../../algorithms/step.ts";
+import { copyKey } from "../../core/copy-key.ts";
 import type { Terms } from "../../core/terms.ts";
 
 const FIRST_SIZE = 16;
@@ -33,8 +34,9 @@ export class Slots {
   }
 
   /** Makes an untouched bucket for a key that has none. */
-  add(key: string): number {
+  add(given: string): number {
     const { cells, keys, algorithm } = this;
+    const key = copyKey(given);
     const slot = keys.push(key) - 1;
     const at = slot * algorithm.width;
     this.slotOf.set(key, slot);
