@@ -1,5 +1,5 @@
 /** The memory store against the contract, and what is its own: bounds, eviction, time, disposal. */
-import { createLimiter, memoryRateLimiter, memoryStore } from "sluice";
+import { combine, createLimiter, memoryRateLimiter, memoryStore, type SyncRateLimiter } from "sluice";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
 import { describe, expect, it } from "vitest";
 
@@ -67,6 +67,97 @@ describe("memoryStore", () => {
     for (let i = 0; i < 15_000; i++) api.consumeSync(`spray:${i}`);
     const denied = Array.from({ length: 50 }, (_, i) => login.consumeSync(`attacker:${i}`)).filter((d) => !d.allowed);
     expect(denied).toHaveLength(50);
+  });
+
+  describe("a policy within its share of maxKeys (issue 13)", () => {
+    const login = { capacity: 20, tokensPerSecond: "20/1h", name: "login" } as const;
+    const once = { capacity: 1, tokensPerSecond: "1/1h", name: "once" } as const;
+
+    it("keeps nearly spent buckets through a spray that spends every key of another policy", () => {
+      const store = memoryStore({ clock: fakeClock() });
+      const [logins, sprayed] = [createLimiter({ policy: login, store }), createLimiter({ policy: once, store })];
+      for (let i = 0; i < 20; i++) logins.consumeSync(`account:${i}`, 19);
+      for (let i = 0; i < 300_000; i++) sprayed.consumeSync(`spray:${i}`);
+      const left = Array.from({ length: 20 }, (_, i) => logins.consumeSync(`account:${i}`, 0).remaining);
+      expect(left).toEqual(Array.from({ length: 20 }, () => 1));
+      expect(store.size).toBe(100_000);
+    });
+
+    it("loses no key to any other policy, whatever the order of keys and policies", () => {
+      const store = memoryStore({ clock: fakeClock(), maxKeys: 100 });
+      // Four policies, so that the share of each is 25 keys; the first two hold that many and no more.
+      const names = ["a", "b", "c", "d"];
+      const [a, b, c, d] = names.map((name) => createLimiter({ policy: { ...once, name }, store })) as [
+        SyncRateLimiter,
+        SyncRateLimiter,
+        SyncRateLimiter,
+        SyncRateLimiter,
+      ];
+      for (let i = 0; i < 500; i++) d.consumeSync(`early:${i}`);
+      for (let i = 0; i < 25; i++) for (const limiter of [a, b]) limiter.consumeSync(`key:${i}`);
+      for (let i = 0; i < 2000; i++) (i % 7 < 3 ? c : d).consumeSync(`late:${i}`);
+      for (const limiter of [a, b]) {
+        for (let i = 0; i < 25; i++) expect(limiter.consumeSync(`key:${i}`).allowed).toBe(false);
+      }
+      expect(store.size).toBe(100);
+    });
+
+    it("gets a place for its first key in a store that others fill, also with more policies than keys", () => {
+      const store = memoryStore({ clock: fakeClock(), maxKeys: 3 });
+      for (let i = 0; i < 50; i++) {
+        const limiter = createLimiter({ policy: { ...once, name: `policy-${i}` }, store });
+        expect(limiter.consumeSync("k").allowed).toBe(true);
+        expect(limiter.consumeSync("k").allowed).toBe(false);
+        limiter.consumeSync("other");
+        expect(store.size).toBeLessThanOrEqual(3);
+      }
+    });
+
+    it("uses the whole store when it is alone, and places of buckets that are full again", () => {
+      const clock = fakeClock();
+      const store = memoryStore({ clock, maxKeys: 100 });
+      const [old, busy] = [createLimiter({ policy: login, store }), createLimiter({ policy: once, store })];
+      for (let i = 0; i < 100; i++) old.consumeSync(`old:${i}`);
+      expect(store.evictions).toBe(0);
+      clock.advance(3_600_000);
+      for (let i = 0; i < 90; i++) busy.consumeSync(`busy:${i}`);
+      // More than its half, because the buckets of the other policy need no memory any more.
+      const denied = Array.from({ length: 90 }, (_, i) => busy.consumeSync(`busy:${i}`)).filter((d) => !d.allowed);
+      expect(denied.length).toBeGreaterThan(75);
+    });
+  });
+
+  it("evicts as fast with 20 000 policies as with 20 (issue 13)", () => {
+    const usPerKey = (policies: number): number => {
+      const store = memoryStore({ clock: fakeClock(), maxKeys: 20_000 });
+      const limiters = Array.from({ length: policies }, (_, i) =>
+        createLimiter({ policy: { ...policy, name: `policy-${i}` }, store }),
+      );
+      for (let i = 0; i < 20_000; i++) limiters[i % policies]?.consumeSync(`key:${i}`);
+      const start = performance.now();
+      for (let i = 0; i < 2000; i++) limiters[(i * 7919) % policies]?.consumeSync(`new:${i}`);
+      return ((performance.now() - start) * 1000) / 2000;
+    };
+    usPerKey(20);
+    const [few, many] = [usPerKey(20), usPerKey(20_000)];
+    console.log(`a new key in a full store: ${few.toFixed(1)} us with 20 policies, ${many.toFixed(1)} us with 20 000`);
+    // A walk over all policies took more than a hundred times as long.
+    expect(many / few).toBeLessThan(25);
+  });
+
+  it("decides the same for a policy that lost all its keys, in every limiter and combination of it", async () => {
+    const store = memoryStore({ clock: fakeClock(), maxKeys: 10 });
+    const [one, two] = [createLimiter({ policy, store }), createLimiter({ policy, store })];
+    const both = combine([one, createLimiter({ policy: { ...policy, capacity: 20 }, store })]);
+    for (let round = 0; round < 3; round++) {
+      expect(one.consumeSync("k").remaining).toBe(9);
+      expect(two.consumeSync("k").remaining).toBe(8);
+      expect(both.consumeSync("k").remaining).toBe(7);
+      expect((await two.peek("k", 0)).remaining).toBe(7);
+      if (round === 0) store.clear();
+      else await both.reset("k");
+      expect(store.size).toBe(0);
+    }
   });
 
   it.each(["token-bucket", "sliding-log"] as const)(

@@ -6,9 +6,11 @@ import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
+import type { AlgorithmName } from "../../core/policy.ts";
 import type { Buckets, SyncStore } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
 import { storedKey } from "./long-key.ts";
+import { PolicySizes, type Sized } from "./policy-sizes.ts";
 import { Slots } from "./slots.ts";
 
 /** What a memory store can be told. */
@@ -60,8 +62,10 @@ class Memory implements MemoryStore {
   /** Every call reads it first, and once. */
   clock: Clock;
   private readonly maxKeys: number;
-  private readonly opened: Map<string, readonly Slots[]> = new Map();
-  private readonly all: Slots[] = [];
+  /** The policies that have keys. One that loses its last key is dropped, so that names alone take no memory. */
+  private readonly policies: Map<string, PolicySlots> = new Map();
+  private readonly sizes: PolicySizes<PolicySlots> = new PolicySizes();
+  private readonly untouched: { [algorithm in AlgorithmName]?: Slots } = {};
   /** Spreads keys over the slots of one policy. It need not be secret. */
   private readonly seed: number = (Math.random() * 2 ** 32) | 0;
 
@@ -71,15 +75,21 @@ class Memory implements MemoryStore {
   }
 
   open(terms: Terms): PolicyBuckets {
-    let shards = this.opened.get(terms.bucket);
-    if (!shards) {
-      // Up to twice the size there is one, so that ordinary stores pay for no hash of ours.
-      const count = this.maxKeys <= 2 * KEYS_PER_SHARD ? 1 : 2 ** Math.ceil(Math.log2(this.maxKeys / KEYS_PER_SHARD));
-      this.opened.set(terms.bucket, (shards = Array.from({ length: count }, () => new Slots(terms))));
-      this.all.push(...shards);
+    return new PolicyBuckets(this, terms, this.seed);
+  }
+
+  /** Slots for a policy without keys. They are read, never written. */
+  noSlots(terms: Terms): Slots {
+    return (this.untouched[terms.algorithm] ??= new Slots(terms));
+  }
+
+  /** The slots of a policy that has keys. */
+  find(terms: Terms): PolicySlots | undefined {
+    const policy = this.policies.get(terms.bucket);
+    if (policy && terms.windowMs > (policy.shards[0] as Slots).terms.windowMs) {
+      for (const slots of policy.shards) slots.terms = terms;
     }
-    if (terms.windowMs > (shards[0] as Slots).terms.windowMs) for (const slots of shards) slots.terms = terms;
-    return new PolicyBuckets(this, shards, terms, this.seed);
+    return policy;
   }
 
   takeAll(buckets: readonly PolicyBuckets[], key: string, cost: number): Decision[] {
@@ -119,9 +129,10 @@ class Memory implements MemoryStore {
   async reset(terms: Terms, key: string): Promise<void> {
     this.clock.now();
     const name = storedKey(key);
+    const policy = this.find(terms);
     const slots = this.open(terms).slotsFor(name);
     const slot = slots.slotOf.get(name);
-    if (slot !== undefined) this.remove(slots, slot);
+    if (policy && slot !== undefined) this.remove(policy, slots, slot);
   }
 
   async inspect(terms: Terms, key: string): Promise<Inspection> {
@@ -138,7 +149,10 @@ class Memory implements MemoryStore {
   }
 
   clear(): void {
-    for (const slots of this.all) slots.clear();
+    // Limiters keep the slots that they used last.
+    for (const { shards } of this.policies.values()) for (const slots of shards) slots.clear();
+    this.policies.clear();
+    this.sizes.clear();
     this.size = 0;
     this.evictions = 0;
   }
@@ -148,59 +162,102 @@ class Memory implements MemoryStore {
     this.clock = { now: () => refuseDisposed("memoryStore") };
   }
 
-  /** Makes a bucket for a new key, in the place of another one if the store is full. */
-  add(slots: Slots, name: string, now: number): number {
-    if (this.size >= this.maxKeys) this.evict(now);
+  /** Makes room for a new key of a policy, and tells where it belongs. */
+  makeRoom(terms: Terms, now: number): PolicySlots {
+    let policy = this.find(terms);
+    if (this.size >= this.maxKeys) this.evict(policy, now);
+    if (!policy) {
+      // Up to twice the size there is one shard, so that ordinary stores pay for no hash of ours.
+      const count = this.maxKeys <= 2 * KEYS_PER_SHARD ? 1 : 2 ** Math.ceil(Math.log2(this.maxKeys / KEYS_PER_SHARD));
+      const shards = Array.from({ length: count }, () => new Slots(terms));
+      policy = { bucket: terms.bucket, shards, size: 0, place: 0 };
+    }
+    // It may have lost its only key just now.
+    if (policy.size === 0) this.policies.set(policy.bucket, policy);
     this.size++;
-    return slots.add(name);
+    this.sizes.increment(policy);
+    return policy;
   }
 
-  private remove(slots: Slots, slot: number): void {
+  private remove(policy: PolicySlots, slots: Slots, slot: number): void {
     this.size--;
     slots.remove(slot);
+    this.sizes.decrement(policy);
+    if (policy.size === 0) this.policies.delete(policy.bucket);
   }
 
   /**
-   * Gives up the fullest bucket of a random few. Least recently used would be a bypass: whoever is
-   * denied could send new keys until the store has forgotten the denial.
+   * Removes a bucket for a new key of `policy`: the fullest of a random few. Not LRU: a denied client could evict its own
+   * bucket by sending new keys. A policy with more than its share of `maxKeys` evicts its own buckets, and any other those
+   * of the largest policy, so that a spray of keys never evicts buckets of a policy within its share.
    */
-  private evict(now: number): void {
-    let [fullest, fullestSlot, least] = [this.all[0] as Slots, 0, 2];
-    for (let i = 0; i < CANDIDATES; i++) {
-      const [slots, slot] = this.draw();
-      const usage = slots.usage(slot, now);
-      if (usage < least) [fullest, fullestSlot, least] = [slots, slot, usage];
+  private evict(policy: PolicySlots | undefined, now: number): void {
+    const { sizes } = this;
+    const isWithinShare = !policy || policy.size * sizes.count < this.maxKeys;
+    const from = isWithinShare ? sizes.largest : policy;
+    const chosen = this.fullestOf(from, now);
+    if (chosen.usage > 0 && sizes.count > 1) {
+      // A bucket of any policy that is full again can go without a loss.
+      for (let i = 0; i < CANDIDATES; i++) {
+        const other = sizes.pick(Math.random());
+        const [slots, slot] = draw(other);
+        if (slots.usage(slot, now) === 0) {
+          this.remove(other, slots, slot);
+          return;
+        }
+      }
     }
-    if (least > 0) this.evictions++;
-    this.remove(fullest, fullestSlot);
+    if (chosen.usage > 0) this.evictions++;
+    this.remove(from, chosen.slots, chosen.slot);
   }
 
-  /** A bucket at random; every one is as likely, whatever its policy. */
-  private draw(): [Slots, number] {
-    let slot = Math.floor(Math.random() * this.size);
-    for (const slots of this.all) {
-      if (slot < slots.keys.length) return [slots, slot];
-      slot -= slots.keys.length;
+  private fullestOf(policy: PolicySlots, now: number): { slots: Slots; slot: number; usage: number } {
+    let [slots, slot] = draw(policy);
+    let usage = slots.usage(slot, now);
+    for (let i = 1; i < CANDIDATES; i++) {
+      const [otherSlots, other] = draw(policy);
+      const otherUsage = otherSlots.usage(other, now);
+      if (otherUsage < usage) [slots, slot, usage] = [otherSlots, other, otherUsage];
     }
-    return [this.all[0] as Slots, 0];
+    return { slots, slot, usage };
   }
+}
+
+/** The slots of a policy that has keys. */
+interface PolicySlots extends Sized {
+  readonly bucket: string;
+  /** One, or several for a large store. */
+  readonly shards: readonly Slots[];
+}
+
+/** A bucket of a policy at random. Where there are shards, keys are spread evenly over them. */
+function draw({ shards }: PolicySlots): [Slots, number] {
+  const first = Math.floor(Math.random() * shards.length);
+  for (let i = 0; i < shards.length; i++) {
+    const slots = shards[(first + i) & (shards.length - 1)] as Slots;
+    const { length } = slots.keys;
+    if (length > 0) return [slots, Math.floor(Math.random() * length)];
+  }
+  return [shards[0] as Slots, 0];
 }
 
 /** The buckets of one policy; names are keys as they are stored. */
 class PolicyBuckets implements Buckets {
   private readonly memory: Memory;
   private readonly terms: Terms;
-  private readonly shards: readonly Slots[];
   private readonly seed: number;
+  /** The policy's slots when they were last looked for. Without keys they may be out of date, and only then. */
+  private policy: PolicySlots | undefined = undefined;
+  private shards: readonly Slots[] = [];
   /** The only one, when there is one. */
-  private readonly whole: Slots | undefined;
+  private whole: Slots | undefined;
 
-  constructor(memory: Memory, shards: readonly Slots[], terms: Terms, seed: number) {
+  constructor(memory: Memory, terms: Terms, seed: number) {
     this.memory = memory;
-    this.shards = shards;
     this.terms = terms;
     this.seed = seed;
-    this.whole = shards.length === 1 ? shards[0] : undefined;
+    this.whole = memory.noSlots(terms);
+    this.use(memory.find(terms));
   }
 
   /** Takes from the bucket of a key. A long key is not found by itself, and then by its tag. */
@@ -215,7 +272,7 @@ class PolicyBuckets implements Buckets {
   /** The first charge of a key, or one of an algorithm without a fast way. */
   private takeOtherwise(key: string, cost: number, now: number): Decision {
     const name = storedKey(key);
-    const slots = this.slotsFor(name);
+    let slots = this.slotsFor(name);
     let slot = slots.slotOf.get(name);
     if (slot === undefined) {
       // What takes nothing makes no bucket.
@@ -223,7 +280,9 @@ class PolicyBuckets implements Buckets {
         const decision = this.look(name, cost, now);
         return decision.allowed ? recordGrant(decision, now) : decision;
       }
-      slot = this.memory.add(slots, name, now);
+      this.use(this.memory.makeRoom(this.terms, now));
+      slots = this.slotsFor(name);
+      slot = slots.add(name);
     }
     return take(slots.algorithm, slots.cells, slot * slots.algorithm.width, this.terms, cost, now);
   }
@@ -258,7 +317,15 @@ class PolicyBuckets implements Buckets {
 
   /** The slots that a key belongs to, whether it is there or not. */
   slotsFor(name: string): Slots {
+    if (!this.policy?.size) this.use(this.memory.find(this.terms));
     return this.whole ?? this.shardFor(name);
+  }
+
+  private use(policy: PolicySlots | undefined): void {
+    if (!policy || policy === this.policy) return;
+    this.policy = policy;
+    this.shards = policy.shards;
+    this.whole = policy.shards.length === 1 ? policy.shards[0] : undefined;
   }
 
   private shardFor(name: string): Slots {

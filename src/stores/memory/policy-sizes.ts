@@ -1,0 +1,75 @@
+/** Ranks the policies of a memory store by how many keys they have: a binary heap, the largest first. */
+
+/** A policy with keys. */
+export interface Sized {
+  /** How many keys it has. */
+  size: number;
+  /** Its index in the heap. */
+  place: number;
+}
+
+/** Holds the policies that have keys. A change of one key costs at most a logarithm of their number. */
+export class PolicySizes<Policy extends Sized> {
+  private readonly heap: Policy[] = [];
+
+  /** How many policies have keys. */
+  get count(): number {
+    return this.heap.length;
+  }
+
+  /** The policy with the most keys. */
+  get largest(): Policy {
+    return this.heap[0] as Policy;
+  }
+
+  /** Any policy, chosen with the given random number from 0 to 1. */
+  pick(random: number): Policy {
+    return this.heap[Math.floor(random * this.heap.length)] as Policy;
+  }
+
+  /** Counts one more key of a policy. */
+  increment(policy: Policy): void {
+    if (policy.size++ === 0) policy.place = this.heap.push(policy) - 1;
+    this.rise(policy);
+  }
+
+  /** Counts one key less, and drops a policy that has none left. */
+  decrement(policy: Policy): void {
+    const { heap } = this;
+    policy.size--;
+    for (;;) {
+      const [left, right] = [heap[2 * policy.place + 1], heap[2 * policy.place + 2]];
+      const larger = right && left && right.size > left.size ? right : left;
+      if (!larger || larger.size <= policy.size) break;
+      this.swap(policy, larger);
+    }
+    if (policy.size > 0) return;
+    // All others have keys, so that it is a leaf by now: the last leaf can take its place.
+    const last = heap.pop() as Policy;
+    if (last === policy) return;
+    heap[policy.place] = last;
+    last.place = policy.place;
+    this.rise(last);
+  }
+
+  clear(): void {
+    for (const policy of this.heap) policy.size = 0;
+    this.heap.length = 0;
+  }
+
+  private rise(policy: Policy): void {
+    while (policy.place > 0) {
+      const parent = this.heap[(policy.place - 1) >> 1] as Policy;
+      if (parent.size >= policy.size) return;
+      this.swap(parent, policy);
+    }
+  }
+
+  private swap(parent: Policy, child: Policy): void {
+    const { place } = parent;
+    this.heap[child.place] = parent;
+    this.heap[place] = child;
+    parent.place = child.place;
+    child.place = place;
+  }
+}
