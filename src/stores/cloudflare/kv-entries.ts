@@ -1,20 +1,25 @@
 /** What an isolate knows of the counters in KV, and what it says in their values. */
 import { algorithms } from "../../algorithms/algorithms.ts";
 import { usage } from "../../algorithms/step.ts";
+import { elapsed } from "../../core/clock.ts";
+import { copyKey } from "../../core/copy-key.ts";
+import type { Decision } from "../../core/decision.ts";
 import type { AlgorithmName } from "../../core/policy.ts";
 import type { Terms } from "../../core/terms.ts";
 import { inPresent, mergeStates } from "./merge-states.ts";
 import type { KVNamespaceLike } from "./platform.ts";
 import { isState } from "./state-text.ts";
 
-/** So many numbers are held, of the buckets that were used last. */
+/** So many numbers are held, of all buckets. */
 const MOST_NUMBERS = 500_000;
 /** What an entry costs besides its numbers, in numbers. */
 const OVERHEAD = 32;
 /** So many accounts are kept whether they count or not: an older one that is read late is then known to be older. */
 const FEW = 64;
-/** So many of the oldest are looked at for one that has nothing to write. */
+/** What is drawn when an entry has to go; the one with the most budget left goes. */
 const CANDIDATES = 8;
+/** A request that takes longer than this was cancelled: the platform never tells it the result of a read. */
+const MAX_REQUEST_MS = 10_000;
 /** After so long a read shows what was written, if nobody has overwritten it. */
 const SEEN_MS = 60_000;
 
@@ -36,6 +41,16 @@ interface Value {
 
 /** One bucket. Times are elapsed milliseconds, but for `resetAt`. */
 export class Entry {
+  /** The stored key of the bucket. */
+  readonly bucket: string;
+  /** Its index in the list of all entries; -1 when it was evicted. */
+  place = -1;
+  /** How many requests use it, and when the last of them began. */
+  requests = 0;
+  requestedAt: number = Number.NEGATIVE_INFINITY;
+  /** The part of the limit in use at the last decision, and when all of it will be free again. */
+  private used = 0;
+  private freeAt: number = Number.NEGATIVE_INFINITY;
   /** The name of its account. What is given up and begun again is another one, and the old account somebody else's. */
   readonly id: string = crypto.randomUUID().slice(0, 13);
   /** What this isolate has granted. It is never forgotten for what somebody else has written. */
@@ -52,6 +67,21 @@ export class Entry {
   weight = 0;
   /** What other isolates have granted, as far as is known. */
   private readonly others: Map<string, Account> = new Map();
+
+  constructor(bucket: string) {
+    this.bucket = copyKey(bucket);
+  }
+
+  /** The part of the limit in use, not less than it is. */
+  usage(passed: number): number {
+    return passed < this.freeAt ? this.used : 0;
+  }
+
+  /** Notes how much is in use by a decision. */
+  decided({ limit, remaining, resetAfterMs }: Decision, passed: number): void {
+    this.used = 1 - remaining / limit;
+    this.freeAt = passed + resetAfterMs;
+  }
 
   /** How many numbers it holds. */
   get size(): number {
@@ -133,35 +163,69 @@ export class Isolate {
   /** Why writes fail, while they do. */
   warning: string | undefined;
   private readonly entries: Map<string, Entry> = new Map();
+  /** The same without gaps, so that any of them can be drawn at random. */
+  private readonly list: Entry[] = [];
   private numbers = 0;
 
-  /** The entry of a bucket. */
-  entryOf(bucket: string): Entry {
-    const entry = this.entries.get(bucket) ?? new Entry();
-    this.weigh(bucket, entry);
+  /**
+   * Runs a request on the entries of some buckets. They are not evicted meanwhile: a second entry of the same bucket
+   * would grant its limit again.
+   */
+  async use<T>(buckets: readonly string[], work: (entries: readonly Entry[]) => Promise<T>): Promise<T> {
+    const entries = buckets.map((bucket) => this.entryOf(bucket));
+    for (const entry of entries) {
+      entry.requests++;
+      entry.requestedAt = elapsed();
+    }
+    for (const entry of entries) this.weigh(entry);
+    try {
+      return await work(entries);
+    } finally {
+      for (const entry of entries) entry.requests--;
+    }
+  }
+
+  /** Notes how much an entry holds. If all of them hold too much, others are evicted. */
+  weigh(entry: Entry): void {
+    if (entry.place < 0) return;
+    this.numbers -= entry.weight;
+    entry.weight = entry.size;
+    this.numbers += entry.weight;
+    while (this.numbers > MOST_NUMBERS && this.evictOne()) {}
+  }
+
+  private entryOf(bucket: string): Entry {
+    const found = this.entries.get(bucket);
+    if (found) return found;
+    const entry = new Entry(bucket);
+    entry.place = this.list.push(entry) - 1;
+    this.entries.set(entry.bucket, entry);
     return entry;
   }
 
-  /** Notes how much an entry holds, and that it was used. If that is too much, those go that were not used for longest. */
-  weigh(bucket: string, entry: Entry): void {
-    this.remove(bucket, entry);
-    this.entries.set(bucket, entry);
-    entry.weight = entry.size;
-    this.numbers += entry.weight;
-    while (this.numbers > MOST_NUMBERS && this.entries.size > 1) this.giveUpOne();
-  }
-
-  /** Of the oldest few one that has nothing to write, if there is one. */
-  private giveUpOne(): void {
-    const oldest: [string, Entry][] = [];
-    for (const pair of this.entries) if (oldest.push(pair) === CANDIDATES) break;
-    this.remove(...(oldest.find(([, { dirty }]) => !dirty) ?? (oldest[0] as [string, Entry])));
-  }
-
-  private remove(bucket: string, entry: Entry): void {
-    if (this.entries.get(bucket) !== entry) return;
-    this.entries.delete(bucket);
-    this.numbers -= entry.weight;
+  /**
+   * Evicts the entry with the most budget left of a random few, if one of them may go. Not LRU: a denied client could
+   * evict its own count by sending new keys. Of equals, one that has nothing to write.
+   */
+  private evictOne(): boolean {
+    const now = elapsed();
+    let chosen: Entry | undefined;
+    for (let i = 0; i < CANDIDATES; i++) {
+      const entry = this.list[Math.floor(Math.random() * this.list.length)] as Entry;
+      if (entry.requests > 0 && now - entry.requestedAt < MAX_REQUEST_MS) continue;
+      const less = chosen ? entry.usage(now) - chosen.usage(now) : -1;
+      if (less < 0 || (less === 0 && !entry.dirty)) chosen = entry;
+    }
+    if (!chosen) return false;
+    this.entries.delete(chosen.bucket);
+    this.numbers -= chosen.weight;
+    const last = this.list.pop() as Entry;
+    if (last !== chosen) {
+      this.list[chosen.place] = last;
+      last.place = chosen.place;
+    }
+    chosen.place = -1;
+    return true;
   }
 }
 

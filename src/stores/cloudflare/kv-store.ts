@@ -98,11 +98,13 @@ class KV implements KVStore {
   /** Says in KV that what was counted before counts no more: isolates that have granted something would write it again. */
   async reset(terms: Terms, key: string): Promise<void> {
     const bucket = this.bucketOf(terms, key);
-    const entry = this.isolate.entryOf(bucket);
-    entry.learn(readValue(await this.kv.get(bucket), terms.algorithm), terms, hour(), elapsed());
-    entry.forget(Math.max(hour(), entry.resetAt + 1));
-    // Whoever resets a key wants to know that it was done.
-    await this.put(bucket, terms, entry);
+    await this.isolate.use([bucket], async ([found]) => {
+      const entry = found as Entry;
+      entry.learn(readValue(await this.kv.get(bucket), terms.algorithm), terms, hour(), elapsed());
+      entry.forget(Math.max(hour(), entry.resetAt + 1));
+      // Whoever resets a key wants to know that it was done.
+      await this.put(bucket, terms, entry);
+    });
   }
 
   async inspect(terms: Terms, key: string): Promise<Inspection> {
@@ -127,7 +129,12 @@ class KV implements KVStore {
 
   private async takeGroup(charges: Group, waiting?: Waiting): Promise<Decision[]> {
     const group = charges.map((charge): Charge => ({ ...charge, key: this.bucketOf(charge.terms, charge.key) }));
-    const entries = await Promise.all(group.map((charge) => this.learn(charge)));
+    const buckets = group.map(({ key }) => key);
+    return this.isolate.use(buckets, (entries) => this.takeFrom(entries, group, waiting));
+  }
+
+  private async takeFrom(entries: readonly Entry[], group: Group, waiting?: Waiting): Promise<Decision[]> {
+    await Promise.all(group.map((charge, i) => this.learn(charge, entries[i] as Entry)));
     // Whoever waited for this was answered without it.
     if (waiting?.over) throw new Error("too late");
     // From here to the writing nothing is waited for: requests of one isolate count one after the other.
@@ -148,7 +155,8 @@ class KV implements KVStore {
     const writes = group.map((charge, i) => {
       const entry = entries[i] as Entry;
       if (granted && charge.mode === "take") apply(charge, entry, now);
-      this.isolate.weigh(charge.key, entry);
+      entry.decided(decisions[i] as Decision, elapsed());
+      this.isolate.weigh(entry);
       return entry.dirty ? this.write(charge, entry) : undefined;
     });
     await Promise.all(writes);
@@ -156,10 +164,9 @@ class KV implements KVStore {
   }
 
   /** What is known of a bucket, read anew if that was a while ago. Each request reads for itself: I/O is its own. */
-  private async learn({ key: bucket, terms }: Charge): Promise<Entry> {
-    const entry = this.isolate.entryOf(bucket);
+  private async learn({ key: bucket, terms }: Charge, entry: Entry): Promise<void> {
     const { readAt } = entry;
-    if (elapsed() - readAt < EVERY_MS) return entry;
+    if (elapsed() - readAt < EVERY_MS) return;
     // While one reads anew, others go on with what is known; of a bucket that nobody has read yet, nothing is.
     if (readAt !== Number.NEGATIVE_INFINITY) entry.readAt = elapsed();
     try {
@@ -169,7 +176,6 @@ class KV implements KVStore {
       throw error;
     }
     entry.readAt = elapsed();
-    return entry;
   }
 
   /** Writes now, or when a second has passed since the last time. */
