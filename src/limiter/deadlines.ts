@@ -1,5 +1,6 @@
 /** Calls that must be settled by a certain time. One coarse timer for all of them, and none when there are none. */
 import { elapsed } from "../core/clock.ts";
+import type { SluiceError } from "../core/errors.ts";
 
 /** A call under way. */
 export interface Timed {
@@ -9,11 +10,19 @@ export interface Timed {
   place: number;
   /** Those that it shares a timer with, where there is not one for all. */
   tick?: Tick;
-  expire(): void;
+  /** Settles it as too late. Calls that expire together may share their error. */
+  expire(shared: SharedError): void;
+}
+
+/** An error that is made when the first call needs it. */
+export interface SharedError {
+  error?: SluiceError;
 }
 
 /** How late a deadline may be noticed: far less than anybody waits, and cheap at any rate of calls. */
 const GRAIN_MS = 10;
+/** Calls that expire in one turn of the event loop. 100 000 at once would stall it for a second. */
+const MAX_EXPIRED_PER_TURN = 500;
 
 /** Calls of one tick, and so of one request. */
 interface Tick {
@@ -38,7 +47,8 @@ function afterReading(run: () => void): void {
 function setTimer(tick: Tick): void {
   tick.timer = setTimeout(() => {
     const now = elapsed();
-    for (const call of [...tick.calls]) if (call.due <= now + 1) call.expire();
+    const shared: SharedError = {};
+    for (const call of [...tick.calls]) if (call.due <= now + 1) call.expire(shared);
     if (tick.calls.size === 0) return;
     tick.due = Number.POSITIVE_INFINITY;
     for (const { due } of tick.calls) tick.due = Math.min(tick.due, due);
@@ -100,7 +110,20 @@ export class Deadlines {
 
   private look(): void {
     const now = elapsed();
-    for (const call of this.pending.filter(({ due }) => due <= now)) call.expire();
+    this.expire(
+      this.pending.filter(({ due }) => due <= now),
+      {},
+    );
+  }
+
+  /** Expires calls in slices. Replies that are read between two of them still count. */
+  private expire(late: readonly Timed[], shared: SharedError, from = 0): void {
+    const end = from + MAX_EXPIRED_PER_TURN;
+    for (const call of late.slice(from, end)) call.expire(shared);
+    if (end < late.length) {
+      afterReading(() => this.expire(late, shared, end));
+      return;
+    }
     this.armed = false;
     if (this.pending.length > 0) this.arm();
   }

@@ -10,7 +10,7 @@ import { emitProcessWarning } from "../core/warnings.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { Breaker, type Part, type Watcher, WHOLE } from "./breaker.ts";
 import { Clearings } from "./clearings.ts";
-import { Deadlines, type Timed } from "./deadlines.ts";
+import { Deadlines, type SharedError, type Timed } from "./deadlines.ts";
 import { Denials } from "./local-denial.ts";
 
 const guards = new WeakMap<object, Guard>();
@@ -243,8 +243,11 @@ class Call<T> implements Timed, Waiting {
     this.resolve(new Fault(error, this.part));
   }
 
-  expire(): void {
-    this.failed(tooLate().error);
+  expire(shared: SharedError): void {
+    if (this.over) return;
+    // The breaker counts errors, and an open one needs no more of them: stack traces are most of the cost.
+    if (!this.guard.breaker.isOpen(this.part)) this.failed(tooLate().error);
+    else this.failed((shared.error ??= tooLate().error));
   }
 }
 
