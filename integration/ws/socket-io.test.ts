@@ -73,6 +73,77 @@ describe("guardSocketIo", () => {
     }
   });
 
+  describe("a session id in an upgrade (issue 13)", () => {
+    /** A session over polling, and its id. */
+    const poll = async (url: string, sid = ""): Promise<{ status: number; sid: string }> => {
+      const response = await fetch(`${url}/socket.io/?EIO=4&transport=polling${sid && `&sid=${sid}`}`);
+      const text = await response.text();
+      return { status: response.status, sid: response.ok && !sid ? JSON.parse(text.slice(1)).sid : sid };
+    };
+    /** Opens a WebSocket that never answers a close; the status of the answer. */
+    const upgrade = async (url: string, sid: string): Promise<number> => {
+      const request = get(`${url}/socket.io/?EIO=4&transport=websocket&sid=${sid}`, {
+        agent: false,
+        headers: {
+          Connection: "Upgrade",
+          Upgrade: "websocket",
+          "Sec-WebSocket-Version": "13",
+          "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        },
+      });
+      onTestFinished(() => void request.socket?.destroy());
+      const [response] = await Promise.race([once(request, "upgrade"), once(request, "response")]);
+      if (response.statusCode !== 101) response.resume();
+      return response.statusCode;
+    };
+    const count = (statuses: number[], status: number) => statuses.filter((one) => one === status).length;
+    const openOf = (server: Awaited<ReturnType<typeof serve>>["server"]) =>
+      new Promise<number>((resolve) => server.getConnections((_, open) => resolve(open)));
+
+    it("opens one WebSocket for its session, and the others count as connections", async () => {
+      const { url, server } = await serve({ maxOpenPerAddress: 2 });
+      const { sid } = await poll(url);
+      const statuses: number[] = [];
+      for (let n = 0; n < 10; n++) {
+        statuses.push(...(await Promise.all(Array.from({ length: 50 }, () => upgrade(url, sid)))));
+      }
+      // One in place of the polling session, and one in the second place.
+      expect([count(statuses, 101), count(statuses, 429)]).toEqual([2, 498]);
+      // The polling connection is idle and may still be there.
+      await until("refused ones are closed", async () => {
+        const open = await openOf(server);
+        return open <= 3 ? undefined : `${open} open`;
+      });
+      expect((await poll(url)).status).toBe(429);
+    });
+
+    it("counts upgrades of one session by their rate, also one after the other", async () => {
+      const { url } = await serve({ upgrades: few(3) });
+      const { sid } = await poll(url);
+      const statuses: number[] = [];
+      for (let n = 0; n < 6; n++) statuses.push(await upgrade(url, sid));
+      expect(statuses).toEqual([101, 101, 101, 429, 429, 429]);
+    });
+
+    it("counts requests for sessions that do not exist", async () => {
+      const { url } = await serve({ upgrades: few(4) });
+      const statuses: number[] = [];
+      for (let n = 0; n < 4; n++) statuses.push((await poll(url, `made-up-${n}`)).status);
+      for (let n = 0; n < 2; n++) statuses.push(await upgrade(url, `made-up-${n}`));
+      expect(statuses).toEqual([400, 400, 400, 400, 429, 429]);
+    });
+
+    it("keeps the place of a session until its socket is closed", async () => {
+      const { url, sockets } = await serve({ maxOpenPerAddress: 1 });
+      const { sid } = await poll(url);
+      expect(await upgrade(url, sid)).toBe(101);
+      sockets.engine.clients[sid].close(true);
+      await until("the session is gone", async () => (sockets.engine.clientsCount === 0 ? undefined : "it is there"));
+      // Its client reads nothing, so that the socket below is still open.
+      expect((await poll(url)).status).toBe(429);
+    });
+  });
+
   it.each(["polling", "websocket"] as const)(
     "gives a count back when %s does not become a connection",
     async (name) => {

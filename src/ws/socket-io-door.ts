@@ -14,6 +14,8 @@ export interface SocketIoRequest {
 
 /** What is used of the connection below a socket, which all its namespaces share. */
 export interface EngineSocket {
+  /** The `sid` of its session. */
+  readonly id: string;
   readonly request: object;
   readonly readyState: string;
   on(event: "packet", listener: (packet: { type: string; data?: unknown }) => void): unknown;
@@ -34,49 +36,93 @@ interface Admitted<Data> {
   readonly data: Data | undefined;
 }
 
+/** A session of the engine. */
+interface Session {
+  /** The place that it was admitted to, if it was. */
+  readonly place: Place | undefined;
+  /** Whether it may still change from polling to a WebSocket, which takes no other place. */
+  mayUpgrade: boolean;
+}
+
 /** Guards the door. Tells what was found out about a connection. */
 export function guardDoor<Data, Request extends SocketIoRequest>(
   engine: Engine,
   admissions: Admissions,
   dataOf: ((request: Request) => Data | undefined | Promise<Data | undefined>) | undefined,
 ): (conn: EngineSocket) => Admitted<Data> | undefined {
-  const admitted = new WeakMap<object, Admitted<Data> & { arrive(conn: EngineSocket): void }>();
+  const admitted = new WeakMap<object, Admitted<Data> & { readonly place: Place; readonly mayUpgrade: boolean }>();
+  const sessions = new Map<string, Session>();
 
   engine.use((request: Request & EngineRequest, response: Response, next) => {
-    // Later requests of a connection that was let in. An empty name is that of a new one.
-    if (request._query?.sid) return next();
+    if (belongsToSession(request, response)) return next();
     admit(request, response).then((admission) => {
       // What follows runs the application's listeners, whose faults are to end as they would without a guard.
       if (admission.allowed) queueMicrotask(next);
       else answer(request, response, admission.answer);
     });
   });
-  engine.on("connection", (conn) => admitted.get(conn.request)?.arrive(conn));
+  engine.on("connection", (conn) => {
+    const { place, mayUpgrade = true } = admitted.get(conn.request) ?? {};
+    sessions.set(conn.id, { place, mayUpgrade });
+    const leave = place?.hold();
+    conn.once("close", () => {
+      sessions.delete(conn.id);
+      leave?.();
+    });
+  });
+
+  /**
+   * Whether a request needs no place of its own: it polls for a session, or is the one WebSocket that a session changes
+   * to. The engine opens any number of WebSockets for one session and leaves it to their clients to close the others, and
+   * it refuses unknown sessions only after the upgrade: those count as new connections.
+   */
+  function belongsToSession(request: Request & EngineRequest, response: Response): boolean {
+    const session = sessions.get(request._query?.sid ?? "");
+    if (!session || isPolling(response)) return session !== undefined;
+    if (!session.mayUpgrade) return false;
+    session.mayUpgrade = false;
+    const leave = session.place?.hold();
+    // It may outlast the session: a client need not answer a close.
+    if (leave) whenGone(request.socket, () => false, leave);
+    return true;
+  }
 
   async function admit(request: Request, response: Response): Promise<Admission> {
     // Nobody else listens yet, and without a listener a client that breaks off would end the process.
     if (!isPolling(response)) request.socket.on("error", () => {});
-    let [isPending, hasArrived] = [true, false];
+    let isPending = true;
     const facts = { peer: request.socket.remoteAddress, headers: request.headers };
     const data = () => dataOf?.(request);
+    const place = new Place();
     const admission = await admissions.admit(facts, data, (release) => {
+      place.release = release;
       // When the first request is over and there is no connection, there will be none.
-      const over = () => void (hasArrived || release());
-      if (!isPolling(response)) whenGone(request.socket, () => isPending, over);
-      else if (response.destroyed) over();
-      else response.once("close", over);
+      const leave = place.hold();
+      if (!isPolling(response)) whenGone(request.socket, () => isPending, leave);
+      else if (response.destroyed) leave();
+      else response.once("close", leave);
     });
     isPending = false;
     if (!admission.allowed) return admission;
-    const arrive = (conn: EngineSocket) => {
-      hasArrived = true;
-      conn.once("close", admission.release);
-    };
-    admitted.set(request, { ip: admission.ip, data: admission.data, arrive });
+    admitted.set(request, { ip: admission.ip, data: admission.data, place, mayUpgrade: isPolling(response) });
     return admission;
   }
 
   return (conn) => admitted.get(conn.request);
+}
+
+/** A place among the open connections, released when nothing holds it any more: no request, session or socket. */
+class Place {
+  release: () => void = () => {};
+  private holders = 0;
+
+  /** Holds the place. Call what it returns to let go, once. */
+  hold(): () => void {
+    this.holders++;
+    return () => {
+      if (--this.holders === 0) this.release();
+    };
+  }
 }
 
 /** What Socket.IO knows of a request, and answers to it. That of an upgrade can't be written to. */
