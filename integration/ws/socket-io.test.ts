@@ -144,6 +144,27 @@ describe("guardSocketIo", () => {
     });
   });
 
+  it.each(["close", "ban"] as const)(
+    "destroys the socket of a client that ignores a %s (issue 13)",
+    async (onExceeded) => {
+      const { url, server, sockets } = await serve({ onExceeded, connection: { capacity: 3, tokensPerSecond: "1/h" } });
+      const client = new WebSocket(`${url.replace("http", "ws")}/socket.io/?EIO=4&transport=websocket`);
+      onTestFinished(() => client.terminate());
+      client.on("error", () => {});
+      await once(client, "open");
+      client.send("40");
+      await until("it has joined", async () => (sockets.of("/").sockets.size === 1 ? undefined : "not yet"));
+      for (let n = 0; n < 5; n++) client.send('42["say",1]');
+      client.pause();
+      const start = performance.now();
+      await until("the socket is gone", async () => {
+        const open = await new Promise<number>((resolve) => server.getConnections((_, open) => resolve(open)));
+        return open === 0 ? undefined : `${open} open`;
+      });
+      expect(performance.now() - start).toBeLessThan(3000);
+    },
+  );
+
   it.each(["polling", "websocket"] as const)(
     "gives a count back when %s does not become a connection",
     async (name) => {

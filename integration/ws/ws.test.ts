@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import { type AddressInfo, connect } from "node:net";
+import { constants, deflateRawSync } from "node:zlib";
 import { memoryRateLimiter } from "sluice";
 import { guardWs, type WsGuardOptions } from "sluice/ws";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -366,16 +367,81 @@ describe("guardWs", () => {
     expect(onError.mock.calls.map(([error]) => error.option)).toEqual(["binaryType", "binaryType"]);
     expect(handled).toEqual([]);
   });
+
+  describe("a client that was closed (issue 13)", () => {
+    it("is not read and inflated for long, if it ignores that and goes on sending", async () => {
+      const { port, wss } = await serve({ closeAfter: 3 }, { perMessageDeflate: true });
+      let bytesRead = () => Number.NaN;
+      wss.on("connection", (_, { socket }) => {
+        bytesRead = () => socket.bytesRead;
+      });
+      const { socket, upgraded } = connectRaw(port, "Sec-WebSocket-Extensions: permessage-deflate\r\n");
+      await upgraded;
+      const [start, cpu] = [performance.now(), process.cpuUsage()];
+      const frames = Buffer.concat(Array.from({ length: 50 }, () => deflatedFrame("a".repeat(65_536))));
+      const send = () => {
+        while (!socket.destroyed && socket.write(frames)) {}
+      };
+      socket.on("drain", send);
+      send();
+      await new Promise((resolve) => {
+        socket.once("close", resolve);
+        setTimeout(resolve, 5000);
+      });
+      const ms = performance.now() - start;
+      const { user, system } = process.cpuUsage(cpu);
+      const cpuMs = (user + system) / 1000;
+      const figures = [ms, bytesRead() / 1000, cpuMs].map((figure) => figure.toFixed(0));
+      console.log(
+        `a flood that ignores its close: open for ${figures[0]} ms, read ${figures[1]} kB, CPU ${figures[2]} ms`,
+      );
+      expect(ms).toBeLessThan(3000);
+      expect(bytesRead()).toBeLessThan(1_000_000);
+    });
+
+    it("sees its close code, also with frames on their way that were sent before", async () => {
+      const { connect, wss } = await serve({ closeAfter: 3, connection: { capacity: 1, tokensPerSecond: "1/h" } });
+      const codes: number[] = [];
+      wss.on("connection", (socket) => socket.on("close", (code) => codes.push(code)));
+      const client = await connect();
+      const start = performance.now();
+      for (let n = 0; n < 200; n++) client.send("hello");
+      const [code] = await once(client, "close");
+      expect(code).toBe(1013);
+      await until("the server knows", async () => (codes.length > 0 ? undefined : "not yet"));
+      // The handshake was completed, and did not wait for a timeout.
+      expect(codes).toEqual([1013]);
+      expect(performance.now() - start).toBeLessThan(900);
+    });
+
+    it("sees its close code, also if it had sent more than is read after a close", async () => {
+      const { connect } = await serve({ closeAfter: 1, connection: { capacity: 1, tokensPerSecond: "1/h" } });
+      const client = await connect();
+      for (let n = 0; n < 50; n++) client.send("x".repeat(100_000));
+      const [code] = await once(client, "close");
+      expect(code).toBe(1013);
+    });
+  });
 });
 
 /** A client that does no more than ask for the upgrade. */
-function connectRaw(port: number) {
+function connectRaw(port: number, headers = "") {
   const socket = connect(port, "127.0.0.1");
   onTestFinished(() => void socket.destroy());
   socket.on("error", () => {});
   socket.write(
     "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
-      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+      `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n${headers}\r\n`,
   );
   return { socket, upgraded: once(socket, "data") };
+}
+
+/** A compressed and masked text frame. */
+function deflatedFrame(text: string): Buffer {
+  const payload = deflateRawSync(text, { finishFlush: constants.Z_SYNC_FLUSH }).subarray(0, -4);
+  const length = Buffer.alloc(2);
+  length.writeUInt16BE(payload.length);
+  const head = payload.length < 126 ? [0xc1, 0x80 | payload.length] : [0xc1, 0x80 | 126, ...length];
+  // A mask of zeros leaves the payload as it is.
+  return Buffer.concat([Buffer.from([...head, 0, 0, 0, 0]), payload]);
 }

@@ -18,6 +18,10 @@ export interface EngineSocket {
   readonly id: string;
   readonly request: object;
   readonly readyState: string;
+  /** How its client is reached now; over a WebSocket, with the socket of `ws`. */
+  readonly transport?: {
+    readonly socket?: { once(event: "close", listener: () => void): unknown; terminate?(): void };
+  };
   on(event: "packet", listener: (packet: { type: string; data?: unknown }) => void): unknown;
   once(event: "close", listener: () => void): unknown;
   close(): unknown;

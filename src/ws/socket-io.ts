@@ -10,6 +10,7 @@ import { Connection } from "./connection.ts";
 import { INVALID } from "./ingress.ts";
 import { checkFunction, checkRulesOf, FRAME_OPTIONS, type FrameOptions } from "./options.ts";
 import { type EngineSocket, guardDoor, type SocketIoRequest } from "./socket-io-door.ts";
+import { afterCloseTimeout } from "./sockets.ts";
 
 /** An event: its name and its arguments. */
 export type SocketIoEvent = readonly [name: string, ...args: unknown[]];
@@ -186,6 +187,12 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
           const banned = code === rules.closeCodes.ban && connected();
           // Events that have passed are handed over in the next tick, if the socket is still connected by then.
           setTimeout(() => (banned ? banned.disconnect(true) : conn.close()));
+          const { socket } = conn.transport ?? {};
+          if (socket)
+            socket.once(
+              "close",
+              afterCloseTimeout(() => socket.terminate?.()),
+            );
         },
       }),
     };

@@ -11,6 +11,17 @@ export function mostReadOf(maxBytes: number): number {
   return 4 * maxBytes;
 }
 
+/** How long a client has to answer a close before its socket is destroyed: some never do, and go on sending. */
+const CLOSE_TIMEOUT_MS = 1000;
+
+/** Runs `terminate` unless the client has answered a close in time. Returns what to call when it has. */
+export function afterCloseTimeout(terminate: () => void): () => void {
+  const timer: unknown = setTimeout(terminate, CLOSE_TIMEOUT_MS);
+  // Where timers can hold a process open, this one must not.
+  (timer as { unref?(): void }).unref?.();
+  return () => clearTimeout(timer as number);
+}
+
 /** What is used of a socket to answer it. */
 export interface PlainSocket {
   readonly readyState: number;

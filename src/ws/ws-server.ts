@@ -4,7 +4,7 @@ import type { Admission } from "./admission.ts";
 import type { Connection, HandleFrame } from "./connection.ts";
 import { type GuardOptions, guardOf } from "./guard.ts";
 import { checkFunction } from "./options.ts";
-import { mostReadOf, SocketPeer } from "./sockets.ts";
+import { afterCloseTimeout, mostReadOf, SocketPeer } from "./sockets.ts";
 import { tell } from "./tell.ts";
 import { type RawSocket, whenGone } from "./upgrade.ts";
 
@@ -29,6 +29,8 @@ export interface WsSocket {
   send(data: string | Uint8Array): void;
   pong(data: Uint8Array): void;
   close(code: number, reason: string): void;
+  pause?(): void;
+  terminate?(): void;
 }
 
 type WsData = Uint8Array | ArrayBuffer | Uint8Array[];
@@ -64,6 +66,11 @@ interface Known<Data> {
 
 /** What `ws` reads of a frame unless it is told otherwise, before anybody else sees it: 100 MiB. */
 const UNTOLD = 104_857_600;
+
+/** What is still read after a close, and at least one frame: a client may have sent it before the close reached it. */
+const BYTES_AFTER_CLOSE = 65_536;
+/** What a frame counts there besides its payload. */
+const BYTES_PER_FRAME = 64;
 
 /** Guards a server of `ws`, however it was made: it decides who may connect, and `attach` what they may send. */
 export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
@@ -132,10 +139,13 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
       hear(socket, request);
       // From here on the connection knows it. A table of all sockets would keep the size that it has in a flood.
       known.delete(request);
-      const connection = guard.attach(new SocketPeer(socket, client.ip, client.data));
+      const peer = new WsPeer(socket, client.ip, client.data, Math.max(BYTES_AFTER_CLOSE, maxBytes));
+      const connection = guard.attach(peer);
       socket.on("message", (data, isBinary) => {
-        // It goes on until the client answers the close.
-        if (connection.closed) return;
+        if (connection.closed) {
+          peer.dropAfterClose(bytesOf(data)?.length ?? 0);
+          return;
+        }
         const bytes = bytesOf(data);
         if (!bytes) {
           if (connection.control()) tell(onError, undefined, unreadable());
@@ -146,13 +156,45 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
       });
       socket.on("ping", (data) => {
         // Unless told otherwise, the server has answered already.
-        if (connection.ping() && autoPong === false) socket.pong(data);
+        if (connection.ping()) {
+          if (autoPong === false) socket.pong(data);
+        } else if (connection.closed) peer.dropAfterClose(data.length);
       });
-      socket.on("pong", () => void connection.ping());
-      socket.on("close", () => connection.end());
+      socket.on("pong", (data) => {
+        if (!connection.ping() && connection.closed) peer.dropAfterClose(data.length);
+      });
+      socket.on("close", () => {
+        peer.answered();
+        connection.end();
+      });
       return connection;
     },
   };
+}
+
+/** A socket that is not read for long after it was closed: `ws` by itself reads and inflates for 30 seconds more. */
+class WsPeer<Data> extends SocketPeer<Data> {
+  declare protected readonly socket: WsSocket;
+  /** Called when the client has answered the close. */
+  answered: () => void = () => {};
+  /** What it may still send when it is closed. */
+  private bytesLeft: number;
+
+  constructor(socket: WsSocket, ip: string | undefined, data: Data | undefined, bytesAfterClose: number) {
+    super(socket, ip, data);
+    this.bytesLeft = bytesAfterClose;
+  }
+
+  override close(code: number, reason: string): void {
+    super.close(code, reason);
+    this.answered = afterCloseTimeout(() => this.socket.terminate?.());
+  }
+
+  /** Counts a frame that came after the close. One who sends too many is not read any more, and can't answer in time. */
+  dropAfterClose(bytes: number): void {
+    this.bytesLeft -= bytes + BYTES_PER_FRAME;
+    if (this.bytesLeft < 0) this.socket.pause?.();
+  }
 }
 
 /** The bytes of a frame, in whatever form the socket was told to give them. A text is always one buffer. */
