@@ -22,7 +22,7 @@ import type { LimitExceeded } from "./answers.ts";
 import { userKey } from "./keys.ts";
 import { type Counting, OpenCounts } from "./open-counts.ts";
 import { isLimiter } from "./options.ts";
-import { tell } from "./tell.ts";
+import { type ReportError, tell } from "./tell.ts";
 
 /** Whom to believe about a client's address, and how much of it is one client. */
 export interface AddressOptions extends TrustOptions {
@@ -71,7 +71,7 @@ export type Admission<Data = unknown> =
 /** Hears of what was refused, and of faults. */
 export interface AdmissionListeners {
   readonly onLimitExceeded?: ((info: LimitExceeded) => unknown) | undefined;
-  readonly onError?: ((error: unknown) => unknown) | undefined;
+  readonly reportError: ReportError;
 }
 
 /** Decides who may connect. */
@@ -154,7 +154,7 @@ export class Admissions {
       return answer ? { allowed: false, answer } : unread;
     } catch (error) {
       giveBack();
-      tell(this.listeners.onError, undefined, error);
+      this.listeners.reportError(error, "SLUICE_REQUEST_FAILED");
       return { allowed: false, answer: internalError(accept) };
     }
   }
@@ -170,8 +170,8 @@ export class Admissions {
   }
 
   private refused(about: Omit<LimitExceeded, "type" | "id" | "action">): void {
-    const { onLimitExceeded, onError } = this.listeners;
-    tell(onLimitExceeded, onError, { type: "connections", ...about, id: "", action: "close" });
+    const { onLimitExceeded, reportError } = this.listeners;
+    tell(onLimitExceeded, reportError, { type: "connections", ...about, id: "", action: "close" });
   }
 }
 

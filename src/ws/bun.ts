@@ -4,7 +4,6 @@ import { internalError } from "../http/too-many-requests.ts";
 import type { Connection } from "./connection.ts";
 import { type DataOf, type Guard, type GuardOptions, guardOf } from "./guard.ts";
 import { mostReadOf, SocketPeer } from "./sockets.ts";
-import { tell } from "./tell.ts";
 import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
 
 /** A frame of Bun: a text, or bytes. */
@@ -73,7 +72,7 @@ export class BunGuard<Data extends object> {
     if (typeof data !== "object") {
       admission.release();
       const expected = "an object, which becomes that of the socket";
-      tell(this.guard.rules.onError, undefined, new SluiceError("invalid-option", "data", expected, data));
+      this.guard.rules.reportError(new SluiceError("invalid-option", "data", expected, data), "SLUICE_REQUEST_FAILED");
       return refused(internalError(request.headers.get("accept") ?? undefined));
     }
     const coming = this.coming.get(data) ?? [];

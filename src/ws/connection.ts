@@ -160,19 +160,19 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
       return typeof type === "string" && (!types || types.has(type)) ? type : INVALID;
     } catch (error) {
       // It throws at what can't be read, which is nothing to tell of.
-      if (error instanceof SluiceError) tell(this.rules.onError, undefined, error);
+      if (error instanceof SluiceError) this.rules.reportError(error);
       return INVALID;
     }
   }
 
   /** Charges a frame, and goes on with it now or when that is decided. */
   private charge(turn: Turn<Data, F>, delayMs: number): void {
-    const { limits, onError } = this.rules;
+    const { limits, reportError } = this.rules;
     let charges: readonly FrameCharge[];
     try {
       charges = chargesOf(limits, turn.ingress, this.keys);
     } catch (error) {
-      tell(onError, undefined, error);
+      reportError(error);
       this.decide(turn, { message: "The server can't tell what this costs." }, 0);
       return;
     }
@@ -279,8 +279,8 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
 
   /** A frame that was paid for, and can't be read. */
   private refuse({ frame, ingress }: Turn<Data, F>, why?: unknown): void {
-    const { onInvalid, onError } = this.rules;
-    tell(onInvalid, onError, ingress, why);
+    const { onInvalid, reportError } = this.rules;
+    tell(onInvalid, reportError, ingress, why);
     this.consequences.invalid("This can't be read.", frame);
   }
 
@@ -298,7 +298,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   }
 
   private unavailable(charges: readonly FrameCharge[], error: unknown): Excess {
-    tell(this.rules.onError, undefined, error);
+    this.rules.reportError(error, "SLUICE_STORE_UNAVAILABLE");
     const { key, cost } = charges[0] as FrameCharge;
     return { type: "rate", observed: cost, limit: 0, key, blame: false };
   }

@@ -80,14 +80,14 @@ export class Consequences<Data, F, Message> implements Strikes {
   /** Tells of what is exceeded, and does something about it. A ping is no frame. */
   exceed(excess: Excess, offence?: Offence<Data, F>): void {
     const { type, observed, limit, key, policy, blame } = excess;
-    const { onLimitExceeded, onError } = this.rules;
+    const { onLimitExceeded, reportError } = this.rules;
     const { id } = this.peer;
     const retryAfterMs = waitLeft(excess.retryAfterMs, offence?.decidedAt);
     const about: typeof NOTHING = retryAfterMs === undefined ? NOTHING : { retryAfterMs };
     if (blame) this.strike();
     const action = this.actionOn(excess, about, offence?.ingress);
     const info: LimitExceeded = { type, observed, limit, ...about, id, key, action };
-    tell(onLimitExceeded, onError, info, offence?.ingress);
+    tell(onLimitExceeded, reportError, info, offence?.ingress);
     // The hook may have closed it.
     if (this.life.closed) return;
     if (action === "send") this.notify(noticeOf(info, !blame), `${type}:${policy}:${key}`, offence?.frame);
@@ -99,7 +99,7 @@ export class Consequences<Data, F, Message> implements Strikes {
     about: typeof NOTHING,
     ingress: Ingress<Data> | undefined,
   ): ExceededAction {
-    const { onExceeded, closeAfter, onError } = this.rules;
+    const { onExceeded, closeAfter, reportError } = this.rules;
     let action: ExceededAction;
     if (typeof onExceeded !== "function") {
       // Who would only be told to come back with the same, or is not at fault, is told and stays.
@@ -111,7 +111,7 @@ export class Consequences<Data, F, Message> implements Strikes {
         if (!isAction(action))
           throw new SluiceError("invalid-option", "onExceeded", "send, close, ban or custom", action);
       } catch (error) {
-        tell(onError, undefined, error);
+        reportError(error);
         action = "send";
       }
     }
@@ -147,7 +147,7 @@ export class Consequences<Data, F, Message> implements Strikes {
       // Nothing was told.
       else this.quiet.delete(same);
     } catch (error) {
-      tell(this.rules.onError, undefined, error);
+      this.rules.reportError(error);
     }
   }
 

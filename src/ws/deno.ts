@@ -63,7 +63,7 @@ export class DenoGuard<Data> {
       return response;
     } catch (error) {
       release();
-      tell(this.guard.rules.onError, undefined, error);
+      this.guard.rules.reportError(error, "SLUICE_REQUEST_FAILED");
       return upgradeRequired();
     }
   }

@@ -7,7 +7,6 @@ import type { Connection, ConnectionState, HandleFrame } from "./connection.ts";
 import { type DataOf, type Guard, type GuardOptions, guardOf } from "./guard.ts";
 import { type Counting, type Entry, type OpenCount, OpenCounts } from "./open-counts.ts";
 import { CLOSED, type PlainSocket, SocketPeer } from "./sockets.ts";
-import { tell } from "./tell.ts";
 import { isUpgrade, refused, upgradeRequired } from "./upgrade.ts";
 
 /** A frame of a Durable Object: a text, or bytes. */
@@ -142,7 +141,7 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
     try {
       attach(socket, keptOf(connection, ip));
     } catch (error) {
-      tell(this.guard.rules.onError, undefined, error);
+      this.guard.rules.reportError(error);
     }
   }
 }

@@ -17,6 +17,7 @@ import {
 } from "./answers.ts";
 import { bytesOf, type Frame, type Ingress } from "./ingress.ts";
 import { keyPerUserOrIpPerType } from "./keys.ts";
+import { errorReporter, type ReportError } from "./tell.ts";
 
 /** One limit on frames. */
 export interface FrameLimit<Data = unknown> {
@@ -71,8 +72,9 @@ export interface FrameOptions<Data = unknown, F = Frame, Message = string | Uint
   /** Hears of each frame that was paid for and could not be read, or that `validate` turned down. */
   onInvalid?: (ingress: Ingress<Data>, error?: unknown) => unknown;
   /**
-   * Hears what your functions throw, and what sockets and stores fail with; those are silent without it. What a handler
-   * throws is an unhandled rejection then.
+   * Called with errors that your functions throw and that sockets and stores fail with. Default: the first error of your
+   * functions and of the store is a process warning, those of sockets are ignored, and those of handlers are unhandled
+   * rejections.
    */
   onError?: (error: unknown) => unknown;
   /** For tests: the time of a connection's own buckets. Default: the system's. */
@@ -102,6 +104,8 @@ export interface Rules<Data, F = Frame, Message = string | Uint8Array> {
   readonly onLimitExceeded: ((info: LimitExceeded, ingress?: Ingress<Data>) => unknown) | undefined;
   readonly onInvalid: ((ingress: Ingress<Data>, error?: unknown) => unknown) | undefined;
   readonly onError: ((error: unknown) => unknown) | undefined;
+  /** Reports errors to `onError`, or as a process warning. */
+  readonly reportError: ReportError;
   readonly clock: Clock;
 }
 
@@ -174,6 +178,7 @@ export function checkRulesOf<Data, F, Message>(
     onLimitExceeded: options.onLimitExceeded,
     onInvalid: options.onInvalid,
     onError: options.onError,
+    reportError: errorReporter(options.onError),
     clock: clock === undefined ? systemClock() : checkedClock(clock),
   };
 }

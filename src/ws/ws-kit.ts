@@ -12,7 +12,7 @@ import { type LimitExceeded, waitLeft } from "./answers.ts";
 import { keyPerUserPerType } from "./keys.ts";
 import { LONGEST_TIMER } from "./line.ts";
 import { checkFunction, isLimiter } from "./options.ts";
-import { tell, toldAtOnce } from "./tell.ts";
+import { errorReporter, tell, toldAtOnce } from "./tell.ts";
 
 /** What is used of a limiter: any of sluice is one, and any of ws-kit. */
 export interface WsKitLimiter {
@@ -75,6 +75,7 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
   }
   const functions = { key: keyOf, cost: costOf, onLimitExceeded, onError };
   for (const [name, value] of Object.entries(functions)) checkFunction(name, value);
+  const reportError = errorReporter(onError);
   const lines = new WeakMap<object, { last: Promise<unknown>; length: number }>();
 
   /** Messages of one connection go on in the order in which they came, whatever each of them waits for. */
@@ -136,7 +137,7 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
   }
 
   function exceeded(info: LimitExceeded): void {
-    tell(onLimitExceeded, onError, info);
+    tell(onLimitExceeded, reportError, info);
   }
 
   function deny(context: Context, key: string, cost: number, capacity: number, denied: WsKitDenied): void {

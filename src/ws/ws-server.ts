@@ -82,7 +82,7 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
     throw new SluiceError("invalid-option", "server", "a WebSocketServer of ws", server);
   }
   checkFunction("data", options.data);
-  const { maxBytes, onError } = guard.rules;
+  const { maxBytes, onError, reportError } = guard.rules;
   const known = new WeakMap<Request, Known<Data>>();
   const { verifyClient: theirs, autoPong, maxPayload = UNTOLD } = server.options;
   if (maxPayload === UNTOLD) server.options.maxPayload = Math.min(UNTOLD, mostReadOf(maxBytes));
@@ -114,7 +114,7 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
         else if (theirs.length === 2) theirs(info, answerLater);
         else answerLater(theirs(info));
       } catch (error) {
-        tell(onError, undefined, error);
+        reportError(error);
         answerLater(false, 500);
       }
     });
@@ -148,7 +148,7 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
         }
         const bytes = bytesOf(data);
         if (!bytes) {
-          if (connection.control()) tell(onError, undefined, unreadable());
+          if (connection.control()) reportError(unreadable());
           return;
         }
         // What is too large is not worth decoding.
