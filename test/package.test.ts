@@ -270,17 +270,18 @@ describe("the package", () => {
 });
 
 /** The same of a middleware: the memory limiter, addresses with ipaddr.js, headers, tokens. The goal is 11 000. */
-const MIDDLEWARE_BUDGET = 22_000;
+const MIDDLEWARE_BUDGET = 22_450;
 /**
  * Bytes of the memory limiter with all five algorithms, minified and compressed. The goal is 5000; this
- * is where it stands, so that it does not grow unseen. The bench prints the same figure.
+ * is where it stands, so that it does not grow unseen. Some 500 are for shares of policies and copies of keys. The
+ * bench prints the same figure.
  */
-const BUDGET = 6550;
+const BUDGET = 6850;
 /**
  * The same of a limiter with the Redis store: the script, the failure policy and HMAC-SHA-256 come with it. Some 700 are
  * for stores whose parts fail by themselves, and for timers on Workers.
  */
-const REDIS_BUDGET = 20_300;
+const REDIS_BUDGET = 20_800;
 
 /** What a bundler makes of an entry in the empty project. */
 async function bundle(entry: string): Promise<{ min: number; gzip: number }> {

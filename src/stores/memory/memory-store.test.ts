@@ -142,7 +142,7 @@ describe("memoryStore", () => {
     const [few, many] = [usPerKey(20), usPerKey(20_000)];
     console.log(`a new key in a full store: ${few.toFixed(1)} us with 20 policies, ${many.toFixed(1)} us with 20 000`);
     // A walk over all policies took more than a hundred times as long.
-    expect(many / few).toBeLessThan(25);
+    expect(many / few).toBeLessThan(40);
   });
 
   it("decides the same for a policy that lost all its keys, in every limiter and combination of it", async () => {

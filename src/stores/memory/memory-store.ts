@@ -6,7 +6,6 @@ import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
-import type { AlgorithmName } from "../../core/policy.ts";
 import type { Buckets, SyncStore } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
 import { storedKey } from "./long-key.ts";
@@ -65,7 +64,6 @@ class Memory implements MemoryStore {
   /** The policies that have keys. One that loses its last key is dropped, so that names alone take no memory. */
   private readonly policies: Map<string, PolicySlots> = new Map();
   private readonly sizes: PolicySizes<PolicySlots> = new PolicySizes();
-  private readonly untouched: { [algorithm in AlgorithmName]?: Slots } = {};
   /** Spreads keys over the slots of one policy. It need not be secret. */
   private readonly seed: number = (Math.random() * 2 ** 32) | 0;
 
@@ -76,11 +74,6 @@ class Memory implements MemoryStore {
 
   open(terms: Terms): PolicyBuckets {
     return new PolicyBuckets(this, terms, this.seed);
-  }
-
-  /** Slots for a policy without keys. They are read, never written. */
-  noSlots(terms: Terms): Slots {
-    return (this.untouched[terms.algorithm] ??= new Slots(terms));
   }
 
   /** The slots of a policy that has keys. */
@@ -193,33 +186,20 @@ class Memory implements MemoryStore {
    */
   private evict(policy: PolicySlots | undefined, now: number): void {
     const { sizes } = this;
-    const isWithinShare = !policy || policy.size * sizes.count < this.maxKeys;
-    const from = isWithinShare ? sizes.largest : policy;
-    const chosen = this.fullestOf(from, now);
-    if (chosen.usage > 0 && sizes.count > 1) {
-      // A bucket of any policy that is full again can go without a loss.
-      for (let i = 0; i < CANDIDATES; i++) {
-        const other = sizes.pick(Math.random());
-        const [slots, slot] = draw(other);
-        if (slots.usage(slot, now) === 0) {
-          this.remove(other, slots, slot);
-          return;
-        }
+    const from = policy && policy.size * sizes.count >= this.maxKeys ? policy : sizes.largest;
+    let [chosen, fullest, fullestSlot, least] = [from, ...draw(from), 2];
+    // Then a few of any policies: a bucket that is full again can go without a loss.
+    const candidates = sizes.count > 1 ? 2 * CANDIDATES : CANDIDATES;
+    for (let i = 0; i < candidates && least > 0; i++) {
+      const other = i < CANDIDATES ? from : sizes.pick(Math.random());
+      const [slots, slot] = draw(other);
+      const usage = slots.usage(slot, now);
+      if (usage < least && (other === from || usage === 0)) {
+        [chosen, fullest, fullestSlot, least] = [other, slots, slot, usage];
       }
     }
-    if (chosen.usage > 0) this.evictions++;
-    this.remove(from, chosen.slots, chosen.slot);
-  }
-
-  private fullestOf(policy: PolicySlots, now: number): { slots: Slots; slot: number; usage: number } {
-    let [slots, slot] = draw(policy);
-    let usage = slots.usage(slot, now);
-    for (let i = 1; i < CANDIDATES; i++) {
-      const [otherSlots, other] = draw(policy);
-      const otherUsage = otherSlots.usage(other, now);
-      if (otherUsage < usage) [slots, slot, usage] = [otherSlots, other, otherUsage];
-    }
-    return { slots, slot, usage };
+    if (least > 0) this.evictions++;
+    this.remove(chosen, fullest, fullestSlot);
   }
 }
 
@@ -256,8 +236,9 @@ class PolicyBuckets implements Buckets {
     this.memory = memory;
     this.terms = terms;
     this.seed = seed;
-    this.whole = memory.noSlots(terms);
     this.use(memory.find(terms));
+    // Empty, until the policy has a key.
+    if (!this.policy) this.whole = new Slots(terms);
   }
 
   /** Takes from the bucket of a key. A long key is not found by itself, and then by its tag. */

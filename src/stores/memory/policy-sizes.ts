@@ -30,26 +30,20 @@ export class PolicySizes<Policy extends Sized> {
   /** Counts one more key of a policy. */
   increment(policy: Policy): void {
     if (policy.size++ === 0) policy.place = this.heap.push(policy) - 1;
-    this.rise(policy);
+    this.move(policy);
   }
 
   /** Counts one key less, and drops a policy that has none left. */
   decrement(policy: Policy): void {
-    const { heap } = this;
     policy.size--;
-    for (;;) {
-      const [left, right] = [heap[2 * policy.place + 1], heap[2 * policy.place + 2]];
-      const larger = right && left && right.size > left.size ? right : left;
-      if (!larger || larger.size <= policy.size) break;
-      this.swap(policy, larger);
-    }
+    this.move(policy);
     if (policy.size > 0) return;
     // All others have keys, so that it is a leaf by now: the last leaf can take its place.
-    const last = heap.pop() as Policy;
+    const last = this.heap.pop() as Policy;
     if (last === policy) return;
-    heap[policy.place] = last;
+    this.heap[policy.place] = last;
     last.place = policy.place;
-    this.rise(last);
+    this.move(last);
   }
 
   clear(): void {
@@ -57,19 +51,20 @@ export class PolicySizes<Policy extends Sized> {
     this.heap.length = 0;
   }
 
-  private rise(policy: Policy): void {
-    while (policy.place > 0) {
-      const parent = this.heap[(policy.place - 1) >> 1] as Policy;
-      if (parent.size >= policy.size) return;
-      this.swap(parent, policy);
+  /** Moves a policy to where its size belongs: below larger ones and above smaller ones. */
+  private move(policy: Policy): void {
+    const { heap } = this;
+    for (;;) {
+      const { place, size } = policy;
+      const parent = place > 0 ? heap[(place - 1) >> 1] : undefined;
+      const [left, right] = [heap[2 * place + 1], heap[2 * place + 2]];
+      const child = right && left && right.size > left.size ? right : left;
+      const other = parent && parent.size < size ? parent : child;
+      if (!other || (other === child && child.size <= size)) return;
+      policy.place = other.place;
+      other.place = place;
+      heap[place] = other;
+      heap[policy.place] = policy;
     }
-  }
-
-  private swap(parent: Policy, child: Policy): void {
-    const { place } = parent;
-    this.heap[child.place] = parent;
-    this.heap[place] = child;
-    parent.place = child.place;
-    child.place = place;
   }
 }
