@@ -135,9 +135,11 @@ describe("guardSocketIo", () => {
 
     it("keeps the place of a session until its socket is closed", async () => {
       const { url, sockets } = await serve({ maxOpenPerAddress: 1 });
+      const sessions: { close(discard: boolean): unknown }[] = [];
+      sockets.engine.on("connection", (session: { close(discard: boolean): unknown }) => sessions.push(session));
       const { sid } = await poll(url);
       expect(await upgrade(url, sid)).toBe(101);
-      sockets.engine.clients[sid].close(true);
+      sessions[0]?.close(true);
       await until("the session is gone", async () => (sockets.engine.clientsCount === 0 ? undefined : "it is there"));
       // Its client reads nothing, so that the socket below is still open.
       expect((await poll(url)).status).toBe(429);
