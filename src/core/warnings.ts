@@ -15,6 +15,10 @@ export type WarningCode =
   /** The limiter is used in a way that does not limit anything, or limits everyone together. */
   | "SLUICE_MISUSE";
 
+/** Stores and middleware that are created per request must not fill the log. */
+const MAX_PER_CODE = 20;
+const emitted = new Map<WarningCode, number>();
+
 interface ProcessLike {
   emitWarning?(message: string, options: { type: string; code: string }): void;
 }
@@ -24,6 +28,9 @@ interface ProcessLike {
  * once per store or middleware, and never if the user set the callback that reports the same problem.
  */
 export function emitProcessWarning(code: WarningCode, message: string): void {
+  const count = emitted.get(code) ?? 0;
+  if (count >= MAX_PER_CODE) return;
+  emitted.set(code, count + 1);
   const text = `${message} See docs/errors.md#${code.toLowerCase()}`;
   const { process, console } = globalThis as { process?: ProcessLike; console?: { warn(text: string): void } };
   if (typeof process?.emitWarning === "function") process.emitWarning(text, { type: "SluiceWarning", code });

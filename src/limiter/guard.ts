@@ -114,10 +114,11 @@ export class Guard {
   }
 
   /**
-   * Warns once that decisions are made without the store: if it has never answered, or if its circuit is open. For
-   * limiters that have no `onEvent`, which would be called with `store-down`.
+   * Warns once that decisions are made without the store: if it has never answered, or if its circuit is open. Not if a
+   * limiter on the store has `onEvent`, which is called with `store-down`.
    */
   warnUnavailable({ error, part }: Fault, effect: string): void {
+    if (this.breaker.watchers.size > 0) return;
     if (error.code === "foreign-value") {
       if (this.isWarnedOfForeign) return;
       this.isWarnedOfForeign = true;

@@ -123,8 +123,7 @@ export interface CaredCharge extends Charge {
 export function decideWithout(charges: readonly CaredCharge[], guard: Guard, fault: Fault, now: number): Decision[] {
   const { error, part } = fault;
   if (charges.some(({ care }) => care.onStoreError === "throw")) throw error;
-  const unheard = charges.find(({ care }) => care.onEvent === undefined);
-  if (unheard) guard.warnUnavailable(fault, EFFECTS[unheard.care.onStoreError]);
+  guard.warnUnavailable(fault, EFFECTS[(charges[0] as CaredCharge).care.onStoreError]);
   if (guard.isNews(error)) {
     for (const { care, terms } of charges) tell(care.onEvent, { type: "foreign-value", policy: terms.name, error });
   }

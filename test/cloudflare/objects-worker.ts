@@ -134,7 +134,7 @@ export class Billed extends DurableObject {
 
 /** The planted fault: it waits for something else between reading and writing. */
 export class Sloppy extends DurableObject {
-  async take({ groups }: { groups: unknown[][] }): Promise<unknown[][]> {
+  async take({ groups }: { groups: unknown[][] }): Promise<{ now: number; groups: unknown[][] }> {
     const answers: unknown[][] = [];
     for (const _ of groups) {
       const used = (await this.ctx.storage.get<number>("used")) ?? 0;
@@ -142,7 +142,7 @@ export class Sloppy extends DurableObject {
       if (used < 50) await this.ctx.storage.put("used", used + 1);
       answers.push([used < 50 ? [1, 49 - used, 1000, 1000, 0] : [0, 0, 1000, 1000, 1000]]);
     }
-    return answers;
+    return { now: Date.now(), groups: answers };
   }
 }
 
