@@ -13,6 +13,7 @@ import { startUpstashBridge } from "../../test/servers/upstash-bridge.js";
 const at = (script: string) => fileURLToPath(new URL(script, import.meta.url));
 
 const LEAVING = "stops holding a request when its client leaves";
+const ABANDONING = "charges a client that disconnects early, although its request failed (issue 13)";
 
 const runtimes = {
   workerd: {
@@ -21,12 +22,16 @@ const runtimes = {
     as: (address: string) => ({ "CF-Connecting-IP": address }),
     without: {
       [LEAVING]: "workerd takes a connection that is closed for half closed; one that is reset is tried below",
+      [ABANDONING]: "workerd takes a connection that is closed for half closed",
     },
   },
   "edge-runtime": {
     serve: serveInEdgeRuntime,
     as: (address: string) => ({ "X-Vercel-Forwarded-For": address }),
-    without: { [LEAVING]: "edge-runtime's server gives its requests no signal" },
+    without: {
+      [LEAVING]: "edge-runtime's server gives its requests no signal",
+      [ABANDONING]: "edge-runtime's server gives its requests no signal",
+    },
   },
 };
 const scripts = { fetch: FETCH_WITHOUT, hono: {} };

@@ -1,4 +1,5 @@
 /** Apps of both versions of Express, treated alike; that the types of each fit is shown beside. */
+import { once } from "node:events";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import express4 from "express4";
 import express5 from "express5";
@@ -31,9 +32,13 @@ export function startApp(express: Express, routes: readonly GuardedRoute[]): Pro
         next();
       },
       ...guards.map((options) => rateLimit(options as ExpressRateLimitOptions)),
-      (request, response) => {
-        const { status, headers, body } = handle(request.baseUrl + request.path);
-        response.status(status).set(headers).send(body);
+      (request, response, next) => {
+        // Express 4 does not catch rejections.
+        const respond = async () => {
+          const { status, headers, body } = await handle(request.baseUrl + request.path, once(response, "close"));
+          response.status(status).set(headers).send(body);
+        };
+        respond().catch(next);
       },
     );
   }

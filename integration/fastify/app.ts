@@ -1,4 +1,5 @@
 /** The routes of the suite as an app of Fastify: each a scope with hooks of its own. */
+import { once } from "node:events";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import { type FastifyRateLimitOptions, rateLimit } from "sluice/fastify";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
@@ -19,7 +20,8 @@ export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise
       ...guards.map((options) => rateLimit(options as FastifyRateLimitOptions)),
     ];
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
-      const { status, headers, body } = handle(new URL(request.url, "http://localhost").pathname);
+      const { pathname } = new URL(request.url, "http://localhost");
+      const { status, headers, body } = await handle(pathname, once(reply.raw, "close"));
       return reply.code(status).headers(headers).send(body);
     };
     app.register(async (scope) => {

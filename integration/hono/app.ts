@@ -18,8 +18,10 @@ export function honoApp(routes: readonly GuardedRoute[]): Hono {
       await next();
     });
     for (const options of guards) app.use(`${path}/*`, rateLimit(options as HonoRateLimitOptions));
-    app.all(`${path}/*`, (context) => {
-      const { status, headers, body } = handle(context.req.path);
+    app.all(`${path}/*`, async (context) => {
+      const { signal } = context.req.raw;
+      const disconnected = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+      const { status, headers, body } = await handle(context.req.path, disconnected);
       const empty = status === 204 || status === 304;
       return context.newResponse(empty ? null : body, status as StatusCode, { ...headers });
     });

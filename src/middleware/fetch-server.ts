@@ -111,14 +111,17 @@ async function letPass<Call extends readonly unknown[]>(
     return new Response(null, { status: 499 });
   }
   let response: Response;
+  // Read before the handler runs: some servers create the signal on first use.
+  const { signal } = request;
   try {
     response = await ways.go();
   } catch (error) {
-    await settle?.({ status: undefined, error, aborted: false });
+    await settle?.({ status: undefined, error, aborted: signal.aborted });
     throw error;
   }
   // Awaited, because a Worker is stopped when it has answered.
-  await settle?.({ status: response.status, error: ways.thrown?.(), aborted: false });
+  const { aborted } = signal;
+  await settle?.({ status: aborted ? undefined : response.status, error: ways.thrown?.(), aborted });
   return told ? withFigures(response, told) : response;
 }
 

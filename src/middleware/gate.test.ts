@@ -153,6 +153,7 @@ describe("refunds", () => {
     ["failed", { status: undefined, error: new Error(), aborted: false }, 10],
     ["failed", { status: 200, error: new Error(), aborted: false }, 10],
     ["failed", { status: 500, aborted: true }, 6],
+    ["failed", { status: undefined, error: new Error("AbortError"), aborted: true }, 6],
     ["succeeded", { status: 200, aborted: false }, 10],
     ["succeeded", { status: 404, aborted: false }, 6],
     ["succeeded", { status: 200, aborted: true }, 6],

@@ -245,8 +245,10 @@ function quietly(listener: () => unknown): void {
 }
 
 function ended({ status, error, aborted }: Outcome): "failed" | "succeeded" | "aborted" {
+  // An abandoned request often ends in an error: whatever the handler passed its signal to throws an AbortError.
+  if (aborted) return "aborted";
   if (error !== undefined) return "failed";
-  if (aborted || status === undefined) return "aborted";
+  if (status === undefined) return "aborted";
   return status >= 400 ? "failed" : "succeeded";
 }
 

@@ -27,7 +27,7 @@ export interface Outcome {
   readonly status: number | undefined;
   /** What the handler threw, where the server lets a middleware know. */
   readonly error?: unknown;
-  /** Whether the client left before the whole answer was sent; where a `Response` is given back, while it was held. */
+  /** Whether the client disconnected before the response was sent; with `Response`, before the handler returned it. */
   readonly aborted: boolean;
 }
 

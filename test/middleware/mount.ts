@@ -1,4 +1,5 @@
 /** Mounts the routes of the suite on servers that need no package: `node:http`, and whatever serves `Request`. */
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type FetchRateLimitOptions, rateLimit as limitFetch } from "sluice/fetch";
@@ -24,9 +25,9 @@ export function nodeListener(
 ): RequestListener {
   const listeners = new Map(
     routes.map((route) => {
-      const handler: RequestListener = (request, response) => {
+      const handler: RequestListener = async (request, response) => {
         try {
-          const { status, headers, body } = route.handle(pathOf(request));
+          const { status, headers, body } = await route.handle(pathOf(request), once(response, "close"));
           response.writeHead(status, headers).end(body);
         } catch {
           response.writeHead(500).end();
@@ -70,6 +71,11 @@ export const fetchKit: RouteKit = {
   answerWith: (_call, text) => new Response(text),
 };
 
+/** Resolves when a signal is aborted. */
+function aborted(signal: AbortSignal): Promise<unknown> {
+  return new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+}
+
 type Handler = (request: Request, ...rest: unknown[]) => Promise<Response>;
 
 /** A handler from `Request` to `Response`. */
@@ -77,7 +83,7 @@ export function fetchHandler(routes: readonly GuardedRoute[]): Handler {
   const handlers = new Map(
     routes.map((route) => {
       const handler = async (request: Request): Promise<Response> => {
-        const { status, headers, body } = route.handle(new URL(request.url).pathname);
+        const { status, headers, body } = await route.handle(new URL(request.url).pathname, aborted(request.signal));
         const empty = status === 204 || status === 304;
         return new Response(empty ? null : body, { status, headers: { ...route.before, ...headers } });
       };

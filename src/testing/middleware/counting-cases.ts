@@ -1,5 +1,6 @@
 /** What is counted and what is not, and how long a request is held. */
 import { elapsed } from "../../core/clock.ts";
+import type { Outcome } from "../../middleware/options.ts";
 import { check, same } from "../check.ts";
 import { type MiddlewareCase, slow, times } from "./case.ts";
 import { tellsNothing } from "./client.ts";
@@ -128,6 +129,34 @@ export const countingCases: readonly MiddlewareCase[] = [
     },
   },
   {
+    title: "charges a client that disconnects early, although its request failed (issue 13)",
+    routes: {
+      abandoned: ({ limiter }) => ({
+        guards: [{ limiter: limiter(slow(2, "abandoned")), refundIf: "failed" }],
+        handle: failWhenAbandoned,
+      }),
+      abandonedOutcome: ({ limiter }) => ({
+        guards: [{ limiter: limiter(slow(9, "abandoned-outcome")), refundIf: throwOutcome }],
+        handle: failWhenAbandoned,
+      }),
+    },
+    async drive({ ask, until, statuses }) {
+      const abandon = async (name: string, count: number) => {
+        const leaver = new AbortController();
+        const left = ask(`/${name}/wait`, { signal: leaver.signal }).catch(() => "left");
+        await until(name, `request ${count}`, ({ handled }) => handled === count);
+        leaver.abort();
+        same(await left, "left", `request ${count}`);
+      };
+      await abandon("abandoned", 1);
+      await abandon("abandoned", 2);
+      await abandon("abandonedOutcome", 1);
+      const { errors } = await until("abandonedOutcome", "the outcome", ({ errors }) => errors.length === 1);
+      same(errors, ["aborted: true"], "the outcome");
+      same(await statuses(1, "/abandoned"), [429], "both were charged");
+    },
+  },
+  {
     title: "holds what a leaky bucket delays, and denies what would wait too long",
     routes: {
       leaky: ({ limiter }) => ({
@@ -222,6 +251,18 @@ export const countingCases: readonly MiddlewareCase[] = [
     },
   },
 ];
+
+/** A handler that passes the signal of its request on: it throws when the client disconnects. */
+async function failWhenAbandoned(path: string, disconnected: PromiseLike<unknown> | undefined): Promise<object> {
+  if (!path.endsWith("/wait")) return {};
+  await disconnected;
+  throw new Error("This operation was aborted");
+}
+
+/** Errors of `refundIf` are visible to the client of the suite. */
+function throwOutcome({ aborted }: Outcome): never {
+  throw new Error(`aborted: ${aborted}`);
+}
 
 /** As another library may have it: a promise, and few figures. */
 function foreignLimiter() {

@@ -1,4 +1,5 @@
 /** The app that a middleware is tried in: routes that any server can mount, and what was seen while they were asked. */
+import { andThen } from "../../core/maybe-promise.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { Identity } from "../../http/client-key.ts";
@@ -28,8 +29,11 @@ export interface GuardedRoute {
   readonly guards: readonly GuardOptions[];
   /** Headers that the app sets on the response before the guards see the request, as CORS does. */
   readonly before: Readonly<Record<string, string>>;
-  /** What the guarded handler answers. `path` is the path of the request. What it throws is to be thrown. */
-  handle(path: string): PlainAnswer;
+  /**
+   * The guarded handler: returns the response for a path, or throws, which the app has to let through. `disconnected`
+   * resolves when the client disconnects before the response is sent.
+   */
+  handle(path: string, disconnected?: PromiseLike<unknown>): PlainAnswer | PromiseLike<PlainAnswer>;
 }
 
 /** What the suite has to know of a server to make its routes. */
@@ -59,7 +63,10 @@ export interface Seen {
 export interface RoutePlan {
   guards: readonly GuardOptions[];
   before?: Record<string, string>;
-  handle?(path: string): Partial<PlainAnswer>;
+  handle?(
+    path: string,
+    disconnected: PromiseLike<unknown> | undefined,
+  ): Partial<PlainAnswer> | PromiseLike<Partial<PlainAnswer>>;
 }
 
 /** What plans are made with. */
@@ -88,10 +95,11 @@ export function mount(plans: Readonly<Record<string, (planner: Planner) => Route
       path: `/${name}`,
       before,
       guards: guards.map((guard) => listening(guard, told, kit.identity ?? LOOPBACK)),
-      handle(path) {
+      handle(path, disconnected) {
         told.handled++;
-        const { status = 200, headers = {}, body = "ok" } = handle?.(path) ?? {};
-        return { status, headers: { "Content-Type": "text/plain", ...headers }, body };
+        return andThen(handle?.(path, disconnected) ?? {}, ({ status = 200, headers = {}, body = "ok" }) => {
+          return { status, headers: { "Content-Type": "text/plain", ...headers }, body };
+        });
       },
     };
   });
