@@ -49,6 +49,7 @@ export function rateLimitHeaders(
   options: HeaderOptions & HeaderFacts = {},
 ): HeaderFields {
   const { key, now, ...rest } = options;
+  checkPolicies(policies);
   return headerWriter(rest)(decision, policies, {
     ...(key === undefined ? {} : { key }),
     ...(now === undefined ? {} : { now }),
@@ -60,6 +61,11 @@ export type WriteHeaders = (decision: Decision, policies: Policies | undefined, 
 
 /** Checks how fields are to be written, and makes the function that does. `warn` hears of policies that are left out. */
 export function headerWriter(options: HeaderOptions = {}, warn: (message: string) => void = () => {}): WriteHeaders {
+  if (typeof options !== "object" || options === null) {
+    const modes = Object.keys(SYNTAX).join('", "');
+    const expected = `"${modes}", a list of these, { mode } with further options, or false for none`;
+    throw new SluiceError("invalid-option", "headers", expected, options);
+  }
   checkOptions("headers", options, ["mode", "report", "unit", "partitionKey", "resetFormat"]);
   const modes = checkModes(options.mode ?? "draft-8");
   const { report = "all", unit, partitionKey, resetFormat = "epoch" } = options;
@@ -98,7 +104,22 @@ export function seconds(ms: number): number {
 
 /** One or many as a list. */
 export function listOf(policies: Policies): readonly ResolvedPolicy[] {
-  return "algorithm" in policies ? [policies] : policies;
+  return Array.isArray(policies) ? policies : [policies as ResolvedPolicy];
+}
+
+/** Whether policies are resolved. Limiters of others may have policies of another shape. */
+export function areResolved(policies: Policies): boolean {
+  return listOf(policies).every((policy) => {
+    const { name, limit, windowMs } = (policy ?? {}) as Partial<ResolvedPolicy>;
+    return typeof name === "string" && typeof limit === "number" && typeof windowMs === "number";
+  });
+}
+
+/** Throws for a policy as it is written, such as `tokenBucket("5/s")`. Not knowing the policies is fine. */
+export function checkPolicies(policies: Policies | undefined): void {
+  if (policies === undefined || areResolved(policies)) return;
+  const expected = "the policies of the limiter: limiter.getPolicies?.() ?? limiter.getPolicy()";
+  throw new SluiceError("invalid-option", "policies", expected, policies);
 }
 
 type Syntax = "draft-8" | "draft-7" | "draft-6" | "legacy";
@@ -226,10 +247,13 @@ function resetOf({ retryAfterMs, resetAfterMs }: Decision): number {
 
 /** A structured-field Byte Sequence, without its colons. */
 function checkBase64(value: unknown): string {
-  if (typeof value === "string" && /^[A-Za-z0-9+/]+={0,2}$/.test(value)) return value;
+  if (typeof value === "string" && value !== "" && BASE64.test(value)) return value;
   // The value stays out of the message: it may be the key itself.
   throw new SluiceError("invalid-option", "partitionKey", "a function that gives base64, such as partitionKey(secret)");
 }
+
+/** Groups of four, the last one padded. Some parsers reject other lengths, and with them the whole field. */
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /** Names as structured-field Strings. There are few of them, and every response has some. */
 const texts = new Map<string, string>();

@@ -93,6 +93,33 @@ describe("rateLimitHeaders", () => {
   });
 });
 
+describe("what is passed in by mistake (issue 13)", () => {
+  const limiter = memoryRateLimiter({ capacity: 1, tokensPerSecond: 1, name: "p" }, { clock });
+  const allowed = limiter.consumeSync("k", 0);
+
+  it.each([[tokenBucket("5/s")], [[tokenBucket("5/s")]], [{ capacity: 10, tokensPerSecond: 5 }], [null], [{}]])(
+    "a policy as it is written (%o) is an error that names getPolicy()",
+    (policies) => {
+      const message = "policies: expected the policies of the limiter: limiter.getPolicies?.() ?? limiter.getPolicy()";
+      expect(() => rateLimitHeaders(allowed, policies as never)).toThrow(message);
+      expect(() => tooManyRequests(denial(), policies as never)).toThrow(message);
+    },
+  );
+
+  it.each([[allowed], [undefined], [null], [true]])(
+    "a decision that is not denied (%o) is not rejected",
+    (decision) => {
+      expect(() => tooManyRequests(decision as never, limiter.getPolicy())).toThrow(
+        "decision: expected a denied decision: check decision.allowed first",
+      );
+    },
+  );
+
+  it("a mode of headers that is none lists the modes", () => {
+    expect(() => rateLimitHeaders(allowed, limiter.getPolicy(), { mode: true as never })).toThrow(/mode, a list/);
+  });
+});
+
 describe("header modes", () => {
   // The examples of the standard: `burst` has 7 of 100 left and more in 12 s, `daily` has 900 of 5000 left.
   const policies = [
@@ -216,6 +243,19 @@ describe("header modes", () => {
     expect(partitionKey("secret")("user:42")).toBe("SqdVGOxU47NBnmXa");
     expect(partitionKey("other")("user:42")).not.toBe("SqdVGOxU47NBnmXa");
     expect(() => partitionKey("")).toThrow(/secret/);
+  });
+
+  it.each(["A", "AB", "ABC", "ABCDE", "AB=", "ABC==", "ABCD=", "====", "A===", "AB==CD==", ""])(
+    "have no partition key of an invalid base64 length: %j (issue 13)",
+    (wrong) => {
+      expect(() => fields("draft-8", { partitionKey: () => wrong, key: "k" })).toThrow(/base64/);
+    },
+  );
+
+  it.each(["AB==", "ABC=", "ABCD", "ABCDEF+/", "SqdVGOxU47NBnmXa"])("take a partition key of base64: %j", (right) => {
+    const told = fields("draft-8", { partitionKey: () => right, key: "k" });
+    expect(told.RateLimit).toContain(`;pk=:${right}:`);
+    expect(parseList(told.RateLimit ?? "")).toHaveLength(2);
   });
 
   it("of a limiter that does not tell its policies leave windows out, and no name breaks a header", () => {
@@ -375,6 +415,25 @@ describe("tooManyRequests", () => {
     expect(status).toBe(503);
     expect(Object.keys(headers)).toEqual(["Retry-After", "Cache-Control", "Content-Type"]);
     expect(JSON.parse(body)).toMatchObject({ status: 503, title: "Temporary Reduced Capacity" });
+  });
+
+  it("describes the policy that denied, of a limiter whose policies deny one at a time (issue 13)", () => {
+    const policies = [
+      memoryRateLimiter({ capacity: 60, tokensPerSecond: 1, name: "edge ring" }).getPolicy(),
+      memoryRateLimiter({ capacity: 1800, tokensPerSecond: 1, name: "exact ring" }).getPolicy(),
+    ];
+    for (const [policy, limit] of [
+      ["edge ring", 60],
+      ["exact ring", 1800],
+      ["edge ring", 60],
+    ] as const) {
+      for (const accept of [undefined, "text/plain"]) {
+        const { body } = tooManyRequests(denial({ policy, limit }), policies, { accept });
+        expect(body).toContain(`Limit of ${limit} requests per ${limit} s reached.`);
+      }
+      const { body } = tooManyRequests(denial({ policy, limit }), policies);
+      expect(JSON.parse(body)["violated-policies"]).toEqual([policy]);
+    }
   });
 
   it("names only the policies that denied, each once", () => {

@@ -58,6 +58,9 @@ describe("fields that others would read", () => {
     [200, "public, max-age=60", false],
     [200, "max-age=0, s-maxage=60", false],
     [200, "PUBLIC", false],
+    [200, "max-age=600", false],
+    [200, "no-transform, Max-Age=0", false],
+    [200, 'private="x-user", max-age=60', false],
     [304, undefined, false],
     [401, undefined, false],
     [403, undefined, false],
@@ -71,6 +74,10 @@ describe("fields that others would read", () => {
   it.each([
     [200, "private, max-age=60", true],
     [200, "no-store", true],
+    [200, "max-age=60, private", true],
+    [200, "no-cache", true],
+    [200, "no-store, max-age=0", true],
+    [200, "stale-max-age=1", true],
     [200, undefined, true],
     [302, undefined, false],
     [404, undefined, true],
@@ -78,6 +85,30 @@ describe("fields that others would read", () => {
   ])("are told: status %i, Cache-Control %s, exhausted %s", (status, cacheControl, exhausted) => {
     const headers = new Headers(cacheControl === undefined ? {} : { "Cache-Control": cacheControl });
     expect(tell(headers, draft8("a", 0), status, exhausted).get("RateLimit")).toBe('"a";r=0;t=6');
+  });
+});
+
+describe("fields on responses that a shared cache may store (issue 13)", () => {
+  it.each([
+    [{ Expires: "Thu, 01 Jan 2099 00:00:00 GMT" }],
+    [{ "CDN-Cache-Control": "max-age=600" }],
+    [{ "CDN-Cache-Control": "max-age=600", "Cache-Control": "private" }],
+    [{ "Surrogate-Control": "max-age=600" }],
+    [{ "Surrogate-Control": "max-age=600", "Cache-Control": "no-store" }],
+  ])("are withheld: %o", (cached) => {
+    expect(tell(new Headers(cached), draft8("a", 1)).get("RateLimit")).toBeNull();
+  });
+
+  it.each([
+    [{}],
+    [{ ETag: '"1"', "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT" }],
+    [{ Expires: "0" }],
+    [{ Expires: "-1", "Cache-Control": "no-cache" }],
+    [{ Expires: "Thu, 01 Jan 2099 00:00:00 GMT", "Cache-Control": "private" }],
+    [{ "CDN-Cache-Control": "no-store" }],
+    [{ "Surrogate-Control": "no-store" }],
+  ])("are sent: %o", (headers) => {
+    expect(tell(new Headers(headers), draft8("a", 1)).get("RateLimit")).toBe('"a";r=1;t=6');
   });
 });
 

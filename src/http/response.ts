@@ -17,7 +17,7 @@ export interface Told {
 
 /** Writes RateLimit fields on a response that is about to be sent, unless they should not be told there. */
 export function tellFigures<R>(head: ResponseHead<R>, response: R, status: number, told: Told): void {
-  if (isWithheld(status, head.get(response, "Cache-Control"), told.exhausted)) return;
+  if (isWithheld(status, told.exhausted) || mayBeShared(head, response)) return;
   addFields(head, response, told.fields);
 }
 
@@ -29,14 +29,34 @@ export function tellRejection<R>(head: ResponseHead<R>, response: R, headers: He
 }
 
 /**
- * A shared cache would tell one client's figures to others, a 304 would put them on what is stored, clients would
- * delay a redirect when nothing is left, and whoever failed to prove who they are should not learn how much others
- * have used.
+ * A 304 would put the fields on what is stored, clients would delay a redirect when nothing is left, and whoever failed
+ * to prove who they are should not learn how much others have used.
  */
-function isWithheld(status: number, cacheControl: string | undefined, exhausted: boolean): boolean {
+function isWithheld(status: number, exhausted: boolean): boolean {
   if (status === 101 || status === 304 || status === 401 || status === 403) return true;
-  if (exhausted && status >= 300 && status < 400) return true;
-  return cacheControl !== undefined && /(?:^|[\s,])(?:public|s-maxage)(?:$|[\s,=])/i.test(cacheControl);
+  return exhausted && status >= 300 && status < 400;
+}
+
+const SHARED = /(?:^|[\s,])(?:public|s-maxage)(?:$|[\s,=])/i;
+const AGED = /(?:^|[\s,])max-age=/i;
+// With a value, private names the fields that it is about.
+const NOT_SHARED = /(?:^|[\s,])(?:private|no-store)(?:$|[\s,])/i;
+
+/**
+ * Whether the response says that a shared cache may store it (RFC 9111, 3), which would send one client's fields to
+ * others. Fields for CDNs (RFC 9213) override Cache-Control there. A response without any of these is not stored by
+ * default on CDNs, and is told of.
+ */
+function mayBeShared<R>(head: ResponseHead<R>, response: R): boolean {
+  const cacheControl = head.get(response, "Cache-Control") ?? "";
+  if (SHARED.test(cacheControl)) return true;
+  for (const name of ["CDN-Cache-Control", "Surrogate-Control"]) {
+    const forCdn = head.get(response, name);
+    if (forCdn !== undefined && !NOT_SHARED.test(forCdn)) return true;
+  }
+  if (NOT_SHARED.test(cacheControl)) return false;
+  // Expires: 0 is the usual way to write "already expired"; max-age wins over it.
+  return AGED.test(cacheControl) || !/^(?:0|-1)?$/.test(head.get(response, "Expires") ?? "");
 }
 
 /** Lists grow, so that several limiters are all told of; of fields that have room for one policy, the tighter stays. */

@@ -1,7 +1,9 @@
 /** The answer to a request that does not go on, as data: status, headers and a problem body (RFC 9457). */
 import type { Decision, Denied } from "../core/decision.ts";
+import { SluiceError } from "../core/errors.ts";
 import { prefersText } from "./accept.ts";
 import {
+  checkPolicies,
   type HeaderFacts,
   type HeaderFields,
   type HeaderOptions,
@@ -39,6 +41,10 @@ const TYPES = "https://iana.org/assignments/http-problem-types#";
 /** The answer to a denied request. */
 export function tooManyRequests(decision: Denied, policies: Policies, options: RejectionOptions = {}): Rejection {
   const { accept, headers, ...facts } = options;
+  if ((decision as Decision | undefined)?.allowed !== false) {
+    throw new SluiceError("invalid-option", "decision", "a denied decision: check decision.allowed first", decision);
+  }
+  checkPolicies(policies);
   const fields = headers === false ? {} : headerWriter(headers)(decision, policies, facts);
   return rejection(decision, policies, accept, fields, headers ? headers.unit : undefined);
 }
@@ -65,20 +71,26 @@ export function rejection(
 const TEXT = "text/plain; charset=utf-8";
 const JSON_PROBLEM = "application/problem+json";
 
-/** Most denials of a limiter have the same body, and under a flood it is all that is answered. */
+/** Most denials of a policy have the same body, and under a flood it is all that is sent. */
 const bodies = new WeakMap<Policies, Map<string, string>>();
 
 function bodyOf(decision: Denied, policies: Policies | undefined, asText: boolean, unit: string): string {
-  const { parts, unavailable, degraded, retryAfterMs } = decision;
-  if (!policies || parts || unavailable || degraded || retryAfterMs === null) {
-    return problemOf(decision, policies, asText, unit);
-  }
+  const { parts, policy, unavailable, degraded, retryAfterMs } = decision;
+  // The name has to be one of the limiter's own: limiters of others could fill the cache with new ones.
+  const cacheable =
+    policies && !parts && !unavailable && !degraded && retryAfterMs !== null && isNamed(policies, policy);
+  if (!cacheable) return problemOf(decision, policies, asText, unit);
   let known = bodies.get(policies);
   if (!known) bodies.set(policies, (known = new Map()));
-  const form = asText ? `text ${unit}` : unit;
+  // Policies of one limiter may deny one at a time, as those of hybridRateLimiter do.
+  const form = `${asText ? "text" : "json"} ${unit}\n${policy}`;
   let body = known.get(form);
   if (body === undefined) known.set(form, (body = problemOf(decision, policies, asText, unit)));
   return body;
+}
+
+function isNamed(policies: Policies, policy: string): boolean {
+  return listOf(policies).some(({ name }) => name === policy);
 }
 
 function problemOf(decision: Denied, policies: Policies | undefined, asText: boolean, unit: string): string {
