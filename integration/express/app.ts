@@ -1,8 +1,8 @@
 /** Apps of both versions of Express, treated alike; that the types of each fit is shown beside. */
 import { once } from "node:events";
-import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import type { IncomingMessage, RequestListener } from "node:http";
 import express4 from "express4";
-import express5 from "express5";
+import express5, { type Response } from "express5";
 import { type ExpressRateLimitOptions, rateLimit } from "sluice/express";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
 import { listen } from "../../test/middleware/mount.ts";
@@ -17,13 +17,16 @@ export const versions: readonly (readonly [name: string, express: Express])[] = 
 
 export const kit: RouteKit = {
   header: ([request]: readonly [IncomingMessage], name) => request.headers[name] as string | undefined,
-  answerWith: ([, response]: readonly [IncomingMessage, ServerResponse & { send(text: string): void }], text) =>
-    response.send(text),
+  answerWith([, response]: readonly [IncomingMessage, Response], text, status = response.statusCode) {
+    return response.status(status).send(text);
+  },
 };
 
 /** An app with all routes, each mounted with `app.use`. */
 export function startApp(express: Express, routes: readonly GuardedRoute[]): Promise<RunningServer> {
   const app = express();
+  // Otherwise Express sends the stack of an error.
+  app.set("env", "production");
   for (const { path, before, guards, handle } of routes) {
     app.use(
       path,

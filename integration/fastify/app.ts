@@ -6,7 +6,10 @@ import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
 
 export const kit: RouteKit = {
   header: ([request]: readonly [FastifyRequest], name) => request.headers[name] as string | undefined,
-  answerWith: (_call, text) => text,
+  answerWith([, reply]: readonly [FastifyRequest, FastifyReply], text, status) {
+    if (status !== undefined) reply.code(status);
+    return text;
+  },
 };
 
 /** Where hooks can be: for all that a scope has, or for one route. */

@@ -6,7 +6,7 @@ import type { GuardedRoute, RouteKit } from "sluice/testing";
 
 export const kit: RouteKit = {
   header: ([context]: readonly [Context], name) => context.req.header(name),
-  answerWith: ([context]: readonly [Context], text) => context.text(text),
+  answerWith: ([context]: readonly [Context], text, status = 200) => context.text(text, status as 200),
 };
 
 export function honoApp(routes: readonly GuardedRoute[]): Hono {

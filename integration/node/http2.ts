@@ -33,11 +33,12 @@ export async function listenHttp2(listener: RequestListener): Promise<RunningSer
 export async function behindHttp1({ session, close }: Awaited<ReturnType<typeof listenHttp2>>): Promise<RunningServer> {
   const front = createHttp1((request, response) => {
     const headers = Object.entries(request.headers).filter(([name]) => !OF_CONNECTIONS.includes(name));
-    const stream = session.request({
-      ...Object.fromEntries(headers),
-      ":method": request.method,
-      ":path": request.url,
-    });
+    // As browsers do it: a request without a body ends with its headers.
+    const { "content-length": length = "0", "transfer-encoding": encoding } = request.headers;
+    const stream = session.request(
+      { ...Object.fromEntries(headers), ":method": request.method, ":path": request.url },
+      { endStream: encoding === undefined && length === "0" },
+    );
     stream.once("response", ({ ":status": status = 502, ...headers }: IncomingHttpHeaders & { ":status"?: number }) => {
       response.writeHead(status, headers);
       stream.pipe(response);

@@ -8,6 +8,8 @@ export type WarningCode =
   | "SLUICE_FOREIGN_VALUE"
   /** Requests carry forwarding headers of a proxy that `identity` does not name. */
   | "SLUICE_UNTRUSTED_PROXY"
+  /** A trusted proxy forwards requests without the IP address of the client. */
+  | "SLUICE_MISSING_CLIENT_ADDRESS"
   /** A callback of the application threw or rejected, and nothing else reports it. */
   | "SLUICE_CALLBACK_FAILED"
   /** A request could not be checked and was answered with 500. */

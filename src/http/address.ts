@@ -62,6 +62,10 @@ export function isIn(ranges: readonly Range[], address: Address): boolean {
 /** A range such as `10.0.0.0/8`, or one address. Bits after the prefix are ignored. */
 export function parseRange(option: string, text: unknown): Range {
   const [host = "", bits, ...more] = typeof text === "string" ? text.split("/") : [];
+  if (host.includes("%")) {
+    const expected = "an address without a zone: zones are not compared, so fe80::1%eth0 would match every interface";
+    throw new SluiceError("invalid-option", option, expected, text);
+  }
   const base = parseIPv4(host) ?? parseIPv6(host, "whole");
   const width = base?.kind() === "ipv4" ? 32 : 128;
   const length = bits === undefined ? width : /^(?:0|[1-9]\d{0,2})$/.test(bits) ? Number(bits) : -1;
@@ -121,3 +125,11 @@ function within(address: Address, base: Address, bits: number): boolean {
 function clamp(value: number, least: number, most: number): number {
   return Math.min(Math.max(value, least), most);
 }
+
+/** An address that is not of the public Internet, such as that of a proxy beside the server, in its one spelling. */
+export function privateAddress(text: string | undefined): string | undefined {
+  const address = parseAddress(text) as Parsed | undefined;
+  return address && PRIVATE.includes(address.range()) ? address.toString() : undefined;
+}
+
+const PRIVATE: readonly string[] = ["loopback", "private", "linkLocal", "uniqueLocal", "carrierGradeNat"];

@@ -4,6 +4,7 @@
  */
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
+import { emitProcessWarning, type WarningCode } from "../core/warnings.ts";
 import { type Address, isIn, parseAddress, parseRange, type Range } from "./address.ts";
 import { entriesOfForwarded, entriesOfXForwardedFor, MOST_ENTRIES } from "./forwarded.ts";
 import { type Preset, presets } from "./presets.ts";
@@ -48,14 +49,29 @@ export function clientIp(facts: RequestFacts, trust: Trust = "peer"): string | u
 /** Reads a header of the request at hand. */
 export type ReadHeader = (name: string) => string | undefined;
 
-/** Finds a client's address. */
-export type Locate = (peer: string | undefined, header: ReadHeader) => Address | undefined;
+/** Finds a client's address. `context` is passed on to `Warn`. */
+export type Locate = (peer: string | undefined, header: ReadHeader, context?: unknown) => Address | undefined;
+
+/** Reports a problem with the set-up, found while a request was handled. Without a code it is not worth a process warning. */
+export type Warn = (message: string, context: unknown, code?: WarningCode) => void;
+
+let warned = false;
+
+/** For callers without a listener: once per process, since their options may be a new object with every call. */
+export const warnProcess: Warn = (message, _context, code) => {
+  if (!code || warned) return;
+  warned = true;
+  emitProcessWarning(code, message);
+};
 
 /** One way to read all kinds of headers. Lines of one name are joined, as HTTP allows. */
 export function headerReader(facts: RequestFacts): ReadHeader {
   const headers = facts?.headers;
-  if (typeof headers !== "object" || headers === null) {
-    throw new SluiceError("invalid-option", "facts", "an object with peer and headers", facts);
+  // A request of Node, Express or Fastify has headers too, but its address would be missing.
+  const isRequest = typeof facts === "object" && facts !== null && "socket" in facts && !("peer" in facts);
+  if (typeof headers !== "object" || headers === null || isRequest) {
+    const expected = "{ peer, headers }, such as { peer: request.socket.remoteAddress, headers: request.headers }";
+    throw new SluiceError("invalid-option", "facts", expected, facts);
   }
   if (isFetchHeaders(headers)) return (name) => headers.get(name) ?? undefined;
   return (name) => {
@@ -94,24 +110,24 @@ export function remembering<O, T>(make: (options: O) => T): (options: O) => T {
 }
 
 /** Checks whom to believe, and makes the function that does. */
-export function locator(trust: Trust): Locate {
-  if (typeof trust === "string") return trust === "peer" ? parseAddress : locator({ preset: trust });
+export function locator(trust: Trust, warn: Warn = warnProcess): Locate {
+  if (typeof trust === "string") return trust === "peer" ? parseAddress : locator({ preset: trust }, warn);
   if (typeof trust !== "object" || trust === null) {
     const expected = `${NAMES}, or { trustedProxies }: which proxies may tell the client's address`;
     throw new SluiceError("invalid-option", "identity", expected, trust);
   }
   const { preset, trustedProxies } = trust;
   if (preset === undefined) {
-    if (trustedProxies !== undefined) return through(trust.header ?? "x-forwarded-for", beliefOf(trustedProxies));
+    if (trustedProxies !== undefined) return through(trust.header ?? "x-forwarded-for", beliefOf(trustedProxies), warn);
     if (trust.header === undefined) return parseAddress;
     throw new SluiceError("invalid-option", "trustedProxies", "the proxies that write this header", undefined);
   }
   if (!Object.hasOwn(presets, preset)) throw new SluiceError("invalid-option", "preset", NAMES, preset);
   const { header, runsHere = () => false, ranges } = presets[preset];
   const name = trust.header ?? header;
-  if (trustedProxies !== undefined) return through(name, beliefOf(trustedProxies));
-  if (runsHere()) return through(name, { proves: () => true, hops: 1 });
-  if (ranges) return through(name, beliefOf(ranges));
+  if (trustedProxies !== undefined) return through(name, beliefOf(trustedProxies), warn);
+  if (runsHere()) return through(name, { proves: () => true, hops: 1 }, warn);
+  if (ranges) return through(name, beliefOf(ranges), warn);
   if (presets[preset].runsHere) return parseAddress;
   const expected = `the addresses of the proxies beside preset ${preset}, such as ["10.0.0.0/8"], or how many there are`;
   throw new SluiceError("invalid-option", "trustedProxies", expected, undefined);
@@ -140,35 +156,48 @@ function beliefOf(trusted: number | readonly string[]): Belief {
 }
 
 /** The address that believed proxies tell in a header; the peer's own when they are not believed or tell none. */
-function through(name: string, { proves, hops }: Belief): Locate {
+function through(name: string, { proves, hops }: Belief, warn: Warn): Locate {
   const header = checkHeader("header", name);
   const entries =
     header === "x-forwarded-for" ? entriesOfXForwardedFor : header === "forwarded" ? entriesOfForwarded : undefined;
-  return (peer, read) => {
+  let warned = false;
+  return (peer, read, context) => {
     const nearest = parseAddress(peer);
     const field = proves(nearest) ? read(header) : undefined;
     if (field === undefined) return nearest;
-    if (!entries) return parseAddress(field) ?? nearest;
-    return walk(nearest, entries(field), proves, hops);
+    const missing = (): void => {
+      if (warned) return;
+      warned = true;
+      const message = `A trusted proxy sent ${header} without the IP address of the client ("unknown", an obfuscated name or nothing), so all of its clients share one bucket. Configure the proxy to send the address.`;
+      warn(message, context, "SLUICE_MISSING_CLIENT_ADDRESS");
+    };
+    if (entries) return walk(nearest, entries(field), proves, hops, missing);
+    const address = parseAddress(field);
+    if (!address) missing();
+    return address ?? nearest;
   };
 }
 
 /**
  * From the right, step left while the address is trusted: the first that is not is the client. An entry that is no
- * address ends the walk at the last good one. Where proxies are counted, a chain that is too short was not written by
- * all of them.
+ * address ends the walk at the last good one, which is a proxy: `missing` is called. Where proxies are counted, a chain
+ * that is too short was not written by all of them.
  */
 function walk(
   peer: Address | undefined,
   entries: readonly string[],
   proves: Belief["proves"],
   hops = Infinity,
+  missing: () => void,
 ): Address | undefined {
   if (hops !== Infinity && entries.length < hops) return peer;
   let current = peer;
   for (const [i, entry] of entries.entries()) {
     const address = parseAddress(entry);
-    if (!address) return current;
+    if (!address) {
+      missing();
+      return current;
+    }
     current = address;
     if (i + 1 === hops || !proves(address)) return current;
   }

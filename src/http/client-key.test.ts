@@ -2,7 +2,7 @@
 import * as jose from "jose";
 import { SluiceError } from "sluice";
 import { clientKey, type IdentityOptions, type JwtOptions } from "sluice/http";
-import { beforeAll, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 
 const SECRET = "0123456789abcdef0123456789abcdef";
 const ISSUER = "https://issuer.example";
@@ -49,6 +49,14 @@ describe("addresses", () => {
     }
   });
 
+  it("are asked for as { peer, headers } if a whole request is passed (issue 13)", async () => {
+    const request = { socket: { remoteAddress: peer }, headers: {}, method: "GET" };
+    await expect(clientKey(request as never)).rejects.toThrow(
+      "facts: expected { peer, headers }, such as { peer: request.socket.remoteAddress, headers: request.headers }",
+    );
+    expect(await clientKey({ peer: request.socket.remoteAddress, ...request })).toBe(ADDRESS);
+  });
+
   it("of many sockets are told apart, more of them than are remembered", async () => {
     const identity: IdentityOptions = {};
     const all = Array.from({ length: 3000 }, (_, i) => `10.0.${i >> 8}.${i & 255}`);
@@ -72,6 +80,15 @@ describe("users", () => {
     expect(await clientKey(bearer(await token({ tenant: 7 })), identity)).toBe("user/tenant:7");
     for (const tenant of [undefined, "", null, {}, ["acme"], true]) {
       expect(await clientKey(bearer(await token({ tenant })), identity), String(tenant)).toBe(ADDRESS);
+    }
+  });
+
+  it("are named by a string or a safe integer: 1e999 is not a user called Infinity (issue 13)", async () => {
+    const identity: IdentityOptions = { jwt: { algorithms: ["HS256"], secret } };
+    const named = async (payload: string) => clientKey(bearer(await forged({ alg: "HS256" }, payload)), identity);
+    expect(await named('{"sub":42}')).toBe("user:42");
+    for (const sub of ["1e999", "-1e999", "1.5", "9007199254740993", "1e21"]) {
+      expect(await named(`{"sub":${sub}}`), sub).toBe(ADDRESS);
     }
   });
 
@@ -264,6 +281,80 @@ describe("keys from elsewhere", () => {
     } finally {
       server.close();
       server.closeAllConnections();
+    }
+  });
+});
+
+describe("a JWKS endpoint that fails (issue 13)", () => {
+  afterEach(() => void vi.useRealTimers());
+
+  /** A server of keys that can be told to fail, and tokens signed with them. */
+  async function endpoint() {
+    const pairs = { a: await jose.generateKeyPair("RS256"), b: await jose.generateKeyPair("RS256") };
+    const state = { ids: ["a"] as ("a" | "b")[], fails: false, requests: 0 };
+    const { createServer } = await import("node:http");
+    const server = createServer(async (_request, response) => {
+      state.requests++;
+      const keys = state.ids.map(async (kid) => ({
+        ...(await jose.exportJWK(pairs[kid].publicKey)),
+        kid,
+        alg: "RS256",
+      }));
+      if (state.fails) response.writeHead(500).end();
+      else response.end(JSON.stringify({ keys: await Promise.all(keys) }));
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as { port: number };
+    const identity: IdentityOptions = { jwt: { algorithms: ["RS256"], jwks: `http://127.0.0.1:${port}/jwks` } };
+    const keyOf = async (kid: string, pair: keyof typeof pairs = "a") => {
+      const token = new jose.SignJWT({ sub: "alice" }).setProtectedHeader({ alg: "RS256", kid });
+      return clientKey(bearer(await token.sign(pairs[pair].privateKey)), identity);
+    };
+    const close = () => {
+      server.close();
+      server.closeAllConnections();
+    };
+    // Only the clocks of jose and of the pause: sockets keep their timers.
+    vi.useFakeTimers({ toFake: ["Date", "performance"] });
+    return { state, keyOf, close };
+  }
+
+  it("keeps verifying with cached keys, whatever key ids strangers send", async () => {
+    const { state, keyOf, close } = await endpoint();
+    try {
+      expect(await keyOf("a")).toBe("user:alice");
+      state.fails = true;
+      for (let i = 0; i < 5; i++) {
+        // After jose's cooldown an unknown key id makes it fetch the set.
+        vi.advanceTimersByTime(31_000);
+        expect(await keyOf(`unknown-${i}`, "b")).toBe(ADDRESS);
+        expect(await keyOf("a")).toBe("user:alice");
+      }
+      // Long after jose's copy has expired.
+      vi.advanceTimersByTime(3_600_000);
+      expect(await keyOf("a")).toBe("user:alice");
+    } finally {
+      close();
+    }
+  });
+
+  it("is not asked again for 5 s, and forgets keys that are withdrawn when it is back", async () => {
+    const { state, keyOf, close } = await endpoint();
+    try {
+      await keyOf("a");
+      state.fails = true;
+      vi.advanceTimersByTime(31_000);
+      await keyOf("b", "b");
+      expect(state.requests).toBe(2);
+      for (let i = 0; i < 10; i++) expect(await keyOf(`unknown-${i}`, "b")).toBe(ADDRESS);
+      expect(state.requests).toBe(2);
+      Object.assign(state, { fails: false, ids: ["b"] });
+      vi.advanceTimersByTime(5000);
+      expect(await keyOf("b", "b")).toBe("user:alice");
+      expect(state.requests).toBe(3);
+      expect(await keyOf("a")).toBe(ADDRESS);
+    } finally {
+      close();
     }
   });
 });

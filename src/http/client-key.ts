@@ -15,6 +15,8 @@ import {
   remembering,
   TRUST_OPTIONS,
   type TrustOptions,
+  type Warn,
+  warnProcess,
 } from "./client-ip.ts";
 import { type JwtOptions, jwtSubject } from "./jwt.ts";
 import type { Preset } from "./presets.ts";
@@ -34,8 +36,11 @@ export interface IdentityOptions extends TrustOptions {
 /** Whom to believe, by name or in full. `"peer"` is the other end of the socket. */
 export type Identity = "peer" | Preset | IdentityOptions;
 
-/** The key of a request's client. */
-export type Identify = (peer: string | undefined, header: ReadHeader) => string | Promise<string>;
+/** The key of a request's client. `context` is passed on to `Warn`. */
+export type Identify = (peer: string | undefined, header: ReadHeader, context?: unknown) => string | Promise<string>;
+
+/** The key of the IP address that a request came from, whatever credentials it has. */
+type IdentifyAddress = (peer: string | undefined, header: ReadHeader, context?: unknown) => string;
 
 /** The key of the client that a request came from, such as `ip:203.0.113.7`, `user:42` or `key:acme`. */
 export async function clientKey(facts: RequestFacts, identity: Identity = "peer"): Promise<string> {
@@ -43,18 +48,25 @@ export async function clientKey(facts: RequestFacts, identity: Identity = "peer"
   return identifierOf(identity)(facts.peer, header);
 }
 
-const identifierOf = /* @__PURE__ */ remembering((identity: Identity): Identify => identifier(identity));
+const identifierOf = /* @__PURE__ */ remembering((identity: Identity): Identify => identifier(identity).client);
 
-/** Checks how clients are told apart, and makes the function that does. */
-export function identifier(identity: Identity, warn: (message: string) => void = () => {}): Identify {
+/** Checks how clients are told apart, and makes the functions that do: by all that is verified, and by address alone. */
+export function identifier(
+  identity: Identity,
+  warn: Warn = warnProcess,
+): { client: Identify; address: IdentifyAddress } {
   const options: IdentityOptions = typeof identity === "object" && identity !== null ? identity : {};
   checkOptions("identity", options, [...TRUST_OPTIONS, "ipv6Prefix", "jwt", "apiKey", "unidentified"]);
-  const byAddress = addressKey(identity, options);
+  const address = addressKey(identity, options, warn);
   const { jwt, apiKey } = options;
   const user = jwt === undefined ? undefined : jwtSubject(jwt, warn);
   const holder = apiKey === undefined ? undefined : apiKeyHolder(apiKey);
-  if (!user && !holder) return byAddress;
-  return async (peer, header) => (await user?.(header)) ?? (await holder?.(header)) ?? byAddress(peer, header);
+  if (!user && !holder) return { client: address, address };
+  return {
+    address,
+    client: async (peer, header, context) =>
+      (await user?.(header, context)) ?? (await holder?.(header)) ?? address(peer, header, context),
+  };
 }
 
 /** Names of addresses that are remembered, so that a socket's address is read once and not with every request. */
@@ -62,11 +74,8 @@ const REMEMBERED = 1000;
 /** What all share who have no address. No address is spelled like this. */
 const NOBODY = "ip:unidentified";
 
-function addressKey(
-  identity: Identity,
-  options: IdentityOptions,
-): (peer: string | undefined, header: ReadHeader) => string {
-  const locate = locator(identity);
+function addressKey(identity: Identity, options: IdentityOptions, warn: Warn): IdentifyAddress {
+  const locate = locator(identity, warn);
   const { ipv6Prefix = 56, unidentified = "refuse" } = options;
   checkWhole("ipv6Prefix", ipv6Prefix, 32, 64);
   if (unidentified !== "refuse" && unidentified !== "share") {
@@ -79,7 +88,7 @@ function addressKey(
       'an address of the client, but the request has none: name the platform or the proxies in front, or say unidentified: "share"';
     throw new SluiceError("unidentified", "identity", expected);
   };
-  if (locate !== parseAddress) return (peer, header) => keyOf(locate(peer, header));
+  if (locate !== parseAddress) return (peer, header, context) => keyOf(locate(peer, header, context));
   const names = new Map<string, string>();
   return (peer) => {
     const found = names.get(peer as string);

@@ -47,7 +47,8 @@ function isEscaped(text: string, at: number): boolean {
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const QUOTED = '"(?:[\\t -!#-\\[\\]-~\\u0080-\\u00ff]|\\\\[\\t -~\\u0080-\\u00ff])*"';
-const PAIR = new RegExp(`(${TOKEN})=(${TOKEN}|${QUOTED})`, "y");
+// RFC 7239 requires quotes around a port, which many proxies leave out: for=192.0.2.43:47011, host=example.com:8080.
+const PAIR = new RegExp(`(${TOKEN})=(${TOKEN}(?::\\d{1,5})?|${QUOTED})`, "y");
 
 /** The one `for` of an element, without quotes and escapes; empty if the element is not well formed. */
 function forOf(element: string): string {

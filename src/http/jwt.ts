@@ -5,7 +5,7 @@
 import { elapsed } from "../core/clock.ts";
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
-import type { ReadHeader } from "./client-ip.ts";
+import type { ReadHeader, Warn } from "./client-ip.ts";
 
 /** How tokens are verified. Give `secret` or `jwks`. */
 export interface JwtOptions {
@@ -34,9 +34,11 @@ export interface JoseLike {
   createLocalJWKSet(jwks: never): unknown;
 }
 
-/** How long keys are waited for, and how long they are left alone when they did not come. */
+/** Timeout for fetching a key set, and the pause before it is fetched again after a failure. */
 const TIMEOUT_MS = 2000;
-const PAUSE_MS = 5000;
+const REFETCH_PAUSE_MS = 5000;
+/** Keys of a remote set that are cached. Only keys that the set really has are, so that no set comes near. */
+const MAX_CACHED_KEYS = 1000;
 /** A token longer than this is not worth the work. */
 const LONGEST = 8192;
 /** The algorithms whose key is a secret have a key of their own kind: one list may not mix them. */
@@ -46,34 +48,33 @@ const WITH_PUBLIC_KEY = /^(?:(?:RS|PS|ES)(?:256|384|512)|ES256K|EdDSA|Ed25519|ML
 /** Makes the function that tells the client's key from a request's token, or `undefined`. */
 export function jwtSubject(
   options: JwtOptions,
-  warn: (message: string) => void,
-): (header: ReadHeader) => Promise<string | undefined> | undefined {
+  warn: Warn,
+): (header: ReadHeader, context: unknown) => Promise<string | undefined> | undefined {
   const { claim, expected, keyFrom } = checkJwt(options);
   const { token: tokenOf = bearerToken } = options;
   let warned = false;
-  let triedAt = -Infinity;
+  const keysFetched = (): void => {
+    warned = false;
+  };
   let ready: Promise<{ jose: JoseLike; key: unknown }> | undefined;
-  const verify = async (token: string): Promise<string | undefined> => {
-    ready ??= loadJose(options.jose).then((jose) => ({ jose, key: keyFrom(jose) }));
+  const verify = async (token: string, context: unknown): Promise<string | undefined> => {
+    ready ??= loadJose(options.jose).then((jose) => ({ jose, key: keyFrom(jose, keysFetched) }));
     const { jose, key } = await ready;
-    // Keys that are out of reach would hold up every request that has a token.
-    if (warned && elapsed() - triedAt < PAUSE_MS) return undefined;
     const verified = await jose.jwtVerify(token, key as never, expected).catch((error: unknown) => {
       // Whatever is wrong with a token is the client's doing, and its address is all that is known of it then.
       if (isOfToken(error)) return undefined;
-      if (!warned) warn(`tokens can't be verified, so that users count by address: ${error}`);
+      if (!warned) warn(`tokens can't be verified, so that users count by address: ${error}`, context);
       warned = true;
-      triedAt = elapsed();
       return undefined;
     });
-    if (verified) warned = false;
     const subject = verified?.payload[claim];
-    const named = (typeof subject === "string" && subject !== "") || typeof subject === "number";
+    // JSON has numbers that are no integers, and 1e999 is Infinity: they would be one user.
+    const named = (typeof subject === "string" && subject !== "") || Number.isSafeInteger(subject);
     return named ? `user${claim === "sub" ? "" : `/${claim}`}:${subject}` : undefined;
   };
-  return (header) => {
+  return (header, context) => {
     const token = tokenOf(header);
-    return token !== undefined && token !== "" && token.length <= LONGEST ? verify(token) : undefined;
+    return token !== undefined && token !== "" && token.length <= LONGEST ? verify(token, context) : undefined;
   };
 }
 
@@ -101,7 +102,8 @@ interface Checked {
   claim: string;
   /** What jose holds a token against. */
   expected: object;
-  keyFrom(jose: JoseLike): unknown;
+  /** `fetched` is called when a key set was fetched again after a failure. */
+  keyFrom(jose: JoseLike, fetched: () => void): unknown;
 }
 
 function checkJwt(options: JwtOptions): Checked {
@@ -151,9 +153,61 @@ function keySet(jwks: unknown): Checked["keyFrom"] {
     const url = URL.canParse(address) ? new URL(address) : undefined;
     const local = url?.hostname === "localhost" || url?.hostname === "127.0.0.1" || url?.hostname === "[::1]";
     if (url?.protocol === "https:" || (url?.protocol === "http:" && local))
-      return (jose) => jose.createRemoteJWKSet(url as never, { timeoutDuration: TIMEOUT_MS });
+      return (jose, fetched) =>
+        cachingKeys(jose.createRemoteJWKSet(url as never, { timeoutDuration: TIMEOUT_MS }) as FindKey, fetched);
     throw new SluiceError("invalid-option", "jwt.jwks", "an https address, or a set of keys", address);
   }
   if (Array.isArray((jwks as { keys?: unknown } | null)?.keys)) return (jose) => jose.createLocalJWKSet(jwks as never);
   throw new SluiceError("invalid-option", "jwt.jwks", "an https address, or a set of keys", jwks);
 }
+
+/** Finds the key of a token, as jose calls it. */
+type FindKey = (header: { alg?: string; kid?: string }, token: unknown) => Promise<unknown>;
+
+/**
+ * Keys of a remote set that keep working while the set can't be fetched. A token with an unknown key id makes jose fetch
+ * the set: after a failure only that pauses. Otherwise anyone could stop the verification of all tokens during an outage.
+ */
+function cachingKeys(findKey: FindKey, fetched: () => void): FindKey {
+  const cached = new Map<string, unknown>();
+  let failed = false;
+  let pausedUntil = -Infinity;
+  let pending = 0;
+  return async (header, token) => {
+    const id = JSON.stringify([header.alg, header.kid]);
+    const known = cached.get(id);
+    const paused = elapsed() < pausedUntil;
+    // One request finds out whether the set can be fetched; the others do not wait for it.
+    if (known !== undefined && (paused || pending > 0)) return known;
+    if (paused) throw UNKNOWN_KEY;
+    pending++;
+    try {
+      const key = await findKey(header, token);
+      if (failed && known === undefined) recovered();
+      if (cached.size >= MAX_CACHED_KEYS) cached.clear();
+      cached.set(id, key);
+      return key;
+    } catch (error) {
+      if (isOfToken(error)) {
+        // The set was fetched and has no such key: it may have been withdrawn.
+        cached.delete(id);
+        if (failed) recovered();
+        throw error;
+      }
+      failed = true;
+      pausedUntil = elapsed() + REFETCH_PAUSE_MS;
+      if (known !== undefined) return known;
+      throw error;
+    } finally {
+      pending--;
+    }
+  };
+
+  function recovered(): void {
+    failed = false;
+    fetched();
+  }
+}
+
+/** Thrown without a stack of its own: a flood of unknown tokens during an outage would allocate one each. */
+const UNKNOWN_KEY = { code: "ERR_JWKS_NO_MATCHING_KEY" };

@@ -1,9 +1,11 @@
 /** `rateLimit` for Express 4 and 5. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, Response } from "express";
+import { refuseForeignCall } from "./foreign-call.ts";
 import { openGate } from "./gate.ts";
 import { enterOnNode, headerOf, type Ways, waysOnNode } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
+import { hasNodeBody } from "./preflight.ts";
 
 /** What a middleware of Express is called with. */
 export type ExpressCall = readonly [request: Request, response: Response];
@@ -27,9 +29,13 @@ export function rateLimit(options: ExpressRateLimitOptions): ExpressMiddleware {
     method: (call) => call[0].method,
     header: (call, name) => headerOf(call[0], name),
     peer: (call) => call[0].socket.remoteAddress,
+    hasBody: (call) => hasNodeBody(call[0]),
   });
   const { onLimited } = options;
   return (request, response, next) => {
+    if (typeof next !== "function" || typeof response.setHeader !== "function") {
+      return refuseForeignCall("express", [request, response, next]);
+    }
     const waysOf = (): Ways<ExpressCall> => ({ ...waysOnNode(response, onLimited), fail: next });
     enterOnNode(gate, [request as Request, response as Response], response, next, waysOf);
   };

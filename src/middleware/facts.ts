@@ -6,6 +6,10 @@ export interface Facts<Call extends readonly unknown[]> {
   header(call: Call, name: string): string | undefined;
   /** The address at the other end of the socket. */
   peer(call: Call): string | undefined;
+  /** Whether the request has a body. Only asked of a request that is otherwise a CORS preflight. */
+  hasBody(call: Call): boolean;
   /** Whether this runtime has no sockets to tell of, so that an identity has to be named. */
   readonly peerless?: boolean;
+  /** Whether one request object may be passed several times, as tests of a handler do. Default: false. */
+  readonly repeatable?: boolean;
 }

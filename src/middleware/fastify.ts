@@ -1,9 +1,12 @@
 /** `rateLimit` for Fastify 5: a hook for an instance, a scope or a route. */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
+import { SluiceError } from "../core/errors.ts";
 import { type ResponseHead, tellRejection } from "../http/response.ts";
+import { refuseForeignCall } from "./foreign-call.ts";
 import { openGate } from "./gate.ts";
 import { enterOnNode, headerOf, type Ways } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
+import { hasNodeBody } from "./preflight.ts";
 
 /** What a hook of Fastify is called with. */
 export type FastifyCall = readonly [request: FastifyRequest, reply: FastifyReply];
@@ -28,11 +31,15 @@ export function rateLimit(
     method: (call) => call[0].raw.method ?? "",
     header: (call, name) => headerOf(call[0].raw, name),
     peer: (call) => call[0].raw.socket.remoteAddress,
+    hasBody: (call) => hasNodeBody(call[0].raw),
   });
   const { onLimited } = options;
   return (request, reply, done) => {
+    if (typeof done !== "function" || !request.raw || !reply.raw) {
+      return refuseForeignCall("fastify", [request, reply, done]);
+    }
     const waysOf = (): Ways<FastifyCall> => ({
-      fail: done,
+      fail: (error) => done(error instanceof SluiceError ? withoutDetails(error) : error),
       answered: () => reply.sent || reply.raw.headersSent,
       head(status, headers) {
         reply.code(status);
@@ -41,10 +48,17 @@ export function rateLimit(
       // A text that is sent as JSON would be given a charset, which problem documents do not have.
       send: (body) => void reply.serializer(String).send(body),
       sendOwn(own) {
-        if (own !== undefined && own !== reply) reply.send(own);
+        if (own === undefined || own === reply) return "later";
+        reply.send(own);
+        return "sent";
       },
       onLimited,
     });
     enterOnNode(gate, [request, reply], reply.raw, done, waysOf);
   };
+}
+
+/** Fastify's own error handler sends messages to clients, and ours may name stored keys and quote the store's server. */
+function withoutDetails(cause: SluiceError): Error {
+  return Object.assign(new Error("The request could not be checked."), { statusCode: 500, cause });
 }

@@ -1,11 +1,13 @@
 /** What all servers of `Request` and `Response` have in common. */
 
+import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
 import { runsOnWorkers } from "../http/presets.ts";
 import { type ResponseHead, type Told, tellFigures, tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
 import type { Gate, Pass, Passage, Stop } from "./gate.ts";
 import type { Limited } from "./options.ts";
+import { hasNodeBody } from "./preflight.ts";
 
 /** What a denied request may be answered with in place of the problem document. */
 export type OwnAnswer = Response | undefined | Promise<Response | undefined>;
@@ -62,13 +64,16 @@ function reject<Call extends readonly unknown[]>(
   gate: Gate<Call>,
 ): Promise<Response> | Response {
   const { onLimited } = ways;
-  if (!onLimited) return responseOf(rejection, ways);
+  if (!onLimited || !limited) return responseOf(rejection, ways);
   const failed = (error: unknown): Response => {
-    gate.tellError(error, limited.call);
+    gate.tellError("onLimited", error, limited.call);
     return responseOf(rejection, ways);
   };
-  const answerWith = (own: Response | undefined): Response =>
-    own ? withHeadOf(own, rejection, ways) : responseOf(rejection, ways);
+  const answerWith = (own: Response | undefined): Response => {
+    if (own === undefined) return responseOf(rejection, ways);
+    if (typeof own?.headers?.forEach === "function") return withHeadOf(own, rejection, ways);
+    throw new SluiceError("invalid-option", "onLimited", "a Response, such as Response.json({ error })", own);
+  };
   try {
     const own = onLimited(limited);
     return isPromise(own) ? own.then(answerWith).catch(failed) : answerWith(own);
@@ -77,8 +82,10 @@ function reject<Call extends readonly unknown[]>(
   }
 }
 
-/** The body of an answer under the head of another. */
-function withHeadOf(own: Response, { status, headers }: Answer, { respond }: FetchWays<never>): Response {
+/** The body of an answer under the head of another. Its status stays if it is that of an error. */
+function withHeadOf(own: Response, rejection: Answer, { respond }: FetchWays<never>): Response {
+  const { headers } = rejection;
+  const status = own.status >= 400 ? own.status : rejection.status;
   const answer = respond?.(own.body, status) ?? new Response(own.body, { status });
   own.headers.forEach((value, name) => {
     if (name === "set-cookie") answer.headers.append(name, value);
@@ -168,7 +175,7 @@ interface Environment {
   /** Bun, as some hand it on. */
   readonly server?: Environment;
   /** Node, behind @hono/node-server. */
-  readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } };
+  readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } } & Parameters<typeof hasNodeBody>[0];
 }
 
 /** The address at the other end of the socket, from what the runtime hands to a handler. */
@@ -179,6 +186,12 @@ export function peerOf(request: Request, environment: unknown): string | undefin
   if (remoteAddr) return remoteAddr.hostname;
   const bun = (server ?? environment) as Environment;
   return typeof bun.requestIP === "function" ? bun.requestIP(request)?.address : undefined;
+}
+
+/** Whether a request has a body. On Node, @hono/node-server gives one to every OPTIONS request, empty or not. */
+export function hasBody(request: Request, environment: unknown): boolean {
+  const { incoming } = (environment ?? {}) as Environment;
+  return incoming?.headers ? hasNodeBody(incoming) : request.body !== null;
 }
 
 /** Whether this runtime has no sockets to tell of. */

@@ -1,6 +1,7 @@
 /** `rateLimit` for whatever turns a `Request` into a `Response`: Workers, Bun, Deno, route handlers. */
 import { internalError } from "../http/too-many-requests.ts";
-import { enterOnFetch, isPeerless, type OwnAnswer, peerOf, responseOf } from "./fetch-server.ts";
+import { enterOnFetch, hasBody, isPeerless, type OwnAnswer, peerOf, responseOf } from "./fetch-server.ts";
+import { refuseForeignCall } from "./foreign-call.ts";
 import { openGate } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
 
@@ -25,14 +26,29 @@ export function rateLimit(
     method: (call) => call[0].method,
     header: (call, name) => call[0].headers.get(name) ?? undefined,
     peer: (call) => (peerless ? undefined : peerOf(call[0], call[1])),
+    hasBody: (call) => hasBody(call[0], call[1]),
     peerless,
+    repeatable: true,
   });
   const { onLimited } = options;
-  return (handler) =>
-    async (request, ...rest) =>
-      enterOnFetch(gate, [request, ...rest], request, {
+  const limited = new WeakSet<object>();
+  return (handler, ...others: unknown[]) => {
+    // Called as a handler itself, by a server or by another framework.
+    if (typeof handler !== "function") refuseForeignCall("fetch", [handler, ...others]);
+    // Wrapped twice by one middleware, a request would be charged twice.
+    if (limited.has(handler)) return handler as never;
+    const wrapped: typeof handler = async (request, ...rest) => {
+      if (typeof request?.headers?.get !== "function") return refuseForeignCall("fetch", [request, ...rest]) as never;
+      return enterOnFetch(gate, [request, ...rest], request, {
         go: () => handler(request, ...rest),
-        fail: () => responseOf(internalError(request.headers.get("accept") ?? undefined)),
+        fail(error) {
+          gate.requestFailed(error);
+          return responseOf(internalError(request.headers.get("accept") ?? undefined));
+        },
         onLimited,
       });
+    };
+    limited.add(wrapped);
+    return wrapped as never;
+  };
 }

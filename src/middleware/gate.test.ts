@@ -10,6 +10,7 @@ interface Fake {
   method?: string;
   headers?: Record<string, string>;
   peer?: string | undefined;
+  body?: boolean;
 }
 type Call = readonly [Fake];
 type Options = RateLimitOptions<Call, void>;
@@ -18,6 +19,8 @@ const facts: Facts<Call> = {
   method: ([request]) => request.method ?? "GET",
   header: ([request], name) => request.headers?.[name],
   peer: ([request]) => ("peer" in request ? request.peer : "192.0.2.1"),
+  hasBody: ([request]) => request.body === true,
+  repeatable: true,
 };
 
 function gateOf(options: Options): Gate<Call> {
@@ -239,7 +242,7 @@ describe("a leaky bucket", () => {
         detail: "Limit of 9 requests per 540 s reached.",
       });
       expect(rejection.headers.RateLimit).toMatch(/^"queue";r=8;t=\d+, "hourly";r=4;t=\d+$/);
-      expect(limited.decision.policy).toBe("queue");
+      expect(limited?.decision.policy).toBe("queue");
     }
   });
 
@@ -291,7 +294,9 @@ describe("listeners", () => {
     let next = 0;
     const gate = gateOf({ policy: "9/m", key: () => `k${next++}`, onEvent: (event) => void events.push(event) });
     for (let i = 0; i < 5000; i++) enter(gate);
-    expect(events).toMatchObject([{ type: "warning", message: expect.stringContaining("1000 of 1000 requests") }]);
+    expect(events).toMatchObject([
+      { type: "warning", message: expect.stringContaining("1000 of the last 1000 requests") },
+    ]);
   });
 
   it("hear nothing of keys that come again, or of addresses", () => {
@@ -320,10 +325,10 @@ describe("listeners", () => {
     expect(events).toMatchObject([{ type: "warning", message: expect.stringContaining("two policies of 5") }]);
   });
 
-  it("hear once of a proxy that nobody named", () => {
+  it("hear once of a proxy that identity does not name", () => {
     const events: unknown[] = [];
     const onEvent = (event: unknown) => void events.push(event);
-    const request = { headers: { "x-forwarded-for": "203.0.113.7" } };
+    const request = { headers: { "x-forwarded-for": "203.0.113.7" }, peer: "10.0.0.1" };
     const gate = gateOf({ policy: "9/m", onEvent });
     for (let i = 0; i < 3; i++) enter(gate, request);
     enter(gateOf({ policy: "9/m", identity: { trustedProxies: 1 }, onEvent }), request);

@@ -8,12 +8,21 @@ import { andThen, isPromise, type MaybePromise } from "../core/maybe-promise.ts"
 import { type HeaderFields, type HeaderOptions, headerWriter, type WriteHeaders } from "../http/headers.ts";
 import type { Told } from "../http/response.ts";
 import { type Rejection, rejection } from "../http/too-many-requests.ts";
-import { tell } from "../limiter/events.ts";
 import type { Facts } from "./facts.ts";
 import { deniedForDelay } from "./held-too-long.ts";
-import { keysOf } from "./keys.ts";
-import { checkDecision, checkLimiter, limiterFrom, policiesOf } from "./limiters.ts";
-import { checkRateLimit, type Limited, type LimiterLike, type Outcome, type RateLimitOptions } from "./options.ts";
+import { type Keys, keysOf } from "./keys.ts";
+import { limiterWatch } from "./limiter-watch.ts";
+import { checkDecision, checkLimiter, errorFrom, limiterFrom, policiesOf } from "./limiters.ts";
+import {
+  checkRateLimit,
+  type Decided,
+  type Limited,
+  type LimiterLike,
+  type Outcome,
+  type RateLimitOptions,
+} from "./options.ts";
+import { isPreflight, type PreflightBudget, preflightBudget } from "./preflight.ts";
+import { type Callback, Reports } from "./reports.ts";
 
 /** The request goes on. */
 export interface Pass {
@@ -29,7 +38,8 @@ export interface Pass {
 /** The request is answered with this. */
 export interface Stop<Call extends readonly unknown[]> {
   readonly rejection: Rejection;
-  readonly limited: Limited<Call>;
+  /** For `onLimited`; a rejected preflight has none, since no script can read its body. */
+  readonly limited: Limited<Call> | undefined;
 }
 
 /** `undefined`: the request goes on and is not counted. */
@@ -44,11 +54,15 @@ export interface Gate<Call extends readonly unknown[]> {
   enter(call: Call): Passage<Call> | Promise<Passage<Call>>;
   /** What becomes of a request that could not be decided about. Never throws. */
   mishap(error: unknown, call: Call): Mishap;
-  /** Tells of an error that changes nothing. Never throws. */
-  tellError(error: unknown, call: Call): void;
+  /** Reports an error of a callback that does not affect the request. Never throws. */
+  tellError(callback: Callback, error: unknown, call: Call): void;
+  /** Reports a request that could not be checked and that no error handler of the server is called for. Never throws. */
+  requestFailed(error: unknown): void;
 }
 
 const LONGEST_DELAY = 10_000;
+/** A middleware that is mounted twice shows with the first requests. */
+const MOUNT_SAMPLE = 1000;
 
 /** Checks the options, and makes the gate. */
 export function openGate<Call extends readonly unknown[], L>(
@@ -64,11 +78,18 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
   private readonly options: RateLimitOptions<Call, unknown>;
   private readonly facts: Facts<Call>;
   private readonly limiter: LimiterLike | ((...call: Call) => MaybePromise<LimiterLike>);
-  private readonly keyOf: (call: Call) => MaybePromise<string>;
+  private readonly keys: Keys<Call>;
+  private readonly preflights: PreflightBudget | undefined;
+  private readonly reports: Reports<Call>;
+  private readonly watchLimiter: ((limiter: LimiterLike, key: string, call: Call) => void) | undefined;
   private readonly write: WriteHeaders | undefined;
   private readonly unit: string | undefined;
   private readonly shadow: boolean;
   private readonly maxDelayMs: number;
+  /** Warnings of the header writer, which knows nothing of the request. */
+  private readonly headerWarnings: string[] = [];
+  private mountSample: number;
+  private lastRequest: unknown;
 
   constructor(options: RateLimitOptions<Call, unknown>, facts: Facts<Call>) {
     this.options = options;
@@ -77,17 +98,23 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     this.maxDelayMs = options.maxDelayMs ?? LONGEST_DELAY;
     const { headers } = options;
     const headerOptions = typeof headers === "string" || Array.isArray(headers) ? { mode: headers } : headers;
-    const warn = (message: string): void => tell(options.onEvent, { type: "warning", policy: "", message });
+    const warn = (message: string): void => void this.headerWarnings.push(message);
     this.write = headerOptions === false ? undefined : headerWriter(headerOptions as HeaderOptions, warn);
     this.unit = headerOptions ? (headerOptions as HeaderOptions).unit : undefined;
-    this.keyOf = keysOf(options, facts);
+    const reports = new Reports(options);
+    this.reports = reports;
+    this.keys = keysOf(options, facts, reports);
+    this.preflights = preflightBudget(options.preflight);
     this.limiter = limiterFrom(options);
     if (typeof this.limiter === "object") this.checkRefund(this.limiter);
+    else this.watchLimiter = limiterWatch((message, call, code) => reports.warn(message, call, code));
+    this.mountSample = facts.repeatable ? 0 : MOUNT_SAMPLE;
   }
 
   enter(call: Call): Passage<Call> | Promise<Passage<Call>> {
-    const { facts, options } = this;
-    if (facts.method(call) === "OPTIONS" && isPreflight(facts, call)) return;
+    const { facts, options, preflights } = this;
+    if (this.mountSample > 0) this.checkMounts(call);
+    if (preflights && isPreflight(facts, call)) return this.enterPreflight(call, preflights);
     const passage = options.skip
       ? andThen(options.skip(...call), (skip) => (skip ? undefined : this.choose(call)))
       : this.choose(call);
@@ -96,29 +123,55 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
 
   mishap(error: unknown, call: Call): Mishap {
     const { onError, onEvent } = this.options;
+    // Servers take nothing thrown, or a text, for no error at all.
+    let failed = error instanceof Error ? error : errorFrom(error);
     let wish: unknown;
-    let failed = error;
     try {
-      wish = onError?.(error, ...call);
-      if (isPromise(wish)) wish.then(undefined, () => {});
+      wish = onError?.(failed, ...call);
+      if (isPromise(wish)) wish.then(undefined, (another) => this.reports.callbackFailed("onError", another, call));
     } catch (another) {
-      failed = another;
+      failed = another instanceof Error ? another : errorFrom(another);
+      this.reports.callbackFailed("onError", another, call);
     }
     if (this.shadow) {
       // A trial run leaves every request alone. The error is told, so that it is not lost.
-      if (!onError) tell(onEvent, { type: "warning", policy: "", message: `a trial run failed: ${String(error)}` });
+      if (onEvent && !onError) this.reports.warn(`a trial run failed: ${String(error)}`, call);
+      else this.reports.requestFailed(failed);
       return "allow";
     }
     if (wish === "allow") return "allow";
     if (wish === "deny") return rejection(COULD_NOT_DECIDE, undefined, this.facts.header(call, "accept"), {});
-    // Servers take nothing thrown, or a text, for no error at all.
-    if (failed instanceof Error) return failed;
-    const expected = "key, cost, skip and limiter to throw errors only";
-    return Object.assign(new SluiceError("invalid-option", "rateLimit", expected, failed), { cause: failed });
+    return failed;
   }
 
-  tellError(error: unknown, call: Call): void {
-    quietly(() => this.options.onError?.(error, ...call));
+  tellError(callback: Callback, error: unknown, call: Call): void {
+    this.reports.callbackFailed(callback, error, call);
+  }
+
+  requestFailed(error: unknown): void {
+    this.reports.requestFailed(error);
+  }
+
+  private enterPreflight(call: Call, preflights: PreflightBudget): Passage<Call> {
+    const key = this.keys.address(call);
+    const decision = preflights.consume(key);
+    if (decision.allowed) return undefined;
+    this.tellDecision({ call, key, decision });
+    if (this.shadow) return undefined;
+    const accept = this.facts.header(call, "accept");
+    return { rejection: rejection(decision, preflights.getPolicy(), accept, {}), limited: undefined };
+  }
+
+  /** Warns if this middleware runs twice for one request. Requests run concurrently, so that some are missed. */
+  private checkMounts(call: Call): void {
+    const twice = call[0] === this.lastRequest;
+    this.mountSample = twice ? 0 : this.mountSample - 1;
+    // Not kept for longer than the sample: it would keep the last request of a quiet server in memory.
+    this.lastRequest = this.mountSample > 0 ? call[0] : undefined;
+    if (!twice) return;
+    const message =
+      "One rateLimit middleware ran twice for a request, which was charged twice. Mount it once, or call rateLimit() for each limit.";
+    this.reports.warn(message, call, "SLUICE_MISUSE");
   }
 
   /** By which limiter, then whose budget, then how much: each step makes a function only if it has to wait. */
@@ -132,7 +185,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
   }
 
   private identify(call: Call, limiter: LimiterLike): MaybePromise<Passage<Call>> {
-    const key = this.keyOf(call);
+    const key = this.keys.client(call);
     return isPromise(key) ? key.then((key) => this.price(call, limiter, key)) : this.price(call, limiter, key);
   }
 
@@ -143,6 +196,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
   }
 
   private ask(call: Call, limiter: LimiterLike, key: string, cost: number): MaybePromise<Passage<Call>> {
+    this.watchLimiter?.(limiter, key, call);
     const decision = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
     if (!isPromise(decision)) return this.passageOf(call, limiter, key, cost, checkDecision(decision));
     return decision.then((decision) => this.passageOf(call, limiter, key, cost, checkDecision(decision)));
@@ -159,24 +213,44 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     if (decision.allowed && !shadow && (decision.delayMs ?? 0) > maxDelayMs) {
       // A queue took the request in, but it would be held for longer than anyone waits: it leaves the queue again.
       const denied = deniedForDelay(decision, cost, maxDelayMs);
-      return this.refund(limiter, key, cost, decision).then(() => this.stop({ call, key, decision: denied }, limiter));
+      return this.refund(call, limiter, key, cost, decision).then(() =>
+        this.stop({ call, key, decision: denied }, limiter),
+      );
     }
     if (!decision.allowed && !shadow) return this.stop({ call, key, decision }, limiter);
-    if (this.options.onDecision) quietly(() => this.options.onDecision?.({ call, key, decision }));
+    if (this.options.onDecision) this.tellDecision({ call, key, decision });
     const settle = this.settler(call, limiter, key, cost, decision);
     if (shadow) return { told: undefined, delayMs: 0, settle };
-    const fields = this.write?.(decision, policiesOf(limiter), { key });
+    const fields = this.fieldsOf(decision, policiesOf(limiter), key, call);
     const told = fields && !isEmpty(fields) ? { fields, exhausted: decision.remaining === 0 } : undefined;
     return { told, delayMs: decision.delayMs ?? 0, settle };
   }
 
   private stop(limited: Limited<Call>, limiter: LimiterLike): Stop<Call> {
     const { call, key, decision } = limited;
-    quietly(() => this.options.onDecision?.(limited));
+    this.tellDecision(limited);
     const policies = policiesOf(limiter);
-    const fields = this.write?.(decision, policies, { key }) ?? {};
+    const fields = this.fieldsOf(decision, policies, key, call) ?? {};
     const accept = this.facts.header(call, "accept");
     return { rejection: rejection(decision, policies, accept, fields, this.unit), limited };
+  }
+
+  private fieldsOf(
+    decision: Decision,
+    policies: ReturnType<typeof policiesOf>,
+    key: string,
+    call: Call,
+  ): HeaderFields | undefined {
+    const fields = this.write?.(decision, policies, { key });
+    if (this.headerWarnings.length > 0) {
+      for (const message of this.headerWarnings.splice(0)) this.reports.warn(message, call);
+    }
+    return fields;
+  }
+
+  private tellDecision(decided: Decided<Call>): void {
+    const { onDecision } = this.options;
+    if (onDecision) this.reports.run("onDecision", () => onDecision(decided), decided.call);
   }
 
   /** Gives the cost back when a request is done, if that is wanted, and once. */
@@ -189,15 +263,15 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
       settled = true;
       try {
         const wanted = typeof refundIf === "function" ? await refundIf(outcome, ...call) : ended(outcome) === refundIf;
-        if (wanted) await this.refund(limiter, key, cost, decision);
+        if (wanted) await this.refund(call, limiter, key, cost, decision);
       } catch (error) {
-        this.tellError(error, call);
+        this.tellError("refundIf", error, call);
       }
     };
   }
 
   /** What the store did not count can't be given back to it. */
-  private async refund(limiter: LimiterLike, key: string, cost: number, decision: Decision): Promise<void> {
+  private async refund(call: Call, limiter: LimiterLike, key: string, cost: number, decision: Decision): Promise<void> {
     if (decision.degraded) return;
     try {
       await limiter.refund?.(key, cost, decision);
@@ -206,7 +280,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
         cause instanceof SluiceError
           ? cause
           : Object.assign(new SluiceError("store-unavailable", "refund", "it to be taken back"), { cause });
-      tell(this.options.onEvent, { type: "refund-lost", policy: decision.policy, cost, error });
+      this.reports.emit({ type: "refund-lost", policy: decision.policy, cost, error }, call);
     }
   }
 
@@ -227,22 +301,6 @@ const COULD_NOT_DECIDE: Denied = {
   retryAfterMs: 1000,
   unavailable: true,
 };
-
-/** A preflight is the browser's doing: denied, it would look like an error of the network. */
-function isPreflight<Call extends readonly unknown[]>(facts: Facts<Call>, call: Call): boolean {
-  const names = ["origin", "access-control-request-method"];
-  return names.every((name) => facts.header(call, name) !== undefined);
-}
-
-/** Calls a listener, which must not turn a decision into an error. */
-function quietly(listener: () => unknown): void {
-  try {
-    const told = listener();
-    if (isPromise(told)) told.then(undefined, () => {});
-  } catch {
-    // Dropped, as promised.
-  }
-}
 
 function ended({ status, error, aborted }: Outcome): "failed" | "succeeded" | "aborted" {
   // An abandoned request often ends in an error: whatever the handler passed its signal to throws an AbortError.

@@ -1,7 +1,8 @@
 /** `rateLimit` for Hono 4, on every runtime that Hono runs on. */
 import type { Context, MiddlewareHandler } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
-import { enterOnFetch, isPeerless, type OwnAnswer, peerOf } from "./fetch-server.ts";
+import { enterOnFetch, hasBody, isPeerless, type OwnAnswer, peerOf } from "./fetch-server.ts";
+import { refuseForeignCall } from "./foreign-call.ts";
 import { openGate } from "./gate.ts";
 import { beforeHead } from "./node-head.ts";
 import type { RateLimitOptions } from "./options.ts";
@@ -24,10 +25,14 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
     method: (call) => call[0].req.method,
     header: (call, name) => call[0].req.header(name),
     peer: (call) => (peerless ? undefined : peerOf(call[0].req.raw, call[0].env)),
+    hasBody: (call) => hasBody(call[0].req.raw, call[0].env),
     peerless,
   });
   const { onLimited } = options;
-  return async (context, next) => {
+  return async (context, next, ...rest: unknown[]) => {
+    if (typeof next !== "function" || context?.req?.raw === undefined) {
+      return refuseForeignCall("hono", [context, next, ...rest]) as undefined;
+    }
     let handled: Response | undefined;
     const response = await enterOnFetch(gate, [context], context.req.raw, {
       async go() {

@@ -1,55 +1,76 @@
 /** Whose budget a request spends. */
 import { SluiceError } from "../core/errors.ts";
 import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
-import type { ReadHeader } from "../http/client-ip.ts";
-import { type Identify, identifier } from "../http/client-key.ts";
+import { privateAddress } from "../http/address.ts";
+import type { ReadHeader, Warn } from "../http/client-ip.ts";
+import { identifier } from "../http/client-key.ts";
 import { presets } from "../http/presets.ts";
-import { type OnEvent, tell } from "../limiter/events.ts";
 import type { Facts } from "./facts.ts";
 import { keyWatch } from "./key-watch.ts";
 import type { RateLimitOptions } from "./options.ts";
+import type { Reports } from "./reports.ts";
 
-/** The key of a request: the application's own, or that of the client. */
+/** The keys of requests. */
+export interface Keys<Call extends readonly unknown[]> {
+  /** The key of a request: the application's own, or that of the client. */
+  client(call: Call): MaybePromise<string>;
+  /** The key of its IP address, whatever credentials it has. */
+  address(call: Call): string;
+}
+
 export function keysOf<Call extends readonly unknown[], L>(
   options: RateLimitOptions<Call, L>,
   facts: Facts<Call>,
-): (call: Call) => MaybePromise<string> {
-  return options.key ? watched(options.key, options.onEvent) : clientsOf(options, facts);
-}
-
-/** A key of the application, and a warning if it is new with almost every request. */
-function watched<Call extends readonly unknown[]>(
-  key: (...call: Call) => MaybePromise<string>,
-  onEvent: OnEvent | undefined,
-): (call: Call) => MaybePromise<string> {
-  if (!onEvent) return (call) => key(...call);
-  const watch = keyWatch((message) => tell(onEvent, { type: "warning", policy: "", message }));
-  const seen = (key: string): string => {
-    watch(key);
-    return key;
-  };
-  return (call) => andThen(key(...call), seen);
-}
-
-/** Clients as the identity tells them apart. */
-function clientsOf<Call extends readonly unknown[], L>(
-  { identity, onEvent }: RateLimitOptions<Call, L>,
-  facts: Facts<Call>,
-): (call: Call) => MaybePromise<string> {
-  if (identity === undefined && facts.peerless) {
+  reports: Reports<Call>,
+): Keys<Call> {
+  const { key, identity, onEvent } = options;
+  if (key === undefined && identity === undefined && facts.peerless) {
     const names = Object.keys(presets).join(", ");
     const expected = `the platform in front (one of ${names}), proxies as { trustedProxies }, or a key: there are no sockets here`;
     throw new SluiceError("invalid-option", "identity", expected, identity);
   }
-  const warn = (message: string): void => tell(onEvent, { type: "warning", policy: "", message });
-  const identify: Identify = identifier(identity ?? "peer", warn);
-  let mayWarn = identity === undefined && onEvent !== undefined;
+  const warn: Warn = (message, call, code) => reports.warn(message, call as Call, code);
+  // With a key, nothing else is known of the client, and a preflight may come without an address.
+  const identify = identifier(key ? { unidentified: "share" } : (identity ?? "peer"), warn);
+  const headerOf = (call: Call): ReadHeader => {
+    return (name) => facts.header(call, name);
+  };
+  const address = (call: Call): string => identify.address(facts.peer(call), headerOf(call), call);
+  if (key) return { client: watched(key, keyWatch(warn, onEvent !== undefined)), address };
+  const watchProxy = identity === undefined ? proxyWatch(facts, warn) : undefined;
+  return {
+    address,
+    client(call) {
+      watchProxy?.(call);
+      return identify.client(facts.peer(call), headerOf(call), call);
+    },
+  };
+}
+
+function watched<Call extends readonly unknown[]>(
+  key: (...call: Call) => MaybePromise<string>,
+  watch: (key: string, call: Call) => void,
+): (call: Call) => MaybePromise<string> {
+  return (call) =>
+    andThen(key(...call), (key) => {
+      watch(key, call);
+      return key;
+    });
+}
+
+/** Requests whose headers are read one after the other; after them, one of 256: a proxy may be added later. */
+const PROXY_SAMPLE = 1000;
+
+/** Warns once if requests come through a proxy that `identity` does not name. A public peer may have made the header up. */
+function proxyWatch<Call extends readonly unknown[]>(facts: Facts<Call>, warn: Warn): (call: Call) => void {
+  let count = 0;
   return (call) => {
-    const header: ReadHeader = (name) => facts.header(call, name);
-    if (mayWarn && (header("x-forwarded-for") ?? header("forwarded")) !== undefined) {
-      mayWarn = false;
-      warn("requests come through a proxy, whose clients share one bucket: name the proxy in identity");
-    }
-    return identify(facts.peer(call), header);
+    if (count < 0 || (++count > PROXY_SAMPLE && (count & 255) !== 0)) return;
+    if ((facts.header(call, "x-forwarded-for") ?? facts.header(call, "forwarded")) === undefined) return;
+    const proxy = privateAddress(facts.peer(call));
+    if (proxy === undefined) return;
+    count = -1;
+    const message = `Requests come through a proxy that identity does not name, so all of its clients share one bucket. Name the proxy, as in identity: { trustedProxies: ["${proxy}"] }, or the platform, as in identity: "cloudflare".`;
+    warn(message, call, "SLUICE_UNTRUSTED_PROXY");
   };
 }

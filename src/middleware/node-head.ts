@@ -50,12 +50,14 @@ function lowerCase(name: string): string {
 
 /** A copy: what is given may be a constant of the application. Names and values may also stand in turn in a list. */
 function inLowerCase(given: object): Record<string, unknown> {
-  const headers: Record<string, unknown> = {};
   if (!Array.isArray(given)) {
+    const headers: Record<string, unknown> = {};
     for (const name of Object.keys(given)) headers[lowerCase(name)] = given[name as keyof typeof given];
     return headers;
   }
   const list = Array.isArray(given[0]) ? given.flat() : given;
+  // Without a prototype: a header may be called constructor.
+  const headers: Record<string, unknown> = Object.create(null);
   for (let i = 0; i < list.length; i += 2) {
     const name = lowerCase(String(list[i]));
     headers[name] = name in headers ? [headers[name], list[i + 1]].flat() : list[i + 1];
@@ -81,5 +83,14 @@ export function beforeHead(response: ServerResponse, told: Told): void {
       tellFigures(ofResponse, response, status, told);
     }
     return writeHead.call(response, status, ...(rest as []));
+  }) as ServerResponse["writeHead"];
+}
+
+/** Keeps a rejection one, whatever the application writes: a status below 400 is replaced. */
+export function rejectWith(response: ServerResponse, status: number): void {
+  const { writeHead } = response;
+  response.writeHead = ((given: number, ...rest: unknown[]) => {
+    response.writeHead = writeHead;
+    return writeHead.call(response, given < 400 ? status : given, ...(rest as []));
   }) as ServerResponse["writeHead"];
 }

@@ -1,11 +1,12 @@
 /** What all servers on Node's `http` have in common: how a request is held, how it is answered, when it is done. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
 import type { HeaderFields } from "../http/headers.ts";
 import { tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
 import type { Gate, Pass, Passage, Stop } from "./gate.ts";
-import { beforeHead, ofResponse } from "./node-head.ts";
+import { beforeHead, ofResponse, rejectWith } from "./node-head.ts";
 import type { Limited } from "./options.ts";
 
 /** A header of a request; lines of one name are joined. */
@@ -24,8 +25,8 @@ export interface Ways<Call extends readonly unknown[]> {
   head(status: number, headers: HeaderFields): void;
   /** Sends the body of that. */
   send(body: string): void;
-  /** Sends what `onLimited` gave, if that is something to send. */
-  sendOwn(own: unknown): void;
+  /** Sends what `onLimited` returned. `"later"`: it may still send a response itself. */
+  sendOwn(own: unknown): "sent" | "later" | "unusable";
   readonly onLimited: ((limited: Limited<Call>) => unknown) | undefined;
 }
 
@@ -46,11 +47,20 @@ export function enterOnNode<Call extends readonly unknown[]>(
   }
   if (!isPromise(passage)) arrive(gate, passage, response, go, waysOf);
   else {
+    const goOn = unlessAnswered(response, go);
     passage.then(
-      (passage) => arrive(gate, passage, response, go, waysOf),
-      (error) => mishap(gate, call, error, go, waysOf),
+      (passage) => arrive(gate, passage, response, goOn, waysOf),
+      (error) => mishap(gate, call, error, goOn, waysOf),
     );
   }
+}
+
+/** Goes on later, unless the application has responded until then: its handler would write the headers again. */
+function unlessAnswered(response: ServerResponse, go: () => void): () => void {
+  if (response.writableEnded) return go;
+  return () => {
+    if (!response.writableEnded) go();
+  };
 }
 
 function arrive<Call extends readonly unknown[]>(
@@ -61,7 +71,7 @@ function arrive<Call extends readonly unknown[]>(
   waysOf: () => Ways<Call>,
 ): void {
   if (passage === undefined) go();
-  else if (passage.rejection) reject(passage, waysOf(), gate);
+  else if (passage.rejection) reject(passage, response, waysOf(), gate);
   else letPass(passage, response, go);
 }
 
@@ -73,9 +83,15 @@ function mishap<Call extends readonly unknown[]>(
   waysOf: () => Ways<Call>,
 ): void {
   const outcome = gate.mishap(error, call);
-  if (outcome === "allow") go();
-  else if (outcome instanceof Error) waysOf().fail(outcome);
-  else answer(outcome, waysOf());
+  if (outcome === "allow") {
+    go();
+    return;
+  }
+  const ways = waysOf();
+  if (!(outcome instanceof Error)) answer(outcome, ways);
+  // An error handler would write the headers again, which throws.
+  else if (ways.answered()) gate.requestFailed(outcome);
+  else ways.fail(outcome);
 }
 
 /** Answers in place of the handler, unless somebody has answered meanwhile: a timeout of the application. */
@@ -85,36 +101,55 @@ function answer<Call extends readonly unknown[]>({ status, headers, body }: Answ
   ways.send(body);
 }
 
+/** How long `onLimited` may take to send a response after it has returned, as templates that are rendered do. */
+const MAX_ON_LIMITED_MS = 10_000;
+
 function reject<Call extends readonly unknown[]>(
   { rejection, limited }: Stop<Call>,
+  response: ServerResponse,
   ways: Ways<Call>,
   gate: Gate<Call>,
 ): void {
   const { onLimited } = ways;
-  if (!onLimited || ways.answered()) {
+  if (!onLimited || !limited || ways.answered()) {
     answer(rejection, ways);
     return;
   }
   const failed = (error: unknown): void => {
-    gate.tellError(error, limited.call);
+    gate.tellError("onLimited", error, limited.call);
     answer(rejection, ways);
   };
+  const use = (own: unknown): void => {
+    if (ways.answered()) return;
+    const sent = ways.sendOwn(own);
+    if (sent === "unusable") failed(unusable("a text, or a response that it sends itself", own));
+    else if (sent === "later") {
+      const expected = `a response within ${MAX_ON_LIMITED_MS / 1000} s: return a text, or send a response`;
+      after(response, MAX_ON_LIMITED_MS, () => ways.answered() || failed(unusable(expected, own)));
+    }
+  };
   try {
+    rejectWith(response, rejection.status);
     ways.head(rejection.status, withoutType(rejection.headers));
     const own = onLimited(limited);
     // Whoever has promised to be done, and has not answered, will not do it any more.
-    if (isPromise(own))
-      own.then((own) => (own === undefined ? answer(rejection, ways) : ways.sendOwn(own))).then(undefined, failed);
-    else ways.sendOwn(own);
+    if (isPromise(own)) {
+      own.then((own) => (own === undefined ? answer(rejection, ways) : use(own))).then(undefined, failed);
+    } else use(own);
   } catch (error) {
     failed(error);
   }
 }
 
+function unusable(expected: string, own: unknown): SluiceError {
+  return new SluiceError("invalid-option", "onLimited", expected, own);
+}
+
 function letPass({ told, delayMs, settle }: Pass, response: ServerResponse, go: () => void): void {
   if (response.destroyed) {
-    // The client left while it was decided: nobody will be told of a close that has been.
-    void settle?.({ status: undefined, aborted: true });
+    // The client left while it was decided, or has its response: nobody will be told of a close that has been.
+    const done = response.writableFinished;
+    void settle?.({ status: done ? response.statusCode : undefined, aborted: !done });
     if (delayMs === 0) go();
     return;
   }
@@ -126,16 +161,16 @@ function letPass({ told, delayMs, settle }: Pass, response: ServerResponse, go: 
       void settle({ status: response.headersSent ? response.statusCode : undefined, aborted: !finished });
     });
   }
-  if (delayMs > 0) hold(response, delayMs, go);
+  if (delayMs > 0) after(response, delayMs, unlessAnswered(response, go));
   else go();
 }
 
-/** Goes on after a while, unless the client leaves first. */
-function hold(response: ServerResponse, delayMs: number, go: () => void): void {
+/** Calls a function after a while, unless the client leaves first. */
+function after(response: ServerResponse, delayMs: number, callback: () => void): void {
   const leave = (): void => clearTimeout(timer);
   const timer = setTimeout(() => {
     response.off("close", leave);
-    go();
+    callback();
   }, delayMs);
   response.once("close", leave);
 }
@@ -154,7 +189,21 @@ export function waysOnNode<Call extends readonly unknown[]>(
     },
     send: (body) => void response.end(body),
     sendOwn(own) {
-      if (typeof own === "string") response.end(own);
+      if (typeof own !== "string") return isData(own) ? "unusable" : "later";
+      response.end(own);
+      return "sent";
     },
   };
+}
+
+/** Whether a value is meant to be sent. A stream, a timer or the response itself says that a response is on its way. */
+function isData(value: unknown): boolean {
+  if (value === undefined) return false;
+  if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof Uint8Array) return true;
+  const prototype = Object.getPrototypeOf(value);
+  return (
+    prototype === Object.prototype ||
+    prototype === null ||
+    typeof (value as { arrayBuffer?: unknown }).arrayBuffer === "function"
+  );
 }

@@ -1,9 +1,11 @@
 /** `rateLimit` for servers of `node:http`: it wraps the handler that `createServer` is given. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { internalError } from "../http/too-many-requests.ts";
+import { refuseForeignCall } from "./foreign-call.ts";
 import { openGate } from "./gate.ts";
 import { enterOnNode, headerOf, type Ways, waysOnNode } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
+import { hasNodeBody } from "./preflight.ts";
 
 /** What a handler of `node:http` is called with. */
 export type NodeCall = readonly [request: IncomingMessage, response: ServerResponse];
@@ -20,20 +22,30 @@ export function rateLimit(options: NodeRateLimitOptions): (handler: NodeHandler)
     method: (call) => call[0].method ?? "",
     header: (call, name) => headerOf(call[0], name),
     peer: (call) => call[0].socket.remoteAddress,
+    hasBody: (call) => hasNodeBody(call[0]),
   });
   const { onLimited } = options;
-  return (handler) => (request, response) => {
-    const waysOf = (): Ways<NodeCall> => {
-      const ways = waysOnNode(response, onLimited);
-      return {
-        ...ways,
-        fail() {
-          const { status, headers, body } = internalError(headerOf(request, "accept"));
-          ways.head(status, headers);
-          ways.send(body);
-        },
+  const limit = (handler: NodeHandler): NodeHandler => {
+    return (request, response) => {
+      if (typeof response?.setHeader !== "function") return refuseForeignCall("node", [request, response]);
+      const waysOf = (): Ways<NodeCall> => {
+        const ways = waysOnNode(response, onLimited);
+        return {
+          ...ways,
+          fail(error) {
+            gate.requestFailed(error);
+            const { status, headers, body } = internalError(headerOf(request, "accept"));
+            ways.head(status, headers);
+            ways.send(body);
+          },
+        };
       };
+      enterOnNode(gate, [request, response], response, () => handler(request, response), waysOf);
     };
-    enterOnNode(gate, [request, response], response, () => handler(request, response), waysOf);
+  };
+  return (handler, ...rest: unknown[]) => {
+    // Called as a handler itself, by createServer or by another framework.
+    if (typeof handler !== "function") refuseForeignCall("node", [handler, ...rest]);
+    return limit(handler);
   };
 }

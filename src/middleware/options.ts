@@ -61,18 +61,20 @@ export interface RateLimitOptions<Call extends readonly unknown[], Own> {
   identity?: Identity;
   /** The syntax of the RateLimit fields; `false` for none. Default: `"draft-8"`. */
   headers?: HeaderMode | readonly HeaderMode[] | HeaderOptions | false;
-  /** Requests that are neither counted nor limited. Default: none but the preflights of CORS. */
+  /** Requests that are neither counted nor limited. CORS preflights are not passed to it. Default: none. */
   skip?: (...call: Call) => boolean | PromiseLike<boolean>;
+  /** Budget for CORS preflights per IP address; `"charge"` treats them like any request. Default: 50 per second, burst 500. */
+  preflight?: Policy | RateText | "charge";
   /** `"shadow"` counts and tells `onDecision`, but denies nothing and adds no headers. Default: `"enforce"`. */
   mode?: "enforce" | "shadow";
   /** The longest that a request is held by a leaky bucket, in milliseconds; what would wait longer is denied. Default: 10 000. */
   maxDelayMs?: number;
   /**
-   * Writes the body of a denial in place of the problem document. The status and the headers are taken care of. What it
-   * throws goes to `onError`, and the request gets the problem document.
+   * Writes the body of a rejected request in place of the problem document. The headers are set; the status is 429, or
+   * one from 400 that it sets. If it throws, or sends nothing for 10 s, `onError` is called and the problem document sent.
    */
   onLimited?: (limited: Limited<Call>) => Own;
-  /** Hears every decision. It is not awaited, and what it throws or rejects with is dropped. */
+  /** Called with every decision, and with rejected preflights. It is not awaited, and its errors go to `onError`. */
   onDecision?: (decided: Decided<Call>) => void;
   /**
    * Which requests give their cost back when they are done: those that `"failed"` (an error, or a status from 400),
@@ -80,12 +82,12 @@ export interface RateLimitOptions<Call extends readonly unknown[], Own> {
    */
   refundIf?: "failed" | "succeeded" | ((outcome: Outcome, ...call: Call) => boolean | PromiseLike<boolean>);
   /**
-   * Hears what went wrong while deciding: a `key` or `cost` that threw, a limiter that rejected. `"allow"` lets the
-   * request through uncounted, `"deny"` answers 503. Default: neither; the error goes where the server's errors go.
+   * Called with errors: of `key`, `cost`, `skip` or the limiter, where `"allow"` lets the request through uncounted and
+   * `"deny"` rejects it with 503; and of other callbacks. Default: the server's error handler, or a process warning.
    */
   // biome-ignore lint/suspicious/noConfusingVoidType: a function that only logs is right too
   onError?: (error: unknown, ...call: Call) => "allow" | "deny" | undefined | void;
-  /** Hears of what works, but not as it should: a `key` that is new with almost every request. */
+  /** Called with warnings, such as a proxy that `identity` does not name. Default: the important ones are process warnings. */
   onEvent?: (event: LimiterEvent) => void;
 }
 
@@ -98,6 +100,7 @@ const KNOWN = [
   "identity",
   "headers",
   "skip",
+  "preflight",
   "mode",
   "maxDelayMs",
   "onLimited",
@@ -120,6 +123,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   timeWindow: POLICY_INSTEAD,
   keyGenerator: "key in place of it",
   handler: "onLimited in place of it",
+  message: "onLimited in place of it, which writes the body of rejected requests",
+  statusCode: "onLimited in place of it, which may set the status of rejected requests",
   standardHeaders: HEADERS_INSTEAD,
   legacyHeaders: HEADERS_INSTEAD,
   skipSuccessfulRequests: 'refundIf: "succeeded" in place of it',

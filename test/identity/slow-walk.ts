@@ -141,6 +141,9 @@ function forwardedBits(element: string): Bits | undefined {
     } else {
       value = leading(rest, TOKEN);
       if (value === "") return undefined;
+      // A port has to be quoted, which not all proxies do.
+      const port = rest[value.length] === ":" ? leading(rest.slice(value.length + 1), DIGITS).slice(0, 5) : "";
+      if (port !== "") value += `:${port}`;
       rest = rest.slice(value.length);
     }
     if (name.toLowerCase() === "for") fors.push(value);
@@ -425,7 +428,9 @@ function withPairs(random: Random, pair: string): string {
 
 /** A token where the text is one, or a quoted-string with some characters escaped for no reason. */
 function asValue(random: Random, text: string): string {
-  if (text !== "" && consistsOf(text, TOKEN) && random.whole(0, 1) === 0) return text;
+  const [host = "", port = "0"] = text.split(":");
+  const isBare = text === host || (text === `${host}:${port}` && consistsOf(port, DIGITS));
+  if (host !== "" && consistsOf(host, TOKEN) && isBare && random.whole(0, 1) === 0) return text;
   const isPlain = random.whole(0, 3) > 0;
   if (isPlain) return `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
   const escaped = [...text].map((character) =>
@@ -442,7 +447,7 @@ const BROKEN_ELEMENTS = [
     'for="1.2.3.4 for=1.2.3.4" for="1.2.3.4"x for="[::1] for="" for="_x" for="1.2.3.4\\" for="1.2.3.4\\\\" x=" x="\\',
   ),
   ...words(
-    'for=[::1] for=::1 for="::1" for="::ffff:1.2.3.4" for=1.2.3.4:80 "for=1.2.3.4" fo\u0280=1.2.3.4 f\u00d6r=1.2.3.4',
+    'for=[::1] for=::1 for="::1" for="::ffff:1.2.3.4" for=1.2.3.4:80 for=1.2.3.4: for=1.2.3.4:8o for=1.2.3.4:123456 for=x:80 "for=1.2.3.4" fo\u0280=1.2.3.4 f\u00d6r=1.2.3.4',
   ),
   ...words('for=1.2.3.4; ;for=1.2.3.4 for=1.2.3.4;;proto=http ; x="\u0001";for=1.2.3.4'),
   ...["for =1.2.3.4", "for= 1.2.3.4", "for=1.2.3.4 proto=http", 'for="[::1]" ;x', 'for=" 1.2.3.4\t"', 'for=" [::1]"'],

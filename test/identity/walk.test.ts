@@ -150,7 +150,10 @@ const CHAINS: readonly Chain[] = [
   ["Forwarded IPv4 with a port", forwarded, 'FOR="203.0.113.7:80"', CLIENT],
   ["Forwarded chain", forwarded, "for=1.1.1.1, for=203.0.113.7;proto=http, for=10.0.0.2", CLIENT],
   ["Forwarded on two lines", forwarded, ["for=1.1.1.1", "for=203.0.113.7"], CLIENT],
-  ["Forwarded with a bare port", forwarded, "for=203.0.113.7:80", PEER],
+  ["Forwarded with a bare port", forwarded, "for=203.0.113.7:80", CLIENT],
+  ["Forwarded with bare ports elsewhere", forwarded, "for=203.0.113.7;host=example.com:8080;by=10.0.0.1:80", CLIENT],
+  ["Forwarded with a bare port that is none", forwarded, "for=203.0.113.7:99999", PEER],
+  ["Forwarded with a bare port that is too long", forwarded, "for=203.0.113.7:123456", PEER],
   ["Forwarded with bare brackets", forwarded, "for=[2001:db8::7]", PEER],
   ["Forwarded IPv6 without brackets", forwarded, 'for="2001:db8::7"', PEER],
   ["Forwarded mapped without brackets", forwarded, 'for="::ffff:203.0.113.7"', PEER],
@@ -255,6 +258,7 @@ describe("chains", () => {
     ...["010.0.0.0/8", "10.0.0/8", "10/8", "0x0a.0.0.0/8", "::/129", "2001:db8::/064", "g::/8", "::1::/8", "/8"].map(
       one,
     ),
+    ...["fe80::1%eth0/64", "fe80::1%eth0", "::ffff:10.0.0.0%1/104"].map(one),
     ...["unknown", "localhost", "*", "::ffff:10.0.0.0/129", "10.0.0.0/+8", "10.0.0.0/1e1", "10.0.0.0/0x8"].map(one),
   ])("%j is refused", (trust) => {
     expect(() => clientIp({ peer: PEER, headers: {} }, trust as Trust)).toThrow(SluiceError);

@@ -15,7 +15,10 @@ function routeOf(routes: readonly GuardedRoute[], path: string): GuardedRoute {
 
 export const nodeKit: RouteKit = {
   header: ([request]: readonly [IncomingMessage], name) => request.headers[name] as string | undefined,
-  answerWith: ([, response]: readonly [IncomingMessage, ServerResponse], text) => response.end(text),
+  answerWith([, response]: readonly [IncomingMessage, ServerResponse], text, status = response.statusCode) {
+    response.statusCode = status;
+    return response.end(text);
+  },
 };
 
 /** A handler for `createServer`. */
@@ -68,7 +71,7 @@ export async function listen(listener: RequestListener): Promise<RunningServer> 
 
 export const fetchKit: RouteKit = {
   header: ([request]: readonly [Request], name) => request.headers.get(name) ?? undefined,
-  answerWith: (_call, text) => new Response(text),
+  answerWith: (_call, text, status = 200) => new Response(text, { status }),
 };
 
 /** Resolves when a signal is aborted. */

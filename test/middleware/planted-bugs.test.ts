@@ -56,6 +56,16 @@ const bugs: [string, Limit][] = [
   ["tells of a trial run", changed(() => ({ mode: "enforce" }))],
   ["lets errors through", changed(() => ({ onError: () => "allow" }))],
   ["skips nothing", changed(() => ({ skip: () => false }))],
+  [
+    "does not count OPTIONS requests that have the headers of a preflight",
+    changed(({ skip }) => ({
+      skip: (...call) =>
+        ["origin", "access-control-request-method"].every((name) => name in call[0].headers) ||
+        (skip?.(...call) ?? false),
+    })),
+  ],
+  ["does not limit preflights", changed(() => ({ preflight: { capacity: 1_000_000, tokensPerSecond: 1_000_000 } }))],
+  ["charges preflights to the caller", changed(() => ({ preflight: "charge" }))],
   ["gives everything back", changed(({ refundIf }) => (refundIf ? { refundIf: () => true } : {}))],
   ["gives nothing back", changed(({ refundIf }) => (refundIf ? { refundIf: () => false } : {}))],
   ["denies what it should hold", changed(() => ({ maxDelayMs: 0 }))],

@@ -1,11 +1,12 @@
 /** What is counted and what is not, and how long a request is held. */
 import { elapsed } from "../../core/clock.ts";
-import type { Outcome } from "../../middleware/options.ts";
+import type { LimiterLike, Outcome } from "../../middleware/options.ts";
 import { check, same } from "../check.ts";
 import { type MiddlewareCase, slow, times } from "./case.ts";
 import { tellsNothing } from "./client.ts";
 
 const HOUR_S = 3600;
+const PREFLIGHT = { Origin: "https://elsewhere.example", "Access-Control-Request-Method": "POST" };
 
 export const countingCases: readonly MiddlewareCase[] = [
   {
@@ -38,13 +39,10 @@ export const countingCases: readonly MiddlewareCase[] = [
     },
   },
   {
-    title: "counts HEAD and OPTIONS, and never a preflight",
+    title: "counts HEAD and OPTIONS, and does not charge a preflight to the caller",
     routes: { methods: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(3, "methods")) }] }) },
     async drive({ ask }) {
-      const preflight = {
-        method: "OPTIONS",
-        headers: { Origin: "https://elsewhere.example", "Access-Control-Request-Method": "POST" },
-      };
+      const preflight = { method: "OPTIONS", headers: PREFLIGHT };
       const head = await ask("/methods", { method: "HEAD" });
       same([head.status, head.text], [200, ""], "HEAD");
       check(head.header("RateLimit")?.startsWith('"methods";r=2') === true, `HEAD: ${head.header("RateLimit")}`);
@@ -63,6 +61,78 @@ export const countingCases: readonly MiddlewareCase[] = [
       same([denied.status, denied.text], [429, ""], "HEAD that is denied");
       check(denied.header("Retry-After") !== null, "HEAD that is denied has Retry-After");
       same((await ask("/methods", preflight)).status, 200, "a preflight when nothing is left");
+    },
+  },
+  {
+    title: "charges OPTIONS requests that no browser sends as a preflight: they are no way around the limit (issue 13)",
+    routes: { bypass: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(3, "bypass")) }] }) },
+    async drive({ ask, seen }) {
+      const method = (name: string) => ({ headers: { ...PREFLIGHT, "Access-Control-Request-Method": name } });
+      const stream = () => new Blob(["password=hunter2"]).stream();
+      const attempts: Parameters<typeof ask>[1][] = [
+        { headers: PREFLIGHT, body: "password=hunter2" },
+        { headers: PREFLIGHT, body: stream(), duplex: "half" },
+        { headers: { "Access-Control-Request-Method": "POST" } },
+        { headers: { Origin: "https://elsewhere.example" } },
+        ...["x", "post", "CONNECT", "TRACE", "GET POST", "A".repeat(21), "P2ST"].map(method),
+        { headers: PREFLIGHT, body: "password=hunter3" },
+      ];
+      const statuses: number[] = [];
+      for (const init of attempts) statuses.push((await ask("/bypass", { method: "OPTIONS", ...init })).status);
+      same(statuses, [200, 200, 200, ...times(attempts.length - 3, 429)], "a limit of 3");
+      same((await seen("bypass")).handled, 3, "how often the handler was reached");
+    },
+  },
+  {
+    title: "rejects preflights over the budget of their IP address (issue 13)",
+    routes: {
+      preflights: ({ limiter }) => ({
+        guards: [
+          {
+            limiter: limiter(slow(1, "caller")),
+            preflight: { capacity: 2, tokensPerSecond: "2/d" },
+            onLimited: throwError,
+          },
+        ],
+      }),
+      preflightsUnasked: ({ limiter }) => ({
+        guards: [{ limiter: limiter(slow(1, "unasked")), key: throwError, cost: throwError, skip: throwError }],
+      }),
+      preflightsCharged: ({ limiter }) => ({
+        guards: [{ limiter: limiter(slow(1, "charged")), preflight: "charge" }],
+      }),
+      preflightsInShadow: ({ limiter }) => ({
+        guards: [
+          {
+            limiter: limiter(slow(1, "in-shadow")),
+            preflight: { capacity: 1, tokensPerSecond: "1/d" },
+            mode: "shadow",
+          },
+        ],
+      }),
+    },
+    async drive({ ask, as, statuses, seen }) {
+      const from = (address: string) => ({ method: "OPTIONS", headers: { ...as(address), ...PREFLIGHT } });
+      same(await statuses(3, "/preflights", from("203.0.113.50")), [200, 200, 429], "one address");
+      const denied = await ask("/preflights", from("203.0.113.50"));
+      same([denied.status, denied.header("Cache-Control")], [429, "no-store"], "a preflight over the budget");
+      check(Number(denied.header("Retry-After")) > HOUR_S, `Retry-After: ${denied.header("Retry-After")}`);
+      same(denied.json()["violated-policies"], ["preflight"], "violated-policies");
+      tellsNothing(denied, "a preflight over the budget");
+      same((await ask("/preflights", from("203.0.113.51"))).status, 200, "another address");
+      const get = { headers: as("203.0.113.50") };
+      same((await ask("/preflights", get)).status, 200, "the caller's budget is untouched");
+      const { decisions, errors } = await seen("preflights");
+      same([decisions.map(({ allowed }) => allowed), errors], [[false, false, true], []], "decisions and errors");
+      same(
+        await statuses(2, "/preflightsUnasked", from("203.0.113.52")),
+        [200, 200],
+        "key, cost and skip are not called",
+      );
+      same(await statuses(2, "/preflightsCharged", from("203.0.113.53")), [200, 429], "charged like any request");
+      same(await statuses(3, "/preflightsInShadow", from("203.0.113.54")), [200, 200, 200], "in shadow mode");
+      const shadow = await seen("preflightsInShadow");
+      same(shadow.decisions.length, 2, "preflights that would have been rejected");
     },
   },
   {
@@ -238,6 +308,7 @@ export const countingCases: readonly MiddlewareCase[] = [
         return { guards: [{ limiter: (...call) => plans[kit.header(call, "x-plan") ?? "free"] as never }] };
       },
       foreign: () => ({ guards: [{ limiter: foreignLimiter() }] }),
+      foreignShape: () => ({ guards: [{ limiter: socketLimiter() }] }),
     },
     async drive({ statuses, ask }) {
       const user = (name: string) => ({ headers: { "X-User": name } });
@@ -248,9 +319,29 @@ export const countingCases: readonly MiddlewareCase[] = [
       const answer = await ask("/foreign");
       same([answer.status, answer.header("RateLimit-Policy")], [200, '"theirs";q=1'], "a limiter of others");
       same((await ask("/foreign")).status, 429, "a limiter of others that denies");
+      // The policy has neither a name nor a window (issue 13).
+      same(await statuses(2, "/foreignShape"), [200, 429], "a limiter whose policy has another shape");
+      same((await ask("/foreignShape")).header("Retry-After"), "2", "Retry-After of such a limiter");
     },
   },
 ];
+
+/** As limiters of @ws-kit/rate-limit are. */
+function socketLimiter(): LimiterLike {
+  let left = 1;
+  const limiter = {
+    async consume() {
+      const allowed = left-- > 0;
+      return allowed ? { allowed, remaining: 0 } : { allowed, remaining: 0, retryAfterMs: 2000 };
+    },
+    getPolicy: () => ({ capacity: 1, tokensPerSecond: 0.5 }),
+  };
+  return limiter as never;
+}
+
+function throwError(): never {
+  throw new Error("on purpose");
+}
 
 /** A handler that passes the signal of its request on: it throws when the client disconnects. */
 async function failWhenAbandoned(path: string, disconnected: PromiseLike<unknown> | undefined): Promise<object> {

@@ -45,9 +45,9 @@ export interface RouteKit {
   identity?: Identity;
   /** Makes the limiters, on any store. Default: in memory. */
   limiter?(policy: Policy): RateLimiter;
-  /** What `onLimited` has to return or do to answer with a text. */
+  /** What `onLimited` has to return or do to answer with a text, and with a status if one is given. */
   // biome-ignore lint/suspicious/noExplicitAny: it is the server's own
-  answerWith(call: readonly any[], text: string): unknown;
+  answerWith(call: readonly any[], text: string, status?: number): unknown;
 }
 
 /** What happened on the server, told at `/seen` as JSON. */

@@ -113,6 +113,15 @@ export const tellingCases: readonly MiddlewareCase[] = [
   {
     title: "lets the application write the body of a denial, and keeps its head",
     routes: {
+      customStatus: ({ limiter, kit }) => ({
+        guards: [
+          {
+            limiter: limiter(slow(1, "custom-status")),
+            cost: (...call) => (kit.header(call, "x-status") ? 2 : 1),
+            onLimited: ({ call }) => kit.answerWith(call, "limited", Number(kit.header(call, "x-status"))),
+          },
+        ],
+      }),
       custom: ({ limiter, kit }) => ({
         guards: [
           {
@@ -133,6 +142,17 @@ export const tellingCases: readonly MiddlewareCase[] = [
         ["no-store", '"custom";q=1;w=86400'],
         "head",
       );
+      // A status of an error is kept, and others are not: a client must not take a denial for success (issue 13).
+      for (const [given, sent] of [
+        [503, 503],
+        [420, 420],
+        [400, 400],
+        [200, 429],
+        [302, 429],
+      ] as const) {
+        const { status, text, header } = await ask("/customStatus", { headers: { "X-Status": String(given) } });
+        same([status, text, header("Cache-Control")], [sent, "limited", "no-store"], `onLimited sets ${given}`);
+      }
     },
   },
   {
@@ -163,8 +183,8 @@ export const tellingCases: readonly MiddlewareCase[] = [
     title: "does not tell one client's figures where others would read them",
     routes: {
       withheld: ({ limiter }) => ({
-        guards: [{ limiter: limiter(slow(9, "withheld")) }],
-        handle: (path) => WITHHELD[path.split("/")[2] ?? ""] ?? {},
+        guards: [{ limiter: limiter(slow(99, "withheld")) }],
+        handle: (path) => WITHHELD[path.split("/")[2] ?? ""] ?? (path.endsWith("/private") ? PRIVATE : {}),
       }),
       lastRedirect: ({ limiter }) => ({
         guards: [{ limiter: limiter(slow(1, "last")) }],
@@ -182,6 +202,7 @@ export const tellingCases: readonly MiddlewareCase[] = [
         tellsNothing(answer, name);
       }
       check((await ask("/withheld/plain")).header("RateLimit") !== null, "others are told");
+      check((await ask("/withheld/private")).header("RateLimit") !== null, "private ones are told");
       const redirect = await ask("/lastRedirect");
       same(redirect.status, 302, "a redirect");
       tellsNothing(redirect, "a redirect with nothing left");
@@ -193,9 +214,14 @@ export const tellingCases: readonly MiddlewareCase[] = [
   },
 ];
 
+const PRIVATE = { headers: { "Cache-Control": "private, max-age=60", Expires: "Thu, 01 Jan 2099 00:00:00 GMT" } };
 const WITHHELD: Record<string, { status?: number; headers?: Record<string, string>; body?: string }> = {
   public: { headers: { "Cache-Control": "public, max-age=60" } },
   shared: { headers: { "Cache-Control": "s-maxage=60" } },
+  aged: { headers: { "Cache-Control": "max-age=60" } },
+  expiring: { headers: { Expires: "Thu, 01 Jan 2099 00:00:00 GMT" } },
+  forCdn: { headers: { "Cache-Control": "private", "CDN-Cache-Control": "max-age=60" } },
+  forSurrogate: { headers: { "Surrogate-Control": "max-age=60" } },
   unchanged: { status: 304, body: "" },
   unauthorized: { status: 401 },
   forbidden: { status: 403 },
