@@ -156,6 +156,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     const key = this.keys.address(call);
     const decision = preflights.consume(key);
     if (decision.allowed) return undefined;
+    this.keys.exhausted?.(call);
     this.tellDecision({ call, key, decision });
     if (this.shadow) return undefined;
     const accept = this.facts.header(call, "accept");

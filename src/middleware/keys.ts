@@ -16,6 +16,8 @@ export interface Keys<Call extends readonly unknown[]> {
   client(call: Call): MaybePromise<string>;
   /** The key of its IP address, whatever credentials it has. */
   address(call: Call): string;
+  /** Called when the IP address has used up a budget: warns if it is that of a proxy, and not of a client. */
+  exhausted?(call: Call): void;
 }
 
 export function keysOf<Call extends readonly unknown[], L>(
@@ -36,8 +38,18 @@ export function keysOf<Call extends readonly unknown[], L>(
     return (name) => facts.header(call, name);
   };
   const address = (call: Call): string => identify.address(facts.peer(call), headerOf(call), call);
-  if (key) return { client: watched(key, keyWatch(warn, onEvent !== undefined)), address };
-  const watchProxy = identity === undefined ? proxyWatch(facts, warn) : undefined;
+  if (key) {
+    const exhausted = proxyWatch(facts, (proxy, call) => {
+      const message = `A CORS preflight was rejected, because all preflights through the proxy ${proxy} share one budget: with key, their IP address is that of the socket. Answer preflights before rateLimit, or raise the option preflight.`;
+      warn(message, call, "SLUICE_UNTRUSTED_PROXY");
+    });
+    return { client: watched(key, keyWatch(warn, onEvent !== undefined)), address, exhausted };
+  }
+  const warnOfProxy = (proxy: string, call: Call): void => {
+    const message = `Requests come through a proxy that identity does not name, so all of its clients share one bucket. Name the proxy, as in identity: { trustedProxies: ["${proxy}"] }, or the platform, as in identity: "cloudflare".`;
+    warn(message, call, "SLUICE_UNTRUSTED_PROXY");
+  };
+  const watchProxy = identity === undefined ? proxyWatch(facts, warnOfProxy) : undefined;
   return {
     address,
     client(call) {
@@ -61,8 +73,11 @@ function watched<Call extends readonly unknown[]>(
 /** Requests whose headers are read one after the other; after them, one of 256: a proxy may be added later. */
 const PROXY_SAMPLE = 1000;
 
-/** Warns once if requests come through a proxy that `identity` does not name. A public peer may have made the header up. */
-function proxyWatch<Call extends readonly unknown[]>(facts: Facts<Call>, warn: Warn): (call: Call) => void {
+/** Calls `warn` once if requests come through a proxy. A public peer may have made the header up. */
+function proxyWatch<Call extends readonly unknown[]>(
+  facts: Facts<Call>,
+  warn: (proxy: string, call: Call) => void,
+): (call: Call) => void {
   let count = 0;
   return (call) => {
     if (count < 0 || (++count > PROXY_SAMPLE && (count & 255) !== 0)) return;
@@ -70,7 +85,6 @@ function proxyWatch<Call extends readonly unknown[]>(facts: Facts<Call>, warn: W
     const proxy = privateAddress(facts.peer(call));
     if (proxy === undefined) return;
     count = -1;
-    const message = `Requests come through a proxy that identity does not name, so all of its clients share one bucket. Name the proxy, as in identity: { trustedProxies: ["${proxy}"] }, or the platform, as in identity: "cloudflare".`;
-    warn(message, call, "SLUICE_UNTRUSTED_PROXY");
+    warn(proxy, call);
   };
 }
