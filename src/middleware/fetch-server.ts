@@ -1,11 +1,11 @@
 /** What all servers of `Request` and `Response` have in common. */
 
-import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
 import { runsOnWorkers } from "../http/presets.ts";
 import { type ResponseHead, type Told, tellFigures, tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
 import type { Gate, Pass, Passage, Stop } from "./gate.ts";
+import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "./on-limited.ts";
 import type { Limited } from "./options.ts";
 import { hasNodeBody } from "./preflight.ts";
 
@@ -72,14 +72,23 @@ function reject<Call extends readonly unknown[]>(
   const answerWith = (own: Response | undefined): Response => {
     if (own === undefined) return responseOf(rejection, ways);
     if (typeof own?.headers?.forEach === "function") return withHeadOf(own, rejection, ways);
-    throw new SluiceError("invalid-option", "onLimited", "a Response, such as Response.json({ error })", own);
+    throw unusableResult("a Response, such as Response.json({ error })", own);
   };
   try {
     const own = onLimited(limited);
-    return isPromise(own) ? own.then(answerWith).catch(failed) : answerWith(own);
+    return isPromise(own) ? inTime(own).then(answerWith).catch(failed) : answerWith(own);
   } catch (error) {
     return failed(error);
   }
+}
+
+/** Rejects if a response takes too long. */
+function inTime<T>(own: PromiseLike<T>): Promise<T> {
+  let timer: ReturnType<typeof setTimeout>;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(lateResult("resolve with a Response")), MAX_ON_LIMITED_MS);
+  });
+  return Promise.race([own, late]).finally(() => clearTimeout(timer));
 }
 
 /** The body of an answer under the head of another. Its status stays if it is that of an error. */

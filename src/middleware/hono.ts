@@ -29,10 +29,7 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
     peerless,
   });
   const { onLimited } = options;
-  return async (context, next, ...rest: unknown[]) => {
-    if (typeof next !== "function" || context?.req?.raw === undefined) {
-      return refuseForeignCall("hono", [context, next, ...rest]) as undefined;
-    }
+  const enter: MiddlewareHandler = async (context, next) => {
     let handled: Response | undefined;
     const response = await enterOnFetch(gate, [context], context.req.raw, {
       async go() {
@@ -57,5 +54,9 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
     // Set alone, it would be given the headers of the one before.
     context.res = undefined;
     context.res = response;
+  };
+  return (context, next, ...rest: unknown[]) => {
+    if (typeof next === "function" && context?.req?.raw !== undefined) return enter(context, next);
+    return refuseForeignCall("hono", [context, next, ...rest]) as never;
   };
 }

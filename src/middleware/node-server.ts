@@ -1,12 +1,12 @@
 /** What all servers on Node's `http` have in common: how a request is held, how it is answered, when it is done. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
 import type { HeaderFields } from "../http/headers.ts";
 import { tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
 import type { Gate, Pass, Passage, Stop } from "./gate.ts";
 import { beforeHead, ofResponse, rejectWith } from "./node-head.ts";
+import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "./on-limited.ts";
 import type { Limited } from "./options.ts";
 
 /** A header of a request; lines of one name are joined. */
@@ -101,9 +101,6 @@ function answer<Call extends readonly unknown[]>({ status, headers, body }: Answ
   ways.send(body);
 }
 
-/** How long `onLimited` may take to send a response after it has returned, as templates that are rendered do. */
-const MAX_ON_LIMITED_MS = 10_000;
-
 function reject<Call extends readonly unknown[]>(
   { rejection, limited }: Stop<Call>,
   response: ServerResponse,
@@ -122,27 +119,30 @@ function reject<Call extends readonly unknown[]>(
   const use = (own: unknown): void => {
     if (ways.answered()) return;
     const sent = ways.sendOwn(own);
-    if (sent === "unusable") failed(unusable("a text, or a response that it sends itself", own));
-    else if (sent === "later") {
-      const expected = `a response within ${MAX_ON_LIMITED_MS / 1000} s: return a text, or send a response`;
-      after(response, MAX_ON_LIMITED_MS, () => ways.answered() || failed(unusable(expected, own)));
-    }
+    if (sent === "unusable") failed(unusableResult("a text, or a response that it sends itself", own));
+    else if (sent === "later") wait();
   };
+  // Templates are rendered, and streams are read, after it has returned.
+  const wait = (): void =>
+    after(
+      response,
+      MAX_ON_LIMITED_MS,
+      () => ways.answered() || failed(lateResult("return a text, or send a response")),
+    );
   try {
     rejectWith(response, rejection.status);
     ways.head(rejection.status, withoutType(rejection.headers));
     const own = onLimited(limited);
-    // Whoever has promised to be done, and has not answered, will not do it any more.
-    if (isPromise(own)) {
+    // A reply of Fastify has a method then, but is no promise of a body.
+    if (!isPromise(own) || own === limited.call[1]) use(own);
+    else {
+      wait();
+      // Whoever has promised to be done, and has not answered, will not do it any more.
       own.then((own) => (own === undefined ? answer(rejection, ways) : use(own))).then(undefined, failed);
-    } else use(own);
+    }
   } catch (error) {
     failed(error);
   }
-}
-
-function unusable(expected: string, own: unknown): SluiceError {
-  return new SluiceError("invalid-option", "onLimited", expected, own);
 }
 
 function letPass({ told, delayMs, settle }: Pass, response: ServerResponse, go: () => void): void {

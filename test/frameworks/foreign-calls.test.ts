@@ -1,0 +1,150 @@
+/** All middlewares are called `rateLimit`: one that was imported from the wrong subpath says which is right (issue 13). */
+
+import express, { type Request as ExpressRequest, type Response as ExpressResponse, type NextFunction } from "express";
+import { fastify } from "fastify";
+import { Hono } from "hono";
+import { SluiceError } from "sluice";
+import { rateLimit as limitExpress } from "sluice/express";
+import { rateLimit as limitFastify } from "sluice/fastify";
+import { rateLimit as limitFetch } from "sluice/fetch";
+import { rateLimit as limitHono } from "sluice/hono";
+import { rateLimit as limitNode } from "sluice/node";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { ask, listening, served } from "./servers.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: the point is that the types are wrong
+type Anything = any;
+
+const options = { policy: "9/m", key: () => "k" } as const;
+const handler = () => new Response("handled");
+const imports: Record<string, () => Anything> = {
+  express: () => limitExpress(options),
+  fastify: () => limitFastify(options),
+  hono: () => limitHono(options),
+  fetch: () => limitFetch(options),
+  node: () => limitNode(options),
+};
+/** Wrapped around a handler, where that is how it is used. */
+const wrapped: Record<string, () => Anything> = {
+  fetch: () => limitFetch(options)(handler),
+  node: () => limitNode(options)((_request, response) => void response.end("handled")),
+};
+
+/** Mounts a function as each framework does, asks once, and gives the error that the framework got. */
+const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
+  async express(middleware) {
+    const errors: unknown[] = [];
+    const app = express();
+    app.use(middleware);
+    app.use((error: unknown, _request: ExpressRequest, response: ExpressResponse, _next: NextFunction) => {
+      errors.push(error);
+      response.status(500).send();
+    });
+    expect((await ask(await listening(app as never))).status).toBe(500);
+    return errors[0];
+  },
+  async fastify(middleware) {
+    const errors: unknown[] = [];
+    const app = fastify();
+    app.addHook("onRequest", middleware);
+    app.get("/", async () => "handled");
+    app.setErrorHandler((error, _request, reply) => {
+      errors.push(error);
+      reply.code(500).send();
+    });
+    onTestFinished(() => app.close());
+    expect((await ask(await app.listen({ port: 0, host: "127.0.0.1" }))).status).toBe(500);
+    return errors[0];
+  },
+  async hono(middleware) {
+    const errors: unknown[] = [];
+    const app = new Hono();
+    app.use(middleware);
+    app.get("/", handler);
+    app.onError((error, context) => {
+      errors.push(error);
+      return context.text("", 500);
+    });
+    expect((await ask(await served(app.fetch))).status).toBe(500);
+    return errors[0];
+  },
+  async node(middleware) {
+    const errors: unknown[] = [];
+    const url = await listening(async (...call) => {
+      try {
+        // As createServer calls it, where the error would end the process.
+        await middleware(...call);
+      } catch (error) {
+        errors.push(error);
+      }
+    });
+    expect((await ask(url)).status).toBe(500);
+    return errors[0];
+  },
+  async fetch(middleware) {
+    const errors: unknown[] = [];
+    const url = await served(async (...args) => {
+      try {
+        return await middleware(...args);
+      } catch (error) {
+        errors.push(error);
+        return new Response(null, { status: 500 });
+      }
+    });
+    expect((await ask(url)).status).toBe(500);
+    return errors[0];
+  },
+};
+
+function expectNamed(error: unknown, imported: string, caller: string): void {
+  expect(error).toBeInstanceOf(SluiceError);
+  expect((error as SluiceError).message).toMatch(/^rateLimit: expected /);
+  if (caller !== imported) {
+    expect((error as SluiceError).message).toContain(`an import from "sluice/${caller}"`);
+    expect((error as SluiceError).message).toContain(`"sluice/${imported}" is for `);
+  } else {
+    // What is missing is the handler.
+    expect((error as SluiceError).message).toContain("rateLimit(options)(handler)");
+  }
+}
+
+describe.each(Object.keys(imports))("sluice/%s", (imported) => {
+  const wrong = Object.keys(callers).filter((caller) => caller !== imported || caller === "fetch" || caller === "node");
+
+  it.each(wrong)("mounted as a middleware of %s names the right import", async (caller) => {
+    expectNamed(await callers[caller]?.(imports[imported]?.()), imported, caller);
+  });
+
+  // A handler that is wrapped by sluice/node is a middleware of Express that responds itself.
+  const wrongWrapped = Object.keys(callers).filter(
+    (caller) => imported in wrapped && caller !== imported && !(imported === "node" && caller === "express"),
+  );
+  it.each(wrongWrapped)("wrapped around a handler and mounted in %s names the right import", async (caller) => {
+    expectNamed(await callers[caller]?.(wrapped[imported]?.()), imported, caller);
+  });
+
+  it.runIf(!(imported in wrapped))("that is given a handler to wrap names the imports that do", () => {
+    const message = `rateLimit: expected an import from "sluice/node" or "sluice/fetch" to wrap a handler; "sluice/${imported}" is for`;
+    expect(() => imports[imported]?.()(handler)).toThrow(message);
+  });
+
+  it("registered as a plugin of Fastify names the hook", async () => {
+    const app = fastify();
+    onTestFinished(() => app.close());
+    app.register(imports[imported]?.());
+    const error = await app.ready().then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    expect(error).toBeInstanceOf(SluiceError);
+    expect((error as Error).message).toContain('app.addHook("onRequest", rateLimit(options)) in Fastify');
+  });
+
+  it.each([[[]], [[undefined]], [[{}, {}]], [[{ req: {}, res: {} }, () => {}]]])(
+    "called with %j is an error of its own",
+    async (args) => {
+      const call = async () => imports[imported]?.()(...args);
+      await expect(call()).rejects.toThrow(/rateLimit: expected an import from the subpath of your framework/);
+    },
+  );
+});

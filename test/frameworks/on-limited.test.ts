@@ -1,0 +1,123 @@
+/** What `onLimited` may return or do, on every framework. Nothing that it does leaves a request without a response (issue 13). */
+import { Readable } from "node:stream";
+import type { Decided } from "sluice/express";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { ask, collectWarnings, type Framework, frameworks, nodeFrameworks, start } from "./servers.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: the server's own arguments
+type OnLimited = (limited: Decided<any>) => unknown;
+
+afterEach(() => void vi.useRealTimers());
+
+/** The second request to an app with this `onLimited`, and the errors that `onError` was called with. */
+async function limited(framework: Framework, onLimited: OnLimited, meanwhile?: (errors: unknown[]) => void) {
+  const errors: unknown[] = [];
+  const app = await start(framework, {
+    options: {
+      policy: { capacity: 1, tokensPerSecond: "1/d", name: "api" },
+      key: () => "k",
+      onLimited(decided) {
+        if (meanwhile) setImmediate(meanwhile, errors);
+        return onLimited(decided);
+      },
+      onError: (error) => void errors.push(error),
+    },
+  });
+  expect((await ask(app.url)).text).toBe("handled");
+  return { ...(await ask(app.url)), errors, frameworkErrors: app.errors };
+}
+
+const PROBLEM = { status: 429, type: "application/problem+json" };
+/** What a framework can't send. */
+const unusable: Record<Framework, unknown[]> = {
+  node: [{ error: "slow down" }, ["slow down"], 42, true, null, Buffer.from("x"), new Response("slow down")],
+  http2: [{ error: "slow down" }, 42],
+  express: [{ error: "slow down" }, ["slow down"], 42, false, null, new Response("slow down")],
+  fastify: [],
+  hono: ["slow down", { error: "slow down" }, 42, null],
+  fetch: ["slow down", { error: "slow down" }, 42, null],
+};
+
+describe.each(frameworks)("%s", (framework) => {
+  it.each(unusable[framework].map((value) => [value]))("reports %o, and sends the problem document", async (value) => {
+    for (const onLimited of [() => value, async () => value]) {
+      const { errors, frameworkErrors, ...response } = await limited(framework, onLimited);
+      expect(response).toMatchObject(framework === "http2" ? { status: 429 } : PROBLEM);
+      expect(JSON.parse(response.text).title).toBe("Quota Exceeded");
+      expect([errors, frameworkErrors]).toMatchObject([[{ code: "invalid-option", option: "onLimited" }], []]);
+    }
+  });
+
+  it("sends the problem document after 10 s if its promise is never resolved", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const never = () => new Promise(() => {});
+    const { errors, ...response } = await limited(framework, never, () => void vi.advanceTimersByTime(10_000));
+    expect(response).toMatchObject(framework === "http2" ? { status: 429 } : PROBLEM);
+    expect(errors).toMatchObject([{ code: "invalid-option", option: "onLimited" }]);
+  });
+
+  it("warns once about an onLimited that throws, without onError", async () => {
+    const warnings = collectWarnings();
+    const app = await start(framework, {
+      options: {
+        policy: "1/d",
+        key: () => "k",
+        // As in express-rate-limit: (request, response) => response.send().
+        onLimited: ((_request: unknown, response: { send(): void }) => response.send()) as never,
+      },
+    });
+    const statuses: number[] = [];
+    for (let i = 0; i < 4; i++) statuses.push((await ask(app.url)).status);
+    expect(statuses).toEqual([200, 429, 429, 429]);
+    expect(warnings).toMatchObject([{ code: "SLUICE_CALLBACK_FAILED", text: expect.stringContaining("onLimited") }]);
+  });
+});
+
+describe.each(nodeFrameworks)("%s", (framework) => {
+  /** The response of Node, or one that has `send`. */
+  const responseOf: (decided: Parameters<OnLimited>[0]) => { end(text: string): void; send(text: string): void } = ({
+    call: [, response],
+  }) => response;
+  const send = (decided: Parameters<OnLimited>[0], text: string) =>
+    framework === "fastify" ? responseOf(decided).send(text) : responseOf(decided).end(text);
+
+  it.each<[string, OnLimited]>([
+    ["at once", (decided) => void send(decided, "later")],
+    ["at once, returning what that returns", (decided) => send(decided, "later")],
+    ["at once, promising what that returns", async (decided) => send(decided, "later")],
+    ["in a callback", (decided) => void setTimeout(() => send(decided, "later"), 5)],
+    ["in a callback, returning its timer", (decided) => setTimeout(() => send(decided, "later"), 5)],
+    ["before a promise is resolved", async (decided) => void send(decided, "later")],
+    [
+      "returning the response, which is sent later",
+      (decided) => {
+        setTimeout(() => send(decided, "later"), 5);
+        return responseOf(decided);
+      },
+    ],
+  ])("lets it send the response %s", async (what, onLimited) => {
+    // A timer is data for Fastify, which sends what it is given.
+    if (framework === "fastify" && what.includes("timer")) return;
+    expect(await limited(framework, onLimited)).toMatchObject({ status: 429, text: "later", errors: [] });
+  });
+
+  it.runIf(framework !== "fastify")("lets it pipe a stream into the response", async () => {
+    const pipe: OnLimited = ({ call: [, response] }) => Readable.from(["a", "b"]).pipe(response);
+    expect(await limited(framework, pipe)).toMatchObject({ status: 429, text: "ab", errors: [] });
+  });
+
+  it.each<[string, OnLimited]>([
+    ["returns nothing", () => undefined],
+    ["returns the response", (decided) => responseOf(decided)],
+  ])("sends the problem document after 10 s if it %s and sends nothing", async (_what, onLimited) => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const { errors, ...response } = await limited(framework, onLimited, (errors) => {
+      vi.advanceTimersByTime(9999);
+      expect(errors).toEqual([]);
+      vi.advanceTimersByTime(1);
+    });
+    expect(response).toMatchObject(framework === "http2" ? { status: 429 } : PROBLEM);
+    expect(errors).toMatchObject([{ code: "invalid-option", option: "onLimited" }]);
+    expect((errors[0] as Error).message).toContain("a response within 10 s: return a text, or send a response");
+  });
+});
