@@ -1,6 +1,6 @@
 /** What all servers of `Request` and `Response` have in common. */
 
-import { isPromise } from "../core/maybe-promise.ts";
+import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { runsOnWorkers } from "../http/presets.ts";
 import { type ResponseHead, type Told, tellFigures, tellRejection } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
@@ -197,10 +197,35 @@ export function peerOf(request: Request, environment: unknown): string | undefin
   return typeof bun.requestIP === "function" ? bun.requestIP(request)?.address : undefined;
 }
 
-/** Whether a request has a body. On Node, @hono/node-server gives one to every OPTIONS request, empty or not. */
-export function hasBody(request: Request, environment: unknown): boolean {
+/**
+ * Whether a request has a body. Some servers give a stream to every OPTIONS request, empty or not: @hono/node-server,
+ * whose request of Node is asked then, Deno and edge-runtime.
+ */
+export function hasBody(request: Request, environment: unknown): MaybePromise<boolean> {
   const { incoming } = (environment ?? {}) as Environment;
-  return incoming?.headers ? hasNodeBody(incoming) : request.body !== null;
+  if (incoming?.headers) return hasNodeBody(incoming);
+  if (request.body === null) return false;
+  const { headers } = request;
+  if (headers.has("transfer-encoding") || Number(headers.get("content-length") ?? 0) !== 0) return true;
+  // Over HTTP/2 no header has to say that there is a body.
+  return hasData(request);
+}
+
+/** Reads a copy of the body up to its first byte. */
+async function hasData(request: Request): Promise<boolean> {
+  try {
+    const reader = (request.clone().body as ReadableStream<Uint8Array>).getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return false;
+      if (value.byteLength === 0) continue;
+      reader.cancel().catch(() => {});
+      return true;
+    }
+  } catch {
+    // It was read before, or its client has left.
+    return true;
+  }
 }
 
 /** Whether this runtime has no sockets to tell of. */

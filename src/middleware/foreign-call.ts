@@ -51,11 +51,12 @@ function callerOf([first, second, third]: Arguments): Server | undefined {
 }
 
 function expectedBy(imported: Server, caller: Server | undefined, [first]: Arguments): string {
-  const own = `"sluice/${imported}" is for ${USES[imported]}`;
+  const subpath = (server: Server): string => `"sluice/${server}"`;
+  const own = `${subpath(imported)} is for ${USES[imported]}`;
   if (caller === imported) return USES[imported];
-  if (caller !== undefined) return `an import from "sluice/${caller}", for ${USES[caller]}; ${own}`;
+  if (caller !== undefined) return `an import from ${subpath(caller)}, for ${USES[caller]}; ${own}`;
   if (typeof first === "function") {
-    return `an import from "sluice/node" or "sluice/fetch" to wrap a handler; ${own}`;
+    return `an import from ${subpath("node")} or ${subpath("fetch")} to wrap a handler; ${own}`;
   }
   return `an import from the subpath of your framework (${Object.keys(USES).join(", ")}); ${own}`;
 }

@@ -112,13 +112,18 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
   }
 
   enter(call: Call): Passage<Call> | Promise<Passage<Call>> {
-    const { facts, options, preflights } = this;
+    const { preflights } = this;
     if (this.mountSample > 0) this.checkMounts(call);
-    if (preflights && isPreflight(facts, call)) return this.enterPreflight(call, preflights);
-    const passage = options.skip
-      ? andThen(options.skip(...call), (skip) => (skip ? undefined : this.choose(call)))
-      : this.choose(call);
+    const preflight = preflights && isPreflight(this.facts, call);
+    const passage = preflight
+      ? andThen(preflight, (is) => (is ? this.enterPreflight(call, preflights) : this.enterCounted(call)))
+      : this.enterCounted(call);
     return passage as Passage<Call> | Promise<Passage<Call>>;
+  }
+
+  private enterCounted(call: Call): MaybePromise<Passage<Call>> {
+    const { skip } = this.options;
+    return skip ? andThen(skip(...call), (skip) => (skip ? undefined : this.choose(call))) : this.choose(call);
   }
 
   mishap(error: unknown, call: Call): Mishap {

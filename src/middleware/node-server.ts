@@ -158,7 +158,9 @@ function letPass({ told, delayMs, settle }: Pass, response: ServerResponse, go: 
     let finished = false;
     response.once("finish", () => (finished = true));
     response.once("close", () => {
-      void settle({ status: response.headersSent ? response.statusCode : undefined, aborted: !finished });
+      // A response of HTTP/2 emits "finish" when its client has left, too.
+      const aborted = !finished || !response.writableEnded;
+      void settle({ status: response.headersSent ? response.statusCode : undefined, aborted });
     });
   }
   if (delayMs > 0) after(response, delayMs, unlessAnswered(response, go));

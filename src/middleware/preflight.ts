@@ -4,6 +4,7 @@
  */
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
+import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import { resolvePolicy } from "../core/terms.ts";
 import { type MemoryRateLimiter, memoryRateLimiter } from "../limiter/memory-rate-limiter.ts";
@@ -57,9 +58,10 @@ export function preflightBudget(
  * Whether a request is a preflight as browsers send it. With a body it could be handled as another request by handlers
  * that ignore the method.
  */
-export function isPreflight<Call extends readonly unknown[]>(facts: Facts<Call>, call: Call): boolean {
+export function isPreflight<Call extends readonly unknown[]>(facts: Facts<Call>, call: Call): MaybePromise<boolean> {
   if (facts.method(call) !== "OPTIONS" || !facts.header(call, "origin")) return false;
-  return METHOD.test(facts.header(call, "access-control-request-method") ?? "") && !facts.hasBody(call);
+  if (!METHOD.test(facts.header(call, "access-control-request-method") ?? "")) return false;
+  return andThen(facts.hasBody(call), (hasBody) => !hasBody);
 }
 
 /** What is read of a request of Node. */

@@ -71,7 +71,7 @@ export const countingCases: readonly MiddlewareCase[] = [
       const stream = () => new Blob(["password=hunter2"]).stream();
       const attempts: Parameters<typeof ask>[1][] = [
         { headers: PREFLIGHT, body: "password=hunter2" },
-        { headers: PREFLIGHT, body: stream(), duplex: "half" },
+        { headers: { ...PREFLIGHT, "Content-Type": "text/plain" }, body: stream(), duplex: "half" },
         { headers: { "Access-Control-Request-Method": "POST" } },
         { headers: { Origin: "https://elsewhere.example" } },
         ...["x", "post", "CONNECT", "TRACE", "GET POST", "A".repeat(21), "P2ST"].map(method),
