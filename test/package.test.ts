@@ -269,8 +269,11 @@ describe("the package", () => {
   });
 });
 
-/** The same of a middleware: the memory limiter, addresses with ipaddr.js, headers, tokens. The goal is 11 000. */
-const MIDDLEWARE_BUDGET = 22_450;
+/**
+ * The same of a middleware: the memory limiter, addresses with ipaddr.js, headers, tokens. The goal is 11 000. About 3200
+ * are for the preflight budget, the one-time reports and the errors for misuse (issue 13).
+ */
+const MIDDLEWARE_BUDGET = 25_300;
 /**
  * Bytes of the memory limiter with all five algorithms, minified and compressed. The goal is 5000; this
  * is where it stands, so that it does not grow unseen. Some 500 are for shares of policies and copies of keys. The

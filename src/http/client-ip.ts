@@ -168,7 +168,7 @@ function through(name: string, { proves, hops }: Belief, warn: Warn): Locate {
     const missing = (): void => {
       if (warned) return;
       warned = true;
-      const message = `A trusted proxy sent ${header} without the IP address of the client ("unknown", an obfuscated name or nothing), so all of its clients share one bucket. Configure the proxy to send the address.`;
+      const message = `A trusted proxy sent ${header} without the IP address of the client, so all of its clients share one bucket. Configure it to send the address.`;
       warn(message, context, "SLUICE_MISSING_CLIENT_ADDRESS");
     };
     if (entries) return walk(nearest, entries(field), proves, hops, missing);

@@ -176,7 +176,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     this.lastRequest = this.mountSample > 0 ? call[0] : undefined;
     if (!twice) return;
     const message =
-      "One rateLimit middleware ran twice for a request, which was charged twice. Mount it once, or call rateLimit() for each limit.";
+      "One rateLimit middleware ran twice for a request and charged it twice. Mount it once, or call rateLimit() for each limit.";
     this.reports.warn(message, call, "SLUICE_MISUSE");
   }
 

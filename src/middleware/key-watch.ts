@@ -30,7 +30,7 @@ export function keyWatch<Call>(
       missing += isMissing ? 1 : 0;
       if (inRow >= MAX_MISSING_IN_ROW || missing > MAX_MISSING) {
         watchesMissing = false;
-        const message = `${missing} of the last ${count} keys ended in "undefined" or "null", so these requests share one bucket. Does key run before authentication? Return another key for anonymous clients, such as one of clientKey().`;
+        const message = `${missing} of the last ${count} keys ended in "undefined" or "null", so these requests share one bucket. Does key run before authentication?`;
         warn(message, call, "SLUICE_MISUSE");
       }
     }

@@ -40,13 +40,13 @@ export function keysOf<Call extends readonly unknown[], L>(
   const address = (call: Call): string => identify.address(facts.peer(call), headerOf(call), call);
   if (key) {
     const exhausted = proxyWatch(facts, (proxy, call) => {
-      const message = `A CORS preflight was rejected, because all preflights through the proxy ${proxy} share one budget: with key, their IP address is that of the socket. Answer preflights before rateLimit, or raise the option preflight.`;
+      const message = `A CORS preflight was rejected: with key, all preflights through the proxy ${proxy} share one budget. Answer preflights before rateLimit, or raise the option preflight.`;
       warn(message, call, "SLUICE_UNTRUSTED_PROXY");
     });
     return { client: watched(key, keyWatch(warn, onEvent !== undefined)), address, exhausted };
   }
   const warnOfProxy = (proxy: string, call: Call): void => {
-    const message = `Requests come through a proxy that identity does not name, so all of its clients share one bucket. Name the proxy, as in identity: { trustedProxies: ["${proxy}"] }, or the platform, as in identity: "cloudflare".`;
+    const message = `Requests come through a proxy that identity does not name, so all of its clients share one bucket. Set identity: { trustedProxies: ["${proxy}"] }, or identity: "cloudflare" or another platform.`;
     warn(message, call, "SLUICE_UNTRUSTED_PROXY");
   };
   const watchProxy = identity === undefined ? proxyWatch(facts, warnOfProxy) : undefined;

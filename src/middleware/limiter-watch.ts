@@ -26,7 +26,7 @@ export function limiterWatch<Call>(
     else if (newInRow.has(hash) || newInRow.size < MAX_KEYS) newInRow.set(hash, count);
     if (count >= MAX_NEW_IN_ROW) {
       left = 0;
-      const message = `The limiter function of rateLimit returned a new limiter with an empty memory store for ${count} requests of one key in a row, so nothing is limited. Create limiters once, outside of the function.`;
+      const message = `The limiter function returned ${count} new limiters in a row for one key, each with an empty memory store, so nothing is limited. Create limiters once, outside of the function.`;
       warn(message, call, "SLUICE_MISUSE");
     }
     if (left === 0) newInRow.clear();

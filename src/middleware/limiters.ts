@@ -57,7 +57,7 @@ export function errorFrom(thrown: unknown): SluiceError {
     ? new SluiceError(
         "invalid-limiter",
         "limiter",
-        "consume to resolve with a decision, but it rejected with its denial, as rate-limiter-flexible does; wrap it: consume: (key, cost) => limiter.consume(key, cost).then(() => ({ allowed: true }), ({ msBeforeNext }) => ({ allowed: false, retryAfterMs: msBeforeNext }))",
+        "consume to resolve with a decision, but it rejected with its denial, as rate-limiter-flexible does; wrap it to resolve with { allowed: true } or { allowed: false, retryAfterMs: msBeforeNext }",
       )
     : new SluiceError("invalid-option", "rateLimit", "key, cost, skip and limiter to throw errors only", thrown);
   return Object.assign(error, { cause: thrown });

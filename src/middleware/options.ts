@@ -64,7 +64,7 @@ export interface RateLimitOptions<Call extends readonly unknown[], Own> {
   /** Requests that are neither counted nor limited. CORS preflights are not passed to it. Default: none. */
   skip?: (...call: Call) => boolean | PromiseLike<boolean>;
   /** Budget for CORS preflights per IP address; `"charge"` treats them like any request. Default: 50 per second, burst 500. */
-  preflight?: Policy | RateText | "charge";
+  preflight?: Policy | PolicyText | "charge";
   /** `"shadow"` counts and tells `onDecision`, but denies nothing and adds no headers. Default: `"enforce"`. */
   mode?: "enforce" | "shadow";
   /** The longest that a request is held by a leaky bucket, in milliseconds; what would wait longer is denied. Default: 10 000. */

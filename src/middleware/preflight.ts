@@ -48,7 +48,7 @@ export function preflightBudget(
     const expected = `a policy such as "50/s burst 500", or "charge"${unsupported}`;
     throw new SluiceError("invalid-option", "preflight", expected, preflight);
   }
-  const policy: Policy = { ...policyFrom(preflight), name: "preflight" };
+  const policy: Policy = { ...policyFrom("preflight", preflight), name: "preflight" };
   // Throws if the policy is invalid.
   resolvePolicy(policy);
   return new PreflightBudget(policy);

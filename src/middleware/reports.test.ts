@@ -316,7 +316,7 @@ describe("options that belong to something else (issue 13)", () => {
     const thrown = await Promise.resolve(enter(gate)).catch((error: unknown) => error);
     const outcome = gate.mishap(thrown, [{}]);
     expect(outcome).toMatchObject({ code: "invalid-limiter", cause: denial });
-    expect((outcome as Error).message).toContain("rate-limiter-flexible does; wrap it");
+    expect((outcome as Error).message).toContain("rate-limiter-flexible does; wrap it to resolve with");
     expect(errors).toEqual([outcome]);
   });
 
