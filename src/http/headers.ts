@@ -109,10 +109,11 @@ export function listOf(policies: Policies): readonly ResolvedPolicy[] {
 
 /** Whether policies are resolved. Limiters of others may have policies of another shape. */
 export function areResolved(policies: Policies): boolean {
-  return listOf(policies).every((policy) => {
-    const { name, limit, windowMs } = (policy ?? {}) as Partial<ResolvedPolicy>;
-    return typeof name === "string" && typeof limit === "number" && typeof windowMs === "number";
-  });
+  return Array.isArray(policies) ? policies.every(isResolved) : isResolved(policies as ResolvedPolicy);
+}
+
+function isResolved(policy: Partial<ResolvedPolicy> | null): boolean {
+  return typeof policy?.name === "string" && typeof policy.limit === "number" && typeof policy.windowMs === "number";
 }
 
 /** Throws for a policy as it is written, such as `tokenBucket("5/s")`. Not knowing the policies is fine. */

@@ -48,15 +48,15 @@ const NOT_SHARED = /(?:^|[\s,])(?:private|no-store)(?:$|[\s,])/i;
  * default on CDNs, and is told of.
  */
 function mayBeShared<R>(head: ResponseHead<R>, response: R): boolean {
-  const cacheControl = head.get(response, "Cache-Control") ?? "";
-  if (SHARED.test(cacheControl)) return true;
-  for (const name of ["CDN-Cache-Control", "Surrogate-Control"]) {
-    const forCdn = head.get(response, name);
-    if (forCdn !== undefined && !NOT_SHARED.test(forCdn)) return true;
-  }
-  if (NOT_SHARED.test(cacheControl)) return false;
-  // Expires: 0 is the usual way to write "already expired"; max-age wins over it.
-  return AGED.test(cacheControl) || !/^(?:0|-1)?$/.test(head.get(response, "Expires") ?? "");
+  const cacheControl = head.get(response, "Cache-Control");
+  const cdn = head.get(response, "CDN-Cache-Control") ?? head.get(response, "Surrogate-Control");
+  const expires = head.get(response, "Expires");
+  // Most responses have none of them.
+  if (cacheControl === undefined && cdn === undefined && expires === undefined) return false;
+  if (SHARED.test(cacheControl ?? "") || (cdn !== undefined && !NOT_SHARED.test(cdn))) return true;
+  if (NOT_SHARED.test(cacheControl ?? "")) return false;
+  // Expires: 0 is the usual way to write "already expired".
+  return AGED.test(cacheControl ?? "") || !/^(?:0|-1)?$/.test(expires ?? "");
 }
 
 /** Lists grow, so that several limiters are all told of; of fields that have room for one policy, the tighter stays. */

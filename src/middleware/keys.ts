@@ -1,6 +1,6 @@
 /** Whose budget a request spends. */
 import { SluiceError } from "../core/errors.ts";
-import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
+import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { privateAddress } from "../http/address.ts";
 import type { ReadHeader, Warn } from "../http/client-ip.ts";
 import { identifier } from "../http/client-key.ts";
@@ -63,11 +63,14 @@ function watched<Call extends readonly unknown[]>(
   key: (...call: Call) => MaybePromise<string>,
   watch: (key: string, call: Call) => void,
 ): (call: Call) => MaybePromise<string> {
-  return (call) =>
-    andThen(key(...call), (key) => {
-      watch(key, call);
-      return key;
-    });
+  const seen = (key: string, call: Call): string => {
+    watch(key, call);
+    return key;
+  };
+  return (call) => {
+    const own = key(...call);
+    return isPromise(own) ? own.then((own) => seen(own, call)) : seen(own, call);
+  };
 }
 
 /** Requests whose headers are read one after the other; after them, one of 256: a proxy may be added later. */
