@@ -14,7 +14,7 @@
  */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { Server, type Socket } from "node:net";
 import { dirname, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -253,9 +253,25 @@ describe("generated files are fresh", () => {
 describe("docs/errors.md", () => {
   const [, list = ""] = /export type ErrorCode =([^;]*);/.exec(read("src/core/errors.ts")) ?? [];
   const codes = [...list.matchAll(/"([a-z-]+)"/g)].map(([, code]) => code as string);
-  const headings = read("docs/errors.md")
+  const allHeadings = read("docs/errors.md")
     .split("\n")
     .flatMap((line, i) => (line.startsWith("## ") ? [{ code: line.slice(3), line: i + 1 }] : []));
+  const headings = allHeadings.filter(({ code }) => !code.startsWith("sluice_"));
+
+  it("has a heading for every warning that is used, and for no other", () => {
+    const source = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" }).filter(
+      (file) => /(?<!\.test)\.ts$/.test(file) && !file.endsWith("warnings.ts"),
+    );
+    const used = source.flatMap((file) =>
+      [...read(`src/${file}`).matchAll(/"(SLUICE_[A-Z_]+)"/g)].map(([, code]) => code),
+    );
+    const known = [...read("src/core/warnings.ts").matchAll(/"(SLUICE_[A-Z_]+)"/g)].map(([, code]) => code);
+    const explained = allHeadings
+      .filter(({ code }) => code.startsWith("sluice_"))
+      .map(({ code }) => code.toUpperCase());
+    expect(explained.sort()).toEqual([...new Set(used)].sort());
+    for (const code of used) expect(known).toContain(code);
+  });
 
   it("has one heading for every code and no other", () => {
     expect(codes.length).toBeGreaterThan(0);
