@@ -10,7 +10,7 @@ import { hasNodeBody } from "./preflight.ts";
 /** What a middleware of Express is called with. */
 export type ExpressCall = readonly [request: Request, response: Response];
 
-/** The options of `rateLimit`. `onLimited` gives a text, or sends the body: the status and the headers are set by then. */
+/** The options of `rateLimit`. `onLimited` returns a text, or sends a response: status and headers are set by then. */
 export type ExpressRateLimitOptions = RateLimitOptions<ExpressCall, unknown>;
 
 /**

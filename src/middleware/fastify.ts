@@ -11,7 +11,7 @@ import { hasNodeBody } from "./preflight.ts";
 /** What a hook of Fastify is called with. */
 export type FastifyCall = readonly [request: FastifyRequest, reply: FastifyReply];
 
-/** The options of `rateLimit`. `onLimited` gives the body, or sends it: the status and the headers are set by then. */
+/** The options of `rateLimit`. `onLimited` returns the body, or sends a reply: status and headers are set by then. */
 export type FastifyRateLimitOptions = RateLimitOptions<FastifyCall, unknown>;
 
 const ofReply: ResponseHead<FastifyReply> = {

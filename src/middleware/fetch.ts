@@ -12,7 +12,7 @@ export type FetchCall = readonly [
   ...rest: any[],
 ];
 
-/** The options of `rateLimit`. `onLimited` gives the body: its status and RateLimit headers are set afterwards. */
+/** The options of `rateLimit`. `onLimited` returns a response: RateLimit headers are added, its status is kept from 400. */
 export type FetchRateLimitOptions = RateLimitOptions<FetchCall, OwnAnswer>;
 
 /** Limits the requests that reach a handler: `export default { fetch: rateLimit(options)(handler) }`. */

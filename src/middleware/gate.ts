@@ -88,8 +88,9 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
   private readonly maxDelayMs: number;
   /** Warnings of the header writer, which knows nothing of the request. */
   private readonly headerWarnings: string[] = [];
-  private mountSample: number;
-  private lastRequest: unknown;
+  /** The first requests, to find out whether one comes twice. */
+  private seenRequests: WeakSet<object> | undefined;
+  private mountSample: number = MOUNT_SAMPLE;
 
   constructor(options: RateLimitOptions<Call, unknown>, facts: Facts<Call>) {
     this.options = options;
@@ -108,12 +109,12 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     this.limiter = limiterFrom(options);
     if (typeof this.limiter === "object") this.checkRefund(this.limiter);
     else this.watchLimiter = limiterWatch((message, call, code) => reports.warn(message, call, code));
-    this.mountSample = facts.repeatable ? 0 : MOUNT_SAMPLE;
+    if (!facts.repeatable) this.seenRequests = new WeakSet();
   }
 
   enter(call: Call): Passage<Call> | Promise<Passage<Call>> {
     const { preflights } = this;
-    if (this.mountSample > 0) this.checkMounts(call);
+    if (this.seenRequests) this.checkMounts(call[0] as object, call, this.seenRequests);
     const preflight = preflights && isPreflight(this.facts, call);
     const passage = preflight
       ? andThen(preflight, (is) => (is ? this.enterPreflight(call, preflights) : this.enterCounted(call)))
@@ -168,12 +169,11 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     return { rejection: rejection(decision, preflights.getPolicy(), accept, {}), limited: undefined };
   }
 
-  /** Warns if this middleware runs twice for one request. Requests run concurrently, so that some are missed. */
-  private checkMounts(call: Call): void {
-    const twice = call[0] === this.lastRequest;
-    this.mountSample = twice ? 0 : this.mountSample - 1;
-    // Not kept for longer than the sample: it would keep the last request of a quiet server in memory.
-    this.lastRequest = this.mountSample > 0 ? call[0] : undefined;
+  /** Warns if this middleware runs twice for one request. */
+  private checkMounts(request: object, call: Call, seen: WeakSet<object>): void {
+    const twice = seen.has(request);
+    seen.add(request);
+    if (twice || --this.mountSample === 0) this.seenRequests = undefined;
     if (!twice) return;
     const message =
       "One rateLimit middleware ran twice for a request and charged it twice. Mount it once, or call rateLimit() for each limit.";

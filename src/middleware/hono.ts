@@ -10,7 +10,7 @@ import type { RateLimitOptions } from "./options.ts";
 /** What a middleware of Hono is called with. */
 export type HonoCall = readonly [context: Context];
 
-/** The options of `rateLimit`. `onLimited` gives the body: its status and RateLimit headers are set afterwards. */
+/** The options of `rateLimit`. `onLimited` returns a response: RateLimit headers are added, its status is kept from 400. */
 export type HonoRateLimitOptions = RateLimitOptions<HonoCall, OwnAnswer>;
 
 /** What @hono/node-server hands on. */

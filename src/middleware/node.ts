@@ -10,7 +10,7 @@ import { hasNodeBody } from "./preflight.ts";
 /** What a handler of `node:http` is called with. */
 export type NodeCall = readonly [request: IncomingMessage, response: ServerResponse];
 
-/** The options of `rateLimit`. `onLimited` gives a text, or writes the body: the status and the headers are set by then. */
+/** The options of `rateLimit`. `onLimited` returns a text, or sends a response: status and headers are set by then. */
 export type NodeRateLimitOptions = RateLimitOptions<NodeCall, unknown>;
 
 /** A handler of requests. */
