@@ -94,6 +94,7 @@ describe("fields on responses that a shared cache may store (issue 13)", () => {
     [{ "CDN-Cache-Control": "max-age=600" }],
     [{ "CDN-Cache-Control": "max-age=600", "Cache-Control": "private" }],
     [{ "Surrogate-Control": "max-age=600" }],
+    [{ "Surrogate-Control": "max-age=600", "CDN-Cache-Control": "no-store" }],
     [{ "Surrogate-Control": "max-age=600", "Cache-Control": "no-store" }],
   ])("are withheld: %o", (cached) => {
     expect(tell(new Headers(cached), draft8("a", 1)).get("RateLimit")).toBeNull();

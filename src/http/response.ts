@@ -48,12 +48,15 @@ const NOT_SHARED = /(?:^|[\s,])(?:private|no-store)(?:$|[\s,])/i;
  * default on CDNs, and is told of.
  */
 function mayBeShared<R>(head: ResponseHead<R>, response: R): boolean {
-  const cacheControl = head.get(response, "Cache-Control");
-  const cdn = head.get(response, "CDN-Cache-Control") ?? head.get(response, "Surrogate-Control");
-  const expires = head.get(response, "Expires");
+  // In lower case, which Node would make of every name.
+  const cacheControl = head.get(response, "cache-control");
+  const cdn = head.get(response, "cdn-cache-control");
+  const surrogate = head.get(response, "surrogate-control");
+  const expires = head.get(response, "expires");
   // Most responses have none of them.
-  if (cacheControl === undefined && cdn === undefined && expires === undefined) return false;
-  if (SHARED.test(cacheControl ?? "") || (cdn !== undefined && !NOT_SHARED.test(cdn))) return true;
+  if ((cacheControl ?? cdn ?? surrogate ?? expires) === undefined) return false;
+  if (SHARED.test(cacheControl ?? "")) return true;
+  if ([cdn, surrogate].some((field) => field !== undefined && !NOT_SHARED.test(field))) return true;
   if (NOT_SHARED.test(cacheControl ?? "")) return false;
   // Expires: 0 is the usual way to write "already expired".
   return AGED.test(cacheControl ?? "") || !/^(?:0|-1)?$/.test(expires ?? "");
@@ -64,11 +67,11 @@ function addFields<R>(head: ResponseHead<R>, response: R, fields: HeaderFields):
   const others = OTHERS.some((name) => head.get(response, name) !== undefined);
   if (!others) for (const name in fields) head.set(response, name, fields[name] as string);
   else addToOthers(head, response, fields);
-  if (head.get(response, "Access-Control-Allow-Origin") !== undefined) expose(head, response, fields);
+  if (head.get(response, "access-control-allow-origin") !== undefined) expose(head, response, fields);
 }
 
 /** One of these is on every response that somebody else told of. */
-const OTHERS = ["RateLimit-Policy", "RateLimit", "RateLimit-Limit", "X-RateLimit-Limit"];
+const OTHERS = ["ratelimit-policy", "ratelimit", "ratelimit-limit", "x-ratelimit-limit"];
 
 function addToOthers<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): void {
   const stay = tighterBefore(head, response, fields);
