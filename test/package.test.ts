@@ -47,6 +47,7 @@ describe("the package", () => {
           "leakyBucket",
           "memoryRateLimiter",
           "memoryStore",
+          "parsePolicy",
           "slidingLog",
           "slidingWindow",
           "tokenBucket",
@@ -248,7 +249,7 @@ describe("the package", () => {
 
   it("shakes: one import does not bring the rest", async () => {
     const bytes = await bundle(`import { tokenBucket } from "sluice"; globalThis.x = tokenBucket;`);
-    expect(bytes.min).toBeLessThan(4000);
+    expect(bytes.min).toBeLessThan(4200);
   });
 
   it("keeps the memory limiter within its size budget", async () => {
@@ -270,21 +271,21 @@ describe("the package", () => {
 });
 
 /**
- * The same of a middleware: the memory limiter, addresses with ipaddr.js, headers, tokens. The goal is 11 000. About 3200
- * are for the preflight budget, the one-time reports and the errors for misuse (issue 13).
+ * Gzip bytes of one middleware: the memory limiter, addresses with ipaddr.js, headers, tokens. The goal is 11 000. About
+ * 3200 are for the preflight budget, the one-time reports and the errors for misuse, 1500 for policies as text.
  */
-const MIDDLEWARE_BUDGET = 25_300;
+const MIDDLEWARE_BUDGET = 27_300;
 /**
- * Bytes of the memory limiter with all five algorithms, minified and compressed. The goal is 5000; this
- * is where it stands, so that it does not grow unseen. Some 500 are for shares of policies and copies of keys. The
- * bench prints the same figure.
+ * Gzip bytes of the memory limiter with all five algorithms. The goal is 5000; the budget is the current size, so that
+ * growth is noticed. About 1500 are for policies as text with their errors and for refunds with their decision, 500 for
+ * the shares of policies and copies of keys. The bench prints the same number.
  */
-const BUDGET = 6850;
+const BUDGET = 8400;
 /**
- * The same of a limiter with the Redis store: the script, the failure policy and HMAC-SHA-256 come with it. Some 700 are
- * for stores whose parts fail by themselves, and for timers on Workers.
+ * Gzip bytes of a limiter with the Redis store: the script, the failure policy and HMAC-SHA-256 are included. About 1500
+ * are for sliding logs in lists and for damaged values.
  */
-const REDIS_BUDGET = 20_800;
+const REDIS_BUDGET = 24_900;
 
 /** What a bundler makes of an entry in the empty project. */
 async function bundle(entry: string): Promise<{ min: number; gzip: number }> {
