@@ -47,6 +47,9 @@ describe("the script", () => {
     expect(script).not.toMatch(/\b(EXPIRE|HSET|ZADD|SCAN|KEYS \*)\b/);
     const commands = [...script.matchAll(/(?:call\(|try\(|\{ )'([A-Z]+)'/g)].map(([, command]) => command);
     expect([...new Set(commands)].sort()).toEqual(COMMANDS);
+    const page = readFileSync(new URL("../../docs/stores/redis.md", import.meta.url), "utf8");
+    const acl = [...page.matchAll(/^ACL SETUSER .*$/gm)].join(" ").split(" ");
+    for (const command of COMMANDS) expect(acl, "the ACL of the docs").toContain(`+${command.toLowerCase()}`);
   });
 });
 
