@@ -10,56 +10,56 @@ local function slidingLog()
   -- Grants are often evenly spaced: the first probes of a search interpolate, the others bisect.
   local INTERPOLATED_PROBES = 3
 
-  local function toGrant(endsAt, total)
-    endsAt, total = tonumber(endsAt), tonumber(total)
-    if isWhole(endsAt) and isWhole(total) then return { endsAt, total } end
-    error('a list that is not a log')
+  -- A stored number. A damaged one is an error, which is the caller's alone.
+  local function parse(raw)
+    local n = tonumber(raw)
+    assert(isWhole(n))
+    return n
+  end
+
+  local function text(n)
+    return format(WHOLE, n)
   end
 
   local function storedGrant(log, i)
     if log.tail and i >= log.tailStart then return log.tail[i - log.tailStart + 1] end
-    local pair = call('LRANGE', log.key, format(WHOLE, 2 * i - 1), format(WHOLE, 2 * i))
-    return toGrant(pair[1], pair[2])
+    local pair = call('LRANGE', log.key, text(2 * i - 1), text(2 * i))
+    return { parse(pair[1]), parse(pair[2]) }
   end
 
   -- The first grant that counts and has reached `target` with its end or its running total, which the newest has; then
   -- the running total before it.
   local function reach(log, field, target)
-    local low, lowGrant, high, highGrant = log.first, log.oldest, log.kept + 1, log.newest
-    if low >= high then return high, highGrant, log.base end
-    if lowGrant[field] >= target then return low, lowGrant, log.base end
+    local low, before, high, grant = log.first, log.oldest, log.kept + 1, log.newest
+    if low >= high then return high, grant, log.base end
+    if before[field] >= target then return low, before, log.base end
     local probes = 0
     while high - low > 1 do
-      local i = floor((low + high) / 2)
-      if probes < INTERPOLATED_PROBES then
-        local part = (target - lowGrant[field]) / (highGrant[field] - lowGrant[field])
-        i = max(low + 1, min(high - 1, low + floor(part * (high - low))))
-      end
-      local grant = storedGrant(log, i)
-      if grant[field] < target then
-        low, lowGrant = i, grant
+      local part = 0.5
+      if probes < INTERPOLATED_PROBES then part = (target - before[field]) / (grant[field] - before[field]) end
+      local i = max(low + 1, min(high - 1, low + floor(part * (high - low))))
+      local probe = storedGrant(log, i)
+      if probe[field] < target then
+        low, before = i, probe
       else
-        high, highGrant = i, grant
+        high, grant = i, probe
       end
       probes = probes + 1
     end
-    return high, highGrant, lowGrant[TOTAL]
+    return high, grant, before[TOTAL]
   end
 
-  -- The log at a key, after a text that says why it can't be read; without a key an untouched one.
+  -- The log at a key, after the text of an error; without a key an untouched one.
   --   count: the number of stored grants; first: the oldest that still counts; base: the running total before it
   --   kept: the last stored grant that stays as it is; newest: the grant after it
   --   tail: if a refund has changed the middle of the log, the grants from `tailStart` on as they will be stored
   local function load(key)
-    local head = key and try('LRANGE', key, '0', '2') or {}
-    if head.err then return head.err end
     local log = { key = key, count = 0, first = 1, base = 0, kept = 0, newest = { 0, 0 } }
-    if #head == 0 then return nil, log end
-    local tail = call('LRANGE', key, '-2', '-1')
-    log.count = (call('LLEN', key) - 1) / 2
-    log.base = tonumber(head[1])
-    log.oldest, log.newest = toGrant(head[2], head[3]), toGrant(tail[1], tail[2])
-    if not isWhole(log.base) or not isWhole(log.count) then return 'FOREIGN value' end
+    local head = key and try('LRANGE', key, '0', '2') or {}
+    if head.err or #head == 0 then return head.err, log end
+    log.base, log.oldest = parse(head[1]), { parse(head[2]), parse(head[3]) }
+    log.count = parse((call('LLEN', key) - 1) / 2)
+    log.newest = storedGrant(log, log.count)
     log.storedEnd = log.newest[ENDS_AT]
     if log.storedEnd <= now then
       -- All have ended.
@@ -70,43 +70,42 @@ local function slidingLog()
     log.kept = log.count - 1
     log.first, log.oldest, log.base = reach(log, ENDS_AT, now + 1)
     -- Every cost is above 0.
-    if log.base < log.oldest[TOTAL] and log.oldest[TOTAL] <= log.newest[TOTAL] then return nil, log end
-    return 'FOREIGN value'
+    assert(log.base < log.oldest[TOTAL] and log.oldest[TOTAL] <= log.newest[TOTAL])
+    return nil, log
   end
 
-  -- The commands that store a log, which were all made before the first of them runs. Those that can fail for want of
-  -- memory come first.
+  -- The commands that store a log, all of them made before the first one runs. One that can fail for want of memory
+  -- comes first, except where grants are replaced, which frees memory.
   local function commands(log, ttl)
-    local key, count, kept, first = log.key, log.count, log.kept, log.first
-    local front = format(WHOLE, 2 * (first - 1))
-    local endsAt, total = format(WHOLE, log.newest[ENDS_AT]), format(WHOLE, log.newest[TOTAL])
-    local list = {}
+    local key, kept = log.key, log.kept
+    local front, back = text(2 * (log.first - 1)), '-1'
     if log.tail then
+      local list = { { 'LTRIM', key, front, text(2 * (log.tailStart - 1)) } }
       -- In parts, because a call takes a limited number of arguments.
-      list[1] = { 'LTRIM', key, front, format(WHOLE, 2 * (log.tailStart - 1)) }
-      first = 1
       for i = 1, #log.tail, 1000 do
         local part = { 'RPUSH', key }
         for j = i, min(i + 999, #log.tail) do
-          part[#part + 1] = format(WHOLE, log.tail[j][ENDS_AT])
-          part[#part + 1] = format(WHOLE, log.tail[j][TOTAL])
+          part[#part + 1] = text(log.tail[j][ENDS_AT])
+          part[#part + 1] = text(log.tail[j][TOTAL])
         end
         list[#list + 1] = part
       end
-    elseif count == 0 then
-      list[1] = { 'RPUSH', key, format(WHOLE, log.base), endsAt, total }
-    elseif kept == count then
-      list[1] = { 'RPUSH', key, endsAt, total }
-    elseif kept == count - 1 and log.newest[ENDS_AT] == log.storedEnd then
-      list[1] = { 'LSET', key, '-1', total }
-    else
-      list[1] = { 'LTRIM', key, front, format(WHOLE, 2 * kept) }
-      list[2] = { 'RPUSH', key, endsAt, total }
-      first = 1
+      list[#list + 1] = { 'PEXPIRE', key, ttl }
+      return list
     end
-    if first > 1 then list[#list + 1] = { 'LTRIM', key, front, '-1' } end
-    list[#list + 1] = { 'PEXPIRE', key, ttl }
-    return list
+    local endsAt, total = text(log.newest[ENDS_AT]), text(log.newest[TOTAL])
+    local push = { 'RPUSH', key, endsAt, total }
+    if log.count == 0 then
+      push = { 'RPUSH', key, '0', endsAt, total }
+    elseif kept == log.count - 1 and log.newest[ENDS_AT] == log.storedEnd then
+      push = { 'LSET', key, '-1', total }
+    elseif kept < log.count then
+      back = text(2 * kept)
+    end
+    local trim, expire = { 'LTRIM', key, front, back }, { 'PEXPIRE', key, ttl }
+    if back ~= '-1' then return { trim, push, expire } end
+    if front ~= '0' then return { push, trim, expire } end
+    return { push, expire }
   end
 
   local function used(_, log)
@@ -114,8 +113,9 @@ local function slidingLog()
   end
 
   local function untilEnd(terms, grant)
-    if grant[ENDS_AT] <= now then error('grants out of order') end
-    return min(grant[ENDS_AT] - now, terms.windowMs)
+    local left = grant[ENDS_AT] - now
+    assert(left > 0)
+    return min(left, terms.windowMs)
   end
 
   local function wait(terms, amount, log)
@@ -152,11 +152,8 @@ local function slidingLog()
     local given = min(cost, grant[TOTAL] - before)
     local tail = {}
     if grant[TOTAL] - given > before then tail[1] = { endsAt, grant[TOTAL] - given } end
-    local rest = at < log.kept and call('LRANGE', log.key, format(WHOLE, 2 * at + 1), format(WHOLE, 2 * log.kept)) or {}
-    for i = 1, #rest, 2 do
-      local later = toGrant(rest[i], rest[i + 1])
-      tail[#tail + 1] = { later[ENDS_AT], later[TOTAL] - given }
-    end
+    local rest = at < log.kept and call('LRANGE', log.key, text(2 * at + 1), text(2 * log.kept)) or {}
+    for i = 1, #rest, 2 do tail[#tail + 1] = { parse(rest[i]), parse(rest[i + 1]) - given } end
     if at <= log.kept then tail[#tail + 1] = { log.newest[ENDS_AT], log.newest[TOTAL] - given } end
     if #tail == 0 then
       -- The grant was the newest, and nothing is left of it.
@@ -172,7 +169,7 @@ local function slidingLog()
 
   -- Without its decision, a refund is taken to be of the latest grants.
   local function giveBack(terms, used, cost, log)
-    if ahead(terms, used, log) then log = add(terms, used, 0, log) end
+    if ahead(terms, used, log) then add(terms, used, 0, log) end
     if terms.grantEndsAt then return removeGrant(cost, log, min(terms.grantEndsAt, now + terms.windowMs)) end
     local total = log.newest[TOTAL] - min(cost, used)
     local i, grant = reach(log, TOTAL, total)
@@ -190,8 +187,9 @@ local function slidingLog()
 
   -- The front of the list, for people to read.
   local function raw(key)
-    local front = table.concat(call('LRANGE', key, '0', '200'), ' ')
-    return call('LLEN', key) > 201 and front .. ' ...' or front
+    local list = call('LRANGE', key, '0', '201')
+    if list[202] then list[202] = '...' end
+    return table.concat(list, ' ')
   end
 
   return {

@@ -75,10 +75,14 @@ local function say(value)
   replies[replied] = value
 end
 
--- Drops what was said since `mark`.
-local function unsay(mark)
-  for i = replied, mark + 1, -1 do replies[i] = nil end
+-- The charge of its group that is being computed, and what was said before the group.
+local current, mark
+
+-- Says that the current charge of a group is at fault, and that the others were not made, in place of all else.
+local function sayFault(size, fault)
+  for i = mark + 1, replied do replies[i] = nil end
   replied = mark
+  for i = 1, size do say(i == current and fault or 'SKIPPED') end
 end
 
 -- The state of a bucket, after a text that says why it can't be read.
@@ -139,34 +143,23 @@ local function excess(charge, used)
   return charge.asks and used - (charge.cap - charge.amount) or 0
 end
 
-local function settleOne(charge, key)
-  local mark = replied
+-- Both settle a group and give the text of an error.
+local function settleOne(shape, first)
+  local charge, key = shape[1], KEYS[first + 1]
   local fault, a, b, c = read(charge, key)
-  if not fault then
-    local used = charge.algorithm.used(charge, a, b, c)
-    local over = excess(charge, used)
-    fault = write(key, prepare(charge, key, over <= 0, over, used, a, b, c))
-  end
-  if not fault then return end
-  unsay(mark)
-  say(fault)
-end
-
--- The charge of its group that is being computed.
-local current
-
--- Says that a charge is at fault, and that the others of its group were not made.
-local function sayFault(size, fault)
-  for i = 1, size do say(i == current and fault or 'SKIPPED') end
+  if fault then return fault end
+  local used = charge.algorithm.used(charge, a, b, c)
+  local over = excess(charge, used)
+  return write(key, prepare(charge, key, over <= 0, over, used, a, b, c))
 end
 
 local function settleGroup(shape, first)
-  local mark, every, steps, values = replied, true, {}, {}
+  local every, steps, values = true, {}, {}
   for i = 1, shape.size do
     current = i
     local charge = shape[i]
     local fault, a, b, c = read(charge, KEYS[first + i])
-    if fault then return sayFault(shape.size, fault) end
+    if fault then return fault end
     local used = charge.algorithm.used(charge, a, b, c)
     local over = excess(charge, used)
     every = every and over <= 0
@@ -180,10 +173,7 @@ local function settleGroup(shape, first)
     current = i
     -- Only the first write of a call can fail: from then on Redis refuses none, whatever its memory or its role.
     local fault = write(KEYS[first + i], values[i][1], values[i][2])
-    if fault then
-      unsay(mark)
-      return sayFault(shape.size, fault)
-    end
+    if fault then return fault end
   end
 end
 
@@ -191,18 +181,11 @@ local k = 0
 for s = 1, #shapes do
   local shape = shapes[s]
   for _ = 1, shape.count do
-    local mark, ok, reason = replied, nil, nil
-    current = 1
-    if shape.size == 1 then
-      ok, reason = pcall(settleOne, shape[1], KEYS[k + 1])
-    else
-      ok, reason = pcall(settleGroup, shape, k)
-    end
-    if not ok then
-      unsay(mark)
-      -- An error of a command is a table since Redis 7.
-      sayFault(shape.size, type(reason) == 'table' and reason.err or 'FOREIGN value')
-    end
+    current, mark = 1, replied
+    local ok, fault = pcall(shape.size == 1 and settleOne or settleGroup, shape, k)
+    -- An error of a command is a table since Redis 7.
+    if not ok then fault = type(fault) == 'table' and fault.err or 'FOREIGN value' end
+    if fault then sayFault(shape.size, fault) end
     k = k + shape.size
   end
 end
