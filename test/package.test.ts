@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "vite";
@@ -17,6 +17,15 @@ let tarball = "";
 
 function run(command: string, args: string[], cwd = place): string {
   return execFileSync(command, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+}
+
+/** A file of the package with all that it imports. */
+function codeOf(file: string, seen = new Set<string>()): string {
+  if (seen.has(file)) return "";
+  seen.add(file);
+  const code = readFileSync(file, "utf8");
+  const imports = [...code.matchAll(/(?:from|import\(?)\s*"(\.[^"]+)"/g)];
+  return code + imports.map(([, path = ""]) => codeOf(join(dirname(file), path), seen)).join("");
 }
 
 beforeAll(() => {
@@ -133,6 +142,21 @@ describe("the package", () => {
         ],
       }
     `);
+  });
+
+  it("names in THIRD-PARTY.md every subpath that reaches bundled code", () => {
+    const marks = { "@noble/hashes": "node_modules/@noble/hashes", "ipaddr.js": "ipaddr: " };
+    const page = readFileSync(join(root, "THIRD-PARTY.md"), "utf8");
+    for (const [name, mark] of Object.entries(marks)) {
+      const reaching = subpaths.filter((path) => {
+        const { node, workerd, default: file } = manifest.exports[path];
+        return [node, workerd, file].some((entry) => entry && codeOf(join(root, entry)).includes(mark));
+      });
+      const section = page.split(`\n## ${name}\n`)[1]?.split("\n```")[0] ?? "";
+      const named = [...section.matchAll(/`sluice(\/[\w-]+)?`/g)].map(([, path = ""]) => `.${path}`);
+      expect(named.sort(), name).toEqual(reaching.sort());
+      expect(named.length, name).toBeGreaterThan(0);
+    }
   });
 
   it("declares every built entry, and builds every declared one", () => {
