@@ -10,11 +10,12 @@
  * if it has a `class Room`, over a WebSocket too. Blocks for other runtimes are left to integration/ws/docs.test.ts.
  *
  * Blocks find a Redis of their own in REDIS_URL, and the same one as Upstash has it over REST. They have
- * to close what they open.
+ * to close what they open, in a hidden teardown: readers paste what they see. `<!-- ts setup` before a block and
+ * `<!-- ts teardown` after it hold code that is compiled and run with the block, and that no renderer shows.
  */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { Server, type Socket } from "node:net";
 import { dirname, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -22,10 +23,23 @@ import { format, promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { startWorkerd } from "./cloudflare/workerd.ts";
+import { freePort } from "./servers/free-port.js";
 import { type RedisServer, startRedis } from "./servers/redis-server.js";
 import { until } from "./servers/until.js";
 import { startUpstashBridge, type UpstashBridge } from "./servers/upstash-bridge.js";
-import { flat, nameOf, pages, promisesOf, ROOT, read, says, snippetsOfKind, stagedCode } from "./snippets.ts";
+import {
+  flat,
+  nameOf,
+  onPort,
+  pages,
+  parseSnippets,
+  promisesOf,
+  ROOT,
+  read,
+  says,
+  snippetsOfKind,
+  stagedCode,
+} from "./snippets.ts";
 
 /** Ignored by git, and inside the project, so that vitest transforms what it imports from there. */
 const CACHE = join(ROOT, ".cache", `docs-${process.pid}`);
@@ -67,13 +81,8 @@ describe("snippets", () => {
     mkdirSync(join(CACHE, "run"), { recursive: true });
     for (const snippet of snippets) {
       writeFileSync(join(CACHE, `${nameOf(snippet)}.${snippet.extension}`), snippet.lines.join("\n"));
-      writeFileSync(
-        join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`),
-        stagedCode(snippet)
-          .replace(/from "(?:node:test|vitest)"/g, 'from "./runner.js"')
-          // The port of examples may be taken here.
-          .replace(/(?<=\.listen\(|\bport: )3000\b/g, "0"),
-      );
+      const code = stagedCode(snippet).replace(/from "(?:node:test|vitest)"/g, 'from "./runner.js"');
+      writeFileSync(join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`), code);
     }
     writeFileSync(join(CACHE, "run/runner.js"), RUNNER);
     const config = {
@@ -182,7 +191,9 @@ describe("snippets", () => {
       const before = await guests();
       const asked = await scripts();
       const close = closingServers();
-      await import(/* @vite-ignore */ join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`));
+      const file = join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`);
+      writeFileSync(file, onPort(readFileSync(file, "utf8"), await freePort()));
+      await import(/* @vite-ignore */ file);
       for (const { title, body } of stage.cases) {
         try {
           await body();
@@ -213,6 +224,44 @@ describe("snippets", () => {
       await promisify(execFile)(process.execPath, ["--check", file]);
     },
   );
+
+  it("run with the hidden setup before them and the teardown after them", () => {
+    const page = [
+      "<!-- ts setup",
+      "const a = 1;",
+      "-->",
+      "```ts",
+      "a;",
+      "```",
+      "",
+      "<!-- ts teardown end(); -->",
+      "text",
+    ];
+    const [snippet, ...more] = parseSnippets("page", page.join("\n"));
+    expect(more).toEqual([]);
+    expect(snippet).toMatchObject({ line: 4, lines: ["", "const a = 1;", "", "", "a;", "", "", "end();"] });
+  });
+
+  it.each([
+    ["a setup that is not beside its block", "<!-- ts setup a; -->\ntext\n```ts\n```"],
+    ["a setup before a block that is only shown", "<!-- ts setup a; -->\n```sh\n```"],
+    ["a setup without a block", "<!-- ts setup a; -->"],
+    ["a teardown that is not beside its block", "```ts\n```\ntext\n<!-- ts teardown a; -->"],
+    ["a teardown after a block that is only shown", "```sh\n```\n<!-- ts teardown a; -->"],
+    ["a comment without an end", "```ts\n```\n<!-- ts teardown\na;"],
+    ["a comment of another name", "<!-- ts set-up a; -->\n```ts\n```"],
+  ])("refuse %s", (_, page) => {
+    expect(() => parseSnippets("page", page)).toThrow(/^page/);
+  });
+
+  it("show nothing that only a test needs", () => {
+    for (const page of pages.filter((page) => page !== "docs/reference.md")) {
+      const shown = read(page).replace(/<!-- (?:ts|js) [\s\S]*?-->/g, "");
+      for (const [block] of shown.matchAll(/^```(?:ts|js)(?! before)[\s\S]*?^```$/gm)) {
+        expect(block, page).not.toMatch(/\b(?:redis|cluster|server|app|wss)\.(?:close|disconnect)\(\);$|=> void /m);
+      }
+    }
+  });
 
   it("are marked as what they are", () => {
     // A block in one of these would look like code and be checked by nobody.

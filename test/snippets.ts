@@ -12,7 +12,7 @@ export const ROOT: string = fileURLToPath(new URL("..", import.meta.url));
 const KINDS = ["node", "worker", "bun", "deno", "socket.io", "ws-kit", "before"] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** Code from a page. Its lines have the numbers that they have in the page. */
+/** Code from a page, with its hidden setup and teardown. Its lines have the numbers that they have in the page. */
 export interface Snippet {
   readonly page: string;
   readonly line: number;
@@ -20,6 +20,9 @@ export interface Snippet {
   readonly kind: Kind;
   readonly lines: string[];
 }
+
+/** A comment that no renderer shows: `<!-- ts setup`, code, `-->` before a block, or `<!-- ts teardown` after it. */
+const HIDDEN = /^\s*<!-- (?:ts|js) (\S+)\s*(.*?)\s*(-->)?$/;
 
 const guides = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" }).filter((file) =>
   file.endsWith(".md"),
@@ -37,33 +40,78 @@ export function read(file: string): string {
 }
 
 function snippetsOf(page: string): Snippet[] {
+  return parseSnippets(page, read(page));
+}
+
+/** The snippets in the text of a page, with the hidden code beside them. */
+export function parseSnippets(page: string, text: string): Snippet[] {
   const found: Snippet[] = [];
   let open: Snippet | undefined;
   let fenced = false;
-  for (const [i, line] of read(page).split("\n").entries()) {
+  /** Hidden lines that wait for the block below them. */
+  let setup: [line: number, code: string][] = [];
+  /** The snippet whose block ended above, with nothing but blank lines and comments since. */
+  let above: Snippet | undefined;
+  let hidden: "setup" | "teardown" | undefined;
+  const hide = (i: number, code: string): void => {
+    if (hidden === "setup") setup.push([i, code]);
+    else putLine(above as Snippet, i, code);
+  };
+  for (const [i, line] of text.split("\n").entries()) {
+    const where = `${page}:${i + 1}`;
+    if (hidden) {
+      if (line.trim() === "-->") hidden = undefined;
+      else hide(i, line);
+      continue;
+    }
+    const [comment, word, code = "", end] = (!fenced && HIDDEN.exec(line)) || [];
+    if (comment !== undefined) {
+      if (word !== "setup" && word !== "teardown") throw new Error(`${where} is neither setup nor teardown`);
+      if (word === "teardown" && !above) throw new Error(`${where} tears down no block`);
+      hidden = word;
+      if (code !== "") hide(i, code);
+      if (end) hidden = undefined;
+      continue;
+    }
     const [, fence] = /^\s*```(.*)$/.exec(line) ?? [];
     if (fence === undefined) {
-      open?.lines.push(line);
+      if (open) putLine(open, i, line);
+      else if (line.trim() !== "" && !fenced) {
+        if (setup.length > 0) throw new Error(`${where} stands between a block and its setup`);
+        above = undefined;
+      }
       continue;
     }
     fenced = !fenced;
+    if (!fenced) above = open;
     open = undefined;
     const [language, ...more] = fence.trim().split(" ");
-    if (!fenced || (language !== "ts" && language !== "js")) continue;
-    const word = more.join(" ");
-    if (word === "continue") {
+    if (!fenced || (language !== "ts" && language !== "js")) {
+      if (setup.length > 0) throw new Error(`${where} is no block that a setup could belong to`);
+      continue;
+    }
+    const kindWord = more.join(" ");
+    if (kindWord === "continue") {
       open = found.findLast(({ kind }) => kind !== "before");
-      if (!open) throw new Error(`${page}:${i + 1} continues nothing`);
+      if (!open) throw new Error(`${where} continues nothing`);
     } else {
-      const kind = word === "" ? "node" : KINDS.find((kind) => kind === word && kind !== "node");
+      const kind = kindWord === "" ? "node" : KINDS.find((kind) => kind === kindWord && kind !== "node");
       // Nobody would run it.
-      if (!kind) throw new Error(`${page}:${i + 1} is of an unknown kind: ${fence}`);
+      if (!kind) throw new Error(`${where} is of an unknown kind: ${fence}`);
       open = { page, line: i + 1, extension: language, kind, lines: [] };
       found.push(open);
     }
-    while (open.lines.length <= i) open.lines.push("");
+    for (const [at, code] of setup) putLine(open, at, code);
+    setup = [];
   }
+  if (hidden || setup.length > 0) throw new Error(`${page} ends with a comment that belongs to no block`);
   return found;
+}
+
+/** Puts code where it stands in the page. */
+function putLine({ lines }: Snippet, i: number, code: string): void {
+  while (lines.length < i) lines.push("");
+  lines[i] = code;
 }
 
 export function nameOf({ page, line }: Snippet): string {
@@ -94,4 +142,13 @@ export function promisesOf({ page, lines }: Snippet): Map<number, string> {
 
 export function flat(text: string): string {
   return text.replace(/\s+/g, " ").trim();
+}
+
+/** Code whose servers listen on a port of ours, and on loopback only: port 3000 of the pages may be taken. */
+export function onPort(code: string, port: number): string {
+  return code
+    .replaceAll(".listen(3000", `.listen(${port}, "127.0.0.1"`)
+    .replace(/\bport: 3000\b/g, `hostname: "127.0.0.1", host: "127.0.0.1", port: ${port}`)
+    .replaceAll("localhost:3000", `127.0.0.1:${port}`)
+    .replace(/\b3000\b/g, `${port}`);
 }

@@ -22,6 +22,7 @@ import { until } from "../../test/servers/until.js";
 import {
   flat,
   nameOf,
+  onPort,
   promisesOf,
   ROOT,
   read,
@@ -189,14 +190,6 @@ function withBuilt(code: string): string {
     if (!target) throw new Error(`there is no ${name}`);
     return join(ROOT, target.node ?? target.default);
   });
-}
-
-/** The port of examples may be taken here; and nobody else has to reach them. */
-function onPort(code: string, port: number): string {
-  return code
-    .replaceAll(".listen(3000", `.listen(${port}, "127.0.0.1"`)
-    .replace(/\bport: 3000\b/g, `hostname: "127.0.0.1", host: "127.0.0.1", port: ${port}`)
-    .replace(/\b3000\b/g, `${port}`);
 }
 
 /** Resolves if somebody listens. */

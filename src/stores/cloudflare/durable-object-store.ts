@@ -24,8 +24,8 @@ import {
 /** What a store in Durable Objects can be told. */
 export interface DurableObjectStoreOptions extends KeyOptions {
   /**
-   * Over how many objects keys are spread, by a hash that stays the same: one object does some hundreds of grants a
-   * second. `"per-key"`: every key has an object of its own. Default: 128.
+   * Over how many objects keys are spread, by a hash that stays the same: one object makes one to two thousand grants
+   * a second, one by one. `"per-key"`: every key has an object of its own. Default: 128.
    */
   shards?: number | "per-key";
 }
