@@ -62,7 +62,11 @@ describe.each(Object.entries(examples))("%s, installed", (name, bindings) => {
 
   it("names this version, and the tools that it is tried with", () => {
     const { dependencies, devDependencies } = read(join(root, "examples", name, "package.json"));
-    expect(dependencies).toEqual({ sluice: `^${read(join(root, "package.json")).version}` });
+    const { version } = read(join(root, "package.json"));
+    expect(dependencies).toEqual({ sluice: `^${version}` });
+    // Until it is published, a copy of the folder is installed with the packed file.
+    const readme = readFileSync(join(root, "examples", name, "README.md"), "utf8");
+    expect(readme).toContain(`npm install ../sluice-${version}.tgz`);
     const versions = Object.entries(tools).map(([tool, at]) => {
       const { dependencies, devDependencies } = read(join(at, "package.json"));
       return [tool, { ...dependencies, ...devDependencies }[tool]];
