@@ -155,7 +155,7 @@ export function randomSample(algorithm: AlgorithmName, random: Random): Sample {
 }
 
 /** A plan that may share buckets with another: the same window or fill time, and another limit. */
-export function anotherPlan(sample: Sample, random: Random): Sample {
+function anotherPlan(sample: Sample, random: Random): Sample {
   const { terms, rule } = sample;
   const { algorithm, limit, windowMs } = terms;
   const factors = [1, ...[2, 3, 7, 10, 97, 1000].filter((factor) => limit * factor <= LARGEST_LIMIT)];
