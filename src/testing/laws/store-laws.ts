@@ -60,6 +60,12 @@ export const storeLaws: readonly StoreLaw[] = [
     title: "any interleaving of two plans stays within the bound of each",
     needs: "fake",
     async run(bench) {
+      // A plan that sees no more than its own limit must not write that back: the other one has counted more.
+      const shared = await bench.create();
+      const [small, large] = [5, 50].map((limit) => termsOf(bench, limit, "cut", { share: true })) as [Terms, Terms];
+      await shared.take([[charge(large, "k", 50)], [charge(small, "k", 1, "refund")]]);
+      const given = small.p > 0 ? 10 : 1;
+      same(await left(shared, large, "k"), given, "left of 50 after the smaller plan gave 1 of its 5 back");
       for (let pair = 0; pair < 5; pair++) {
         const { store, advance } = await bench.createTimed();
         const plans = planPair(bench.algorithm, bench.random);
