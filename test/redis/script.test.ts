@@ -17,7 +17,7 @@ import { redis } from "./own-redis.ts";
 import { FAKE_CLOCK, fakeClockScript, LOGGED_REPLY, loggedScript } from "./script-variants.js";
 
 /** All that the script calls; docs/stores/redis.md names them for an ACL. */
-const COMMANDS = ["DEL", "GET", "LLEN", "LRANGE", "LSET", "LTRIM", "PEXPIRE", "PTTL", "RPUSH", "SET", "TIME"];
+const COMMANDS = ["DEL", "GET", "LLEN", "LPUSH", "LRANGE", "LSET", "LTRIM", "PEXPIRE", "PTTL", "RPUSH", "SET", "TIME"];
 const STEPS = Number(process.env.SLUICE_LUA_STEPS ?? 100_000);
 const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 beforeAll(async () => {
@@ -121,9 +121,10 @@ describe(`long logs against the pure functions (seed ${seed})`, () => {
     const clock = fakeClock(1_790_000_000_000);
     const memory = memoryStore({ clock });
     const terms = resolvePolicy({ algorithm: "sliding-log", limit: 3000, windowMs: 100_000, name: "long" });
-    const counts = { allowed: 0, denied: 0, refund: 0, long: 0 };
+    const counts = { allowed: 0, denied: 0, refund: 0, long: 0, grants: 0 };
     for (let round = 0; round < Math.max(3, STEPS / 20_000); round++) {
       const key = `k${round}`;
+      const ends: number[] = [];
       const compare = async (...charges: Omit<Charge, "terms" | "key">[]): Promise<void> => {
         const groups = charges.map((charge): [Charge] => [{ ...charge, terms, key }]);
         const got = await runOnRedis("long", groups, clock.now());
@@ -131,6 +132,7 @@ describe(`long logs against the pure functions (seed ${seed})`, () => {
           const [expected] = memory.takeSync([charge]) as [Decision];
           expect(got[i]?.[0], `seed ${seed}, round ${round}, now ${clock.now()}: ${tell(charge)}`).toEqual(expected);
           counts[charge.mode === "refund" ? "refund" : expected.allowed ? "allowed" : "denied"]++;
+          if (charge.mode === "take" && expected.allowed) ends.push(clock.now() + expected.resetAfterMs);
         }
       };
       // Evenly spaced, in bursts, or ever further apart.
@@ -149,6 +151,11 @@ describe(`long logs against the pure functions (seed ${seed})`, () => {
           { cost: random.whole(1, 3001), mode: "peek" },
           { cost: random.whole(1, 20) === 1 ? random.whole(1, 500) : 1, mode: random.pick<Mode>(["refund", "take"]) },
         );
+        // A refund of one grant, wherever it is in the log.
+        if (random.whole(1, 3) > 1) continue;
+        const grantEndsAt = random.pick(ends);
+        if (grantEndsAt > clock.now()) counts.grants++;
+        await compare({ cost: random.whole(1, 3), mode: "refund", grantEndsAt }, { cost: 1, mode: "peek" });
       }
       // What is stored is the state of the twin, with running totals for costs.
       await compare({ cost: 1, mode: "take" });

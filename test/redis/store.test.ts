@@ -601,7 +601,7 @@ describe("least privilege", () => {
   it("needs no command and no key but those that the docs name", async () => {
     await redis.acl("SETUSER", "sluice", "reset", "on", ">pass", "~s1:*", "+eval", "+evalsha", "+get", "+set", "+del");
     await redis.acl("SETUSER", "sluice", "+pttl", "+time", "+select", "+info", "+ping");
-    await redis.acl("SETUSER", "sluice", "+lrange", "+llen", "+rpush", "+lset", "+ltrim", "+pexpire");
+    await redis.acl("SETUSER", "sluice", "+lrange", "+llen", "+rpush", "+lpush", "+lset", "+ltrim", "+pexpire");
     const client = new Redis(server.port, { username: "sluice", password: "pass" });
     try {
       for (const algorithm of ALGORITHMS) {

@@ -38,11 +38,16 @@ export interface Job {
 
 /** A step on a log takes Redis about as long as this many on a token bucket, whatever its limit. */
 const LOG_WEIGHT = 4;
+/** A refund of one grant may rewrite half of a log, which is as much as one call should do. */
+const LOG_REFUND_WEIGHT = 32;
 
 /** The server time of a job, in steps on a token bucket. */
 export function weightOf({ steps }: Job): number {
   let weight = 0;
-  for (const { terms } of steps) weight += terms.algorithm === "sliding-log" ? LOG_WEIGHT : 1;
+  for (const { terms, grantEndsAt } of steps) {
+    if (terms.algorithm !== "sliding-log") weight += 1;
+    else weight += grantEndsAt === undefined ? LOG_WEIGHT : LOG_REFUND_WEIGHT;
+  }
   return weight;
 }
 

@@ -255,9 +255,15 @@ local function text(n)
 return format(WHOLE, n)
 end
 local function storedGrant(log, i)
-if log.tail and i >= log.tailStart then return log.tail[i - log.tailStart + 1] end
-local pair = call('LRANGE', log.key, text(2 * i - 1), text(2 * i))
-return { parse(pair[1]), parse(pair[2]) }
+local values, at = nil, 1
+if log.tail and i >= log.tailStart then
+values, at = log.tail, 2 * (i - log.tailStart) + 1
+elseif log.head and 2 * i <= #log.head then
+values, at = log.head, 2 * i - 1
+else
+values = call('LRANGE', log.key, text(2 * (i + log.moved) - 1), text(2 * (i + log.moved)))
+end
+return { parse(values[at]), parse(values[at + 1]) }
 end
 local function reach(log, field, target)
 local low, before, high, grant = log.first, log.oldest, log.kept + 1, log.newest
@@ -279,7 +285,7 @@ end
 return high, grant, before[TOTAL]
 end
 local function load(key)
-local log = { key = key, count = 0, first = 1, base = 0, kept = 0, newest = { 0, 0 } }
+local log = { key = key, count = 0, first = 1, base = 0, kept = 0, newest = { 0, 0 }, moved = 0 }
 local head = key and try('LRANGE', key, '0', '2') or {}
 if head.err or #head == 0 then return head.err, log end
 log.base, log.oldest = parse(head[1]), { parse(head[2]), parse(head[3]) }
@@ -296,21 +302,25 @@ log.first, log.oldest, log.base = reach(log, ENDS_AT, now + 1)
 assert(log.base < log.oldest[TOTAL] and log.oldest[TOTAL] <= log.newest[TOTAL])
 return nil, log
 end
+local function rewritten(trim, push, values, expire)
+local list = { trim }
+for i = 1, #values, 2000 do list[#list + 1] = { push[1], push[2], unpack(values, i, min(i + 1999, #values)) } end
+list[#list + 1] = expire
+return list
+end
 local function commands(log, ttl)
 local key, kept = log.key, log.kept
 local front, back = text(2 * (log.first - 1)), '-1'
+local expire = { 'PEXPIRE', key, ttl }
 if log.tail then
-local list = { { 'LTRIM', key, front, text(2 * (log.tailStart - 1)) } }
-for i = 1, #log.tail, 1000 do
-local part = { 'RPUSH', key }
-for j = i, min(i + 999, #log.tail) do
-part[#part + 1] = text(log.tail[j][ENDS_AT])
-part[#part + 1] = text(log.tail[j][TOTAL])
+return rewritten({ 'LTRIM', key, front, text(2 * (log.tailStart - 1)) }, { 'RPUSH', key }, log.tail, expire)
 end
-list[#list + 1] = part
-end
-list[#list + 1] = { 'PEXPIRE', key, ttl }
-return list
+if log.head then
+local values, size = {}, #log.head
+for i = 1, size do values[i] = log.head[size + 1 - i] end
+values[size + 1] = text(log.base)
+local keptFrom = size + 1 + 2 * log.moved
+return rewritten({ 'LTRIM', key, text(keptFrom), '-1' }, { 'LPUSH', key }, values, expire)
 end
 local endsAt, total = text(log.newest[ENDS_AT]), text(log.newest[TOTAL])
 local push = { 'RPUSH', key, endsAt, total }
@@ -321,7 +331,7 @@ push = { 'LSET', key, '-1', total }
 elseif kept < log.count then
 back = text(2 * kept)
 end
-local trim, expire = { 'LTRIM', key, front, back }, { 'PEXPIRE', key, ttl }
+local trim = { 'LTRIM', key, front, back }
 if back ~= '-1' then return { trim, push, expire } end
 if front ~= '0' then return { push, trim, expire } end
 return { push, expire }
@@ -354,24 +364,39 @@ end
 log.newest = { endsAt, log.newest[TOTAL] + cost }
 return log
 end
+local function shifted(log, first, last, by)
+local values = last >= first and call('LRANGE', log.key, text(2 * first - 1), text(2 * last)) or {}
+for i = 2, #values, 2 do values[i] = text(parse(values[i]) + by) end
+return values
+end
 local function removeGrant(cost, log, endsAt)
 if log.newest[ENDS_AT] < endsAt then return log end
 local at, grant, before = reach(log, ENDS_AT, endsAt)
 if grant[ENDS_AT] ~= endsAt then return log end
 local given = min(cost, grant[TOTAL] - before)
-local tail = {}
-if grant[TOTAL] - given > before then tail[1] = { endsAt, grant[TOTAL] - given } end
-local rest = at < log.kept and call('LRANGE', log.key, text(2 * at + 1), text(2 * log.kept)) or {}
-for i = 1, #rest, 2 do tail[#tail + 1] = { parse(rest[i]), parse(rest[i + 1]) - given } end
-if at <= log.kept then tail[#tail + 1] = { log.newest[ENDS_AT], log.newest[TOTAL] - given } end
+local isLeft = grant[TOTAL] - given > before
+if at <= log.kept and at - log.first < log.kept - at then
+log.head = shifted(log, log.first, at - 1, given)
+log.base = log.base + given
+log.moved = (isLeft and at - 1 or at) - #log.head / 2
+log.first, log.kept = 1, log.kept - log.moved
+log.oldest = storedGrant(log, 1)
+return log
+end
+local tail = shifted(log, isLeft and at or at + 1, log.kept, -given)
+if isLeft or at <= log.kept then
+tail[#tail + 1] = text(log.newest[ENDS_AT])
+tail[#tail + 1] = text(log.newest[TOTAL] - given)
+end
 if #tail == 0 then
 log.kept = at - 2
 log.newest = at > log.first and storedGrant(log, at - 1) or { 0, before }
 return log
 end
 log.tail, log.tailStart = tail, at
-log.kept, log.newest = at + #tail - 2, tail[#tail]
-if at == log.first then log.oldest = tail[1] end
+log.kept = at + #tail / 2 - 2
+log.newest = storedGrant(log, log.kept + 1)
+if at == log.first then log.oldest = storedGrant(log, at) end
 return log
 end
 local function giveBack(terms, used, cost, log)
@@ -562,4 +587,4 @@ say(now)
 return replies`;
 
 /** The script's SHA-1, by which Redis knows it. */
-export const sha: string = "655f58099759948420580c2e35fd96b533a36e8b";
+export const sha: string = "a5e13c062a7fefa4521d4c2aecf14bae0cf92047";

@@ -22,9 +22,15 @@ local function slidingLog()
   end
 
   local function storedGrant(log, i)
-    if log.tail and i >= log.tailStart then return log.tail[i - log.tailStart + 1] end
-    local pair = call('LRANGE', log.key, text(2 * i - 1), text(2 * i))
-    return { parse(pair[1]), parse(pair[2]) }
+    local values, at = nil, 1
+    if log.tail and i >= log.tailStart then
+      values, at = log.tail, 2 * (i - log.tailStart) + 1
+    elseif log.head and 2 * i <= #log.head then
+      values, at = log.head, 2 * i - 1
+    else
+      values = call('LRANGE', log.key, text(2 * (i + log.moved) - 1), text(2 * (i + log.moved)))
+    end
+    return { parse(values[at]), parse(values[at + 1]) }
   end
 
   -- The first grant that counts and has reached `target` with its end or its running total, which the newest has; then
@@ -52,9 +58,10 @@ local function slidingLog()
   -- The log at a key, after the text of an error; without a key an untouched one.
   --   count: the number of stored grants; first: the oldest that still counts; base: the running total before it
   --   kept: the last stored grant that stays as it is; newest: the grant after it
-  --   tail: if a refund has changed the middle of the log, the grants from `tailStart` on as they will be stored
+  --   If a refund has changed the middle of the log, `tail` has the grants from `tailStart` on as they will be stored, or
+  --   `head` has those at the front, and the grant after it is stored `moved` places further on.
   local function load(key)
-    local log = { key = key, count = 0, first = 1, base = 0, kept = 0, newest = { 0, 0 } }
+    local log = { key = key, count = 0, first = 1, base = 0, kept = 0, newest = { 0, 0 }, moved = 0 }
     local head = key and try('LRANGE', key, '0', '2') or {}
     if head.err or #head == 0 then return head.err, log end
     log.base, log.oldest = parse(head[1]), { parse(head[2]), parse(head[3]) }
@@ -74,24 +81,31 @@ local function slidingLog()
     return nil, log
   end
 
+  -- The commands that cut a log and push other values to one side of it, in parts: a call takes a limited number of
+  -- arguments.
+  local function rewritten(trim, push, values, expire)
+    local list = { trim }
+    for i = 1, #values, 2000 do list[#list + 1] = { push[1], push[2], unpack(values, i, min(i + 1999, #values)) } end
+    list[#list + 1] = expire
+    return list
+  end
+
   -- The commands that store a log, all of them made before the first one runs. One that can fail for want of memory
   -- comes first, except where grants are replaced, which frees memory.
   local function commands(log, ttl)
     local key, kept = log.key, log.kept
     local front, back = text(2 * (log.first - 1)), '-1'
+    local expire = { 'PEXPIRE', key, ttl }
     if log.tail then
-      local list = { { 'LTRIM', key, front, text(2 * (log.tailStart - 1)) } }
-      -- In parts, because a call takes a limited number of arguments.
-      for i = 1, #log.tail, 1000 do
-        local part = { 'RPUSH', key }
-        for j = i, min(i + 999, #log.tail) do
-          part[#part + 1] = text(log.tail[j][ENDS_AT])
-          part[#part + 1] = text(log.tail[j][TOTAL])
-        end
-        list[#list + 1] = part
-      end
-      list[#list + 1] = { 'PEXPIRE', key, ttl }
-      return list
+      return rewritten({ 'LTRIM', key, front, text(2 * (log.tailStart - 1)) }, { 'RPUSH', key }, log.tail, expire)
+    end
+    if log.head then
+      -- Values are pushed to the front one after the other, so the last one comes first.
+      local values, size = {}, #log.head
+      for i = 1, size do values[i] = log.head[size + 1 - i] end
+      values[size + 1] = text(log.base)
+      local keptFrom = size + 1 + 2 * log.moved
+      return rewritten({ 'LTRIM', key, text(keptFrom), '-1' }, { 'LPUSH', key }, values, expire)
     end
     local endsAt, total = text(log.newest[ENDS_AT]), text(log.newest[TOTAL])
     local push = { 'RPUSH', key, endsAt, total }
@@ -102,7 +116,7 @@ local function slidingLog()
     elseif kept < log.count then
       back = text(2 * kept)
     end
-    local trim, expire = { 'LTRIM', key, front, back }, { 'PEXPIRE', key, ttl }
+    local trim = { 'LTRIM', key, front, back }
     if back ~= '-1' then return { trim, push, expire } end
     if front ~= '0' then return { push, trim, expire } end
     return { push, expire }
@@ -143,18 +157,34 @@ local function slidingLog()
     return log
   end
 
-  -- Gives back what is in the log of the grants that end at one instant, if they are still there. Running totals change
-  -- from there on, so the log is rewritten from that grant: what was granted since a request began is seldom much.
+  -- The stored values of some grants, with running totals that differ by `by`.
+  local function shifted(log, first, last, by)
+    local values = last >= first and call('LRANGE', log.key, text(2 * first - 1), text(2 * last)) or {}
+    for i = 2, #values, 2 do values[i] = text(parse(values[i]) + by) end
+    return values
+  end
+
+  -- Gives back what is in the log of the grants that end at one instant, if they are still there. Running totals differ
+  -- before and after that grant, so the shorter side of the log is rewritten.
   local function removeGrant(cost, log, endsAt)
     if log.newest[ENDS_AT] < endsAt then return log end
     local at, grant, before = reach(log, ENDS_AT, endsAt)
     if grant[ENDS_AT] ~= endsAt then return log end
     local given = min(cost, grant[TOTAL] - before)
-    local tail = {}
-    if grant[TOTAL] - given > before then tail[1] = { endsAt, grant[TOTAL] - given } end
-    local rest = at < log.kept and call('LRANGE', log.key, text(2 * at + 1), text(2 * log.kept)) or {}
-    for i = 1, #rest, 2 do tail[#tail + 1] = { parse(rest[i]), parse(rest[i + 1]) - given } end
-    if at <= log.kept then tail[#tail + 1] = { log.newest[ENDS_AT], log.newest[TOTAL] - given } end
+    local isLeft = grant[TOTAL] - given > before
+    if at <= log.kept and at - log.first < log.kept - at then
+      log.head = shifted(log, log.first, at - 1, given)
+      log.base = log.base + given
+      log.moved = (isLeft and at - 1 or at) - #log.head / 2
+      log.first, log.kept = 1, log.kept - log.moved
+      log.oldest = storedGrant(log, 1)
+      return log
+    end
+    local tail = shifted(log, isLeft and at or at + 1, log.kept, -given)
+    if isLeft or at <= log.kept then
+      tail[#tail + 1] = text(log.newest[ENDS_AT])
+      tail[#tail + 1] = text(log.newest[TOTAL] - given)
+    end
     if #tail == 0 then
       -- The grant was the newest, and nothing is left of it.
       log.kept = at - 2
@@ -162,8 +192,9 @@ local function slidingLog()
       return log
     end
     log.tail, log.tailStart = tail, at
-    log.kept, log.newest = at + #tail - 2, tail[#tail]
-    if at == log.first then log.oldest = tail[1] end
+    log.kept = at + #tail / 2 - 2
+    log.newest = storedGrant(log, log.kept + 1)
+    if at == log.first then log.oldest = storedGrant(log, at) end
     return log
   end
 
