@@ -375,7 +375,8 @@ local at, grant, before = reach(log, ENDS_AT, endsAt)
 if grant[ENDS_AT] ~= endsAt then return log end
 local given = min(cost, grant[TOTAL] - before)
 local isLeft = grant[TOTAL] - given > before
-if at <= log.kept and at - log.first < log.kept - at then
+local isMoved = log.newest[ENDS_AT] ~= log.storedEnd
+if not isMoved and at <= log.kept and at - log.first < log.kept - at then
 log.head = shifted(log, log.first, at - 1, given)
 log.base = log.base + given
 log.moved = (isLeft and at - 1 or at) - #log.head / 2
@@ -587,4 +588,4 @@ say(now)
 return replies`;
 
 /** The script's SHA-1, by which Redis knows it. */
-export const sha: string = "a5e13c062a7fefa4521d4c2aecf14bae0cf92047";
+export const sha: string = "7ab807d30c3d7d6b0b4c2055372fec6a99577dc9";

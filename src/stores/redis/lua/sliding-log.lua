@@ -172,7 +172,9 @@ local function slidingLog()
     if grant[ENDS_AT] ~= endsAt then return log end
     local given = min(cost, grant[TOTAL] - before)
     local isLeft = grant[TOTAL] - given > before
-    if at <= log.kept and at - log.first < log.kept - at then
+    -- If the newest grants were moved into the present, they have to be written anyway.
+    local isMoved = log.newest[ENDS_AT] ~= log.storedEnd
+    if not isMoved and at <= log.kept and at - log.first < log.kept - at then
       log.head = shifted(log, log.first, at - 1, given)
       log.base = log.base + given
       log.moved = (isLeft and at - 1 or at) - #log.head / 2
