@@ -182,8 +182,9 @@ describe("cloudflare-worker without what it needs", () => {
       }
       await ask(example.to("/api"), "nobody");
       await linesSince(example, 0, "error", 1);
-      expect(await linesSince(example, 0, "warn", 1)).toEqual([
+      expect(await linesSince(example, 0, "warn", 2)).toEqual([
         expect.stringContaining("no binding RATE_LIMITER: each isolate counts for itself"),
+        expect.stringContaining("SLUICE_MISSING_CLIENT_ADDRESS"),
       ]);
     } finally {
       await example.stop();

@@ -86,14 +86,15 @@ describe.each(kinds)("%s", (kind) => {
   });
 
   describe("order", () => {
-    it.each(stores)("100 frames at once are handled in order, %s", async (store) => {
+    // The connection's own bucket holds 100, and Socket.IO has taken some of it to join.
+    it.each(stores)("90 frames at once are handled in order, %s", async (store) => {
       await redis.call("FLUSHALL");
       const server = await start(kind, { store, capacity: 1000 }, redis.url);
       const clients = [await server.connect("ann"), await server.connect("ben")];
-      for (const n of range(1, 100)) for (const [i, client] of clients.entries()) client.say(n + 1000 * i);
-      const { handled } = await settled(server, 200);
-      expect(handled.filter((n) => n <= 1000)).toEqual(range(1, 100));
-      expect(handled.filter((n) => n > 1000)).toEqual(range(1001, 1100));
+      for (const n of range(1, 90)) for (const [i, client] of clients.entries()) client.say(n + 1000 * i);
+      const { handled } = await settled(server, 180);
+      expect(handled.filter((n) => n <= 1000)).toEqual(range(1, 90));
+      expect(handled.filter((n) => n > 1000)).toEqual(range(1001, 1090));
     });
 
     it("a slow connection never delays another, and is handled when it may be", async () => {

@@ -25,6 +25,17 @@ interface ProcessLike {
   emitWarning?(message: string, options: { type: string; code: string }): void;
 }
 
+/** An error as text for a warning. Stored keys, which the message of a foreign value contains, are left out. */
+export function describeError(error: unknown): string {
+  try {
+    if ((error as { code?: unknown } | null)?.code === "foreign-value") return "SluiceError [foreign-value]";
+    return String(error);
+  } catch {
+    // An object without a prototype, or one whose toString throws.
+    return typeof error;
+  }
+}
+
 /**
  * Emits a process warning, or logs it where the runtime has none. The caller keeps track of what it has warned about:
  * once per store or middleware, and never if the user set the callback that reports the same problem.

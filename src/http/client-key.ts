@@ -72,7 +72,7 @@ export function identifier(
 /** Names of addresses that are remembered, so that a socket's address is read once and not with every request. */
 const REMEMBERED = 1000;
 /** What all share who have no address. No address is spelled like this. */
-const NOBODY = "ip:unidentified";
+export const UNIDENTIFIED = "ip:unidentified";
 
 function addressKey(identity: Identity, options: IdentityOptions, warn: Warn): IdentifyAddress {
   const locate = locator(identity, warn);
@@ -83,7 +83,7 @@ function addressKey(identity: Identity, options: IdentityOptions, warn: Warn): I
   }
   const keyOf = (address: Address | undefined): string => {
     if (address) return `ip:${networkOf(address, ipv6Prefix)}`;
-    if (unidentified === "share") return NOBODY;
+    if (unidentified === "share") return UNIDENTIFIED;
     const expected =
       'an address of the client, but the request has none: name the platform or the proxies in front, or say unidentified: "share"';
     throw new SluiceError("unidentified", "identity", expected);

@@ -1,6 +1,6 @@
 /** What a limiter tells of itself, besides its decisions. */
 import type { SluiceError } from "../core/errors.ts";
-import { emitProcessWarning } from "../core/warnings.ts";
+import { describeError, emitProcessWarning } from "../core/warnings.ts";
 
 /** Something that happened, told once. */
 export type LimiterEvent =
@@ -34,5 +34,8 @@ const failedListeners = new WeakSet<OnEvent>();
 function warnOfListener(onEvent: OnEvent, error: unknown): void {
   if (failedListeners.has(onEvent)) return;
   failedListeners.add(onEvent);
-  emitProcessWarning("SLUICE_CALLBACK_FAILED", `onEvent threw "${String(error)}". Events are lost when it throws.`);
+  emitProcessWarning(
+    "SLUICE_CALLBACK_FAILED",
+    `onEvent threw "${describeError(error)}". Events are lost when it throws.`,
+  );
 }

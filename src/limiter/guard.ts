@@ -80,9 +80,12 @@ export class Guard {
     return this.ask(partOf(store, group[0]?.key ?? ""), due, (waiting) => store.take([group], waiting));
   }
 
-  /** Gives a group back. */
-  giveBack(store: Store, group: Group, due: number): Promise<Decision[][] | Fault> {
-    return this.clearing(group, () => this.take(store, group, due));
+  /** Gives charges back, each on its own: a refund of a long log is as much as one call should do. */
+  giveBack(store: Store, charges: Group, due: number): Promise<Decision[][] | Fault> {
+    const groups = charges.map((charge) => [charge]);
+    return this.clearing(charges, () =>
+      this.ask(partOf(store, charges[0]?.key ?? ""), due, (waiting) => store.take(groups, waiting)),
+    );
   }
 
   /** Forgets a key, in the store and in the fallback. */
@@ -126,7 +129,9 @@ export class Guard {
       emitProcessWarning("SLUICE_FOREIGN_VALUE", message);
       return;
     }
-    if (this.isWarnedOfOutage || (this.hasAnswered && !this.breaker.isOpen(part))) return;
+    // A slow first answer is no outage, but a client that is not connected, or a call that fails, is one at once.
+    const isFirstFailure = !this.hasAnswered && (error.option === "client" || error.cause !== undefined);
+    if (this.isWarnedOfOutage || !(isFirstFailure || this.breaker.isOpen(part))) return;
     this.isWarnedOfOutage = true;
     const message = `The store is unavailable, so ${effect} Cause: ${error.message}. Set onEvent to follow outages.`;
     emitProcessWarning("SLUICE_STORE_UNAVAILABLE", message);
@@ -271,7 +276,8 @@ function unavailable(cause: unknown): SluiceError {
   if (cause instanceof SluiceError) return cause;
   // Some clients put all that they sent into their message.
   const message = String((cause as Error)?.message ?? cause);
-  const short = message.length > 200 ? `${message.slice(0, 200)}...` : message;
+  const [told = ""] = message.split(/,? command was:/);
+  const short = told.length > 200 ? `${told.slice(0, 200)}...` : told;
   const error = new SluiceError("store-unavailable", "store", `an answer, not "${short}"`);
   error.cause = cause;
   return error;

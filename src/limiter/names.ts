@@ -48,9 +48,13 @@ function checkShare(held: Terms, terms: Terms): void {
   if (held.bucket === terms.bucket) return;
   const expected =
     held.algorithm === terms.algorithm
-      ? `plans with one window or fill time (${held.windowMs} ms and ${terms.windowMs} ms here): scale the limit and keep the window, or scale capacity and rate together; or give the plans two names`
+      ? `plans with one window or fill time (${timeOf(held)} and ${timeOf(terms)} here): scale the limit and keep the window, or scale capacity and rate together; or give the plans two names`
       : `plans of one algorithm (${held.algorithm} and ${terms.algorithm} here), or two names`;
   throw new SluiceError("policy-conflict", "share", expected, terms.name);
+}
+
+function timeOf({ windowMs, limit, p, policy }: Terms): string {
+  return p > 0 ? `${windowMs} ms for ${limit} at ${policy.tokensPerSecond}/s` : `${windowMs} ms`;
 }
 
 /** Whether two policies count alike. */

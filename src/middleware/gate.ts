@@ -5,6 +5,7 @@
 import type { Decision, Denied } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { andThen, isPromise, type MaybePromise } from "../core/maybe-promise.ts";
+import { describeError } from "../core/warnings.ts";
 import { type HeaderFields, type HeaderOptions, headerWriter, type WriteHeaders } from "../http/headers.ts";
 import type { Told } from "../http/response.ts";
 import { type Rejection, rejection } from "../http/too-many-requests.ts";
@@ -141,7 +142,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     }
     if (this.shadow) {
       // A trial run leaves every request alone. The error is told, so that it is not lost.
-      if (onEvent && !onError) this.reports.warn(`a trial run failed: ${String(error)}`, call);
+      if (onEvent && !onError) this.reports.warn(`a trial run failed: ${describeError(error)}`, call);
       else this.reports.requestFailed(failed);
       return "allow";
     }
@@ -280,7 +281,13 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
   private async refund(call: Call, limiter: LimiterLike, key: string, cost: number, decision: Decision): Promise<void> {
     if (decision.degraded) return;
     try {
-      await limiter.refund?.(key, cost, decision);
+      try {
+        await limiter.refund?.(key, cost, decision);
+      } catch (error) {
+        // A limiter that wraps another one may have copied the decision: then it is refunded without it.
+        if (!(error instanceof SluiceError && error.option === "decision")) throw error;
+        await limiter.refund?.(key, cost);
+      }
     } catch (cause) {
       const error =
         cause instanceof SluiceError

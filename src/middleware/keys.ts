@@ -3,7 +3,7 @@ import { SluiceError } from "../core/errors.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { privateAddress } from "../http/address.ts";
 import type { ReadHeader, Warn } from "../http/client-ip.ts";
-import { identifier } from "../http/client-key.ts";
+import { identifier, UNIDENTIFIED } from "../http/client-key.ts";
 import { presets } from "../http/presets.ts";
 import type { Facts } from "./facts.ts";
 import { keyWatch } from "./key-watch.ts";
@@ -37,12 +37,31 @@ export function keysOf<Call extends readonly unknown[], L>(
   const headerOf = (call: Call): ReadHeader => {
     return (name) => facts.header(call, name);
   };
-  const address = (call: Call): string => identify.address(facts.peer(call), headerOf(call), call);
+  const address = (call: Call): string => {
+    try {
+      return identify.address(facts.peer(call), headerOf(call), call);
+    } catch (error) {
+      // A preflight has no credentials: an error would reject it where users are known by token and need no address.
+      if (error instanceof SluiceError && error.code === "unidentified") return UNIDENTIFIED;
+      throw error;
+    }
+  };
+  const warnOfPreflights = (reason: string, call: Call): void => {
+    const message = `A CORS preflight was rejected: ${reason} share one budget. Answer preflights before rateLimit, or raise the option preflight.`;
+    warn(message, call, "SLUICE_UNTRUSTED_PROXY");
+  };
   if (key) {
-    const exhausted = proxyWatch(facts, (proxy, call) => {
-      const message = `A CORS preflight was rejected: with key, all preflights through the proxy ${proxy} share one budget. Answer preflights before rateLimit, or raise the option preflight.`;
-      warn(message, call, "SLUICE_UNTRUSTED_PROXY");
-    });
+    const watchProxy = proxyWatch(facts, (proxy, call) =>
+      warnOfPreflights(`with key, all preflights through the proxy ${proxy}`, call),
+    );
+    let isReported = false;
+    const exhausted = (call: Call): void => {
+      if (facts.peer(call) !== undefined) watchProxy(call);
+      else if (!isReported) {
+        isReported = true;
+        warnOfPreflights("with key and without a socket, all preflights", call);
+      }
+    };
     return { client: watched(key, keyWatch(warn, onEvent !== undefined)), address, exhausted };
   }
   const warnOfProxy = (proxy: string, call: Call): void => {

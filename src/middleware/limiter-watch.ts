@@ -1,5 +1,6 @@
 /** Detects a `limiter` function that creates a limiter for every request: with an empty store each, nothing is limited. */
 import type { WarningCode } from "../core/warnings.ts";
+import type { BoundLimiter } from "../limiter/binding.ts";
 import { keyHash } from "./key-hash.ts";
 import type { LimiterLike } from "./options.ts";
 
@@ -18,7 +19,10 @@ export function limiterWatch<Call>(
   return (limiter, key, call) => {
     if (left === 0 || !limiter.consumeSync || typeof key !== "string") return;
     left--;
-    const { store = limiter } = limiter as { store?: object };
+    // A combination may be made for a request from limiters that last.
+    const [part] = (limiter as Partial<BoundLimiter>).bindings?.() ?? [];
+    if (!part) return;
+    const { store } = part;
     const hash = keyHash(key);
     const count = seen.has(store) ? 0 : (newInRow.get(hash) ?? 0) + 1;
     seen.add(store);

@@ -1,6 +1,6 @@
 /** Reports problems of one middleware: to the callback that is set for them, or else as a process warning, once. */
 import { isPromise } from "../core/maybe-promise.ts";
-import { emitProcessWarning, type WarningCode } from "../core/warnings.ts";
+import { describeError, emitProcessWarning, type WarningCode } from "../core/warnings.ts";
 import type { LimiterEvent } from "../limiter/events.ts";
 import type { RateLimitOptions } from "./options.ts";
 
@@ -45,14 +45,14 @@ export class Reports<Call extends readonly unknown[]> {
     if (onError && name !== "onError") this.run("onError", () => onError(error, ...call), call);
     else {
       const hint = onError ? "" : HINT;
-      this.warnOnce("SLUICE_CALLBACK_FAILED", name, `${name} of rateLimit failed: ${String(error)}.${hint}`);
+      this.warnOnce("SLUICE_CALLBACK_FAILED", name, `${name} of rateLimit failed: ${describeError(error)}.${hint}`);
     }
   }
 
   /** Reports a request that could not be checked, where the server has no error handler that would log it. */
   requestFailed(error: unknown): void {
     if (this.onError) return;
-    this.warnOnce("SLUICE_REQUEST_FAILED", "", `A request could not be checked: ${String(error)}.${HINT}`);
+    this.warnOnce("SLUICE_REQUEST_FAILED", "", `A request could not be checked: ${describeError(error)}.${HINT}`);
   }
 
   private warnOnce(code: WarningCode, subject: string, message: string): void {

@@ -16,6 +16,7 @@ import {
   TRUST_OPTIONS,
   type TrustOptions,
 } from "../http/client-ip.ts";
+import { areResolved } from "../http/headers.ts";
 import type { Preset } from "../http/presets.ts";
 import { type Answer, internalError, tooManyConnections, tooManyRequests } from "../http/too-many-requests.ts";
 import type { LimitExceeded } from "./answers.ts";
@@ -166,7 +167,9 @@ export class Admissions {
     if (!upgrades || !decision || decision.allowed) return undefined;
     const { limit, retryAfterMs } = decision;
     this.refused({ observed: 1, limit, retryAfterMs, key });
-    return tooManyRequests(decision, upgrades.getPolicies?.() ?? upgrades.getPolicy(), { accept });
+    const policies = upgrades.getPolicies?.() ?? upgrades.getPolicy();
+    // Limiters of ws-kit tell less of their policy than headers need.
+    return tooManyRequests(decision, areResolved(policies) ? policies : [], { accept });
   }
 
   private refused(about: Omit<LimitExceeded, "type" | "id" | "action">): void {

@@ -59,11 +59,14 @@ export function guardDoor<Data, Request extends SocketIoRequest>(
 
   engine.use((request: Request & EngineRequest, response: Response, next) => {
     if (belongsToSession(request, response)) return next();
-    admit(request, response).then((admission) => {
-      // What follows runs the application's listeners, whose faults are to end as they would without a guard.
-      if (admission.allowed) queueMicrotask(next);
-      else answer(request, response, admission.answer);
-    });
+    admit(request, response).then(
+      (admission) => {
+        // What follows runs the application's listeners, whose faults are to end as they would without a guard.
+        if (admission.allowed) queueMicrotask(next);
+        else answer(request, response, admission.answer);
+      },
+      () => answer(request, response, { status: 500, headers: {}, body: "" }),
+    );
   });
   engine.on("connection", (conn) => {
     const { place, mayUpgrade = true } = admitted.get(conn.request) ?? {};

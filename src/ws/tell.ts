@@ -1,7 +1,7 @@
 /** Calls functions of the application whose faults are not ours, and for which nobody waits. */
 import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
-import { emitProcessWarning, type WarningCode } from "../core/warnings.ts";
+import { describeError, emitProcessWarning, type WarningCode } from "../core/warnings.ts";
 
 /** Tells a listener, if there is one. What it throws or rejects with goes to `failed`, whose own faults go nowhere. */
 export function tell<A extends readonly unknown[]>(
@@ -43,6 +43,9 @@ export function errorReporter(onError: ((error: unknown) => unknown) | undefined
   return (error, problem = "SLUICE_CALLBACK_FAILED") => {
     if (warned.has(problem)) return;
     warned.add(problem);
-    emitProcessWarning(problem, `${PROBLEMS[problem]}: ${error}. Set onError to handle every such error.`);
+    emitProcessWarning(
+      problem,
+      `${PROBLEMS[problem]}: ${describeError(error)}. Set onError to handle every such error.`,
+    );
   };
 }

@@ -103,21 +103,27 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
   const verify: Verify = (info, answer) => {
     // An answer runs the application's listeners, whose faults are to end as they would without a guard.
     const answerLater: VerifyAnswer = (...how) => queueMicrotask(() => answer(...how));
-    admit(info.req as Request).then((admission) => {
-      if (!admission.allowed) {
-        const { status, body, headers } = admission.answer;
-        answerLater(false, status, body, headers);
-        return;
-      }
-      try {
-        if (typeof theirs !== "function") answerLater(true);
-        else if (theirs.length === 2) theirs(info, answerLater);
-        else answerLater(theirs(info));
-      } catch (error) {
+    admit(info.req as Request).then(
+      (admission) => {
+        if (!admission.allowed) {
+          const { status, body, headers } = admission.answer;
+          answerLater(false, status, body, headers);
+          return;
+        }
+        try {
+          if (typeof theirs !== "function") answerLater(true);
+          else if (theirs.length === 2) theirs(info, answerLater);
+          else answerLater(theirs(info));
+        } catch (error) {
+          reportError(error);
+          answerLater(false, 500);
+        }
+      },
+      (error) => {
         reportError(error);
         answerLater(false, 500);
-      }
-    });
+      },
+    );
   };
   server.options.verifyClient = verify;
 
