@@ -34,7 +34,7 @@ function takeGenerally(
   }
   if (cost > 0) algorithm.add(cells, at, terms, now, used, cost);
   const decision = allow(algorithm, cells, at, terms, now, used + cost * terms.unit, used);
-  return recordGrant(decision, cost > 0 ? now + decision.resetAfterMs : now);
+  return recordGrant(decision, now + decision.resetAfterMs, cost);
 }
 
 /** What `take` would answer, with the figures before taking. Writes nothing. */

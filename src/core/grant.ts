@@ -1,6 +1,6 @@
 /**
- * When the grant of an allowed decision expires, in the store's clock. It is kept in a private field of the decision, so
- * that a refund can find out what is still in use of it, and is not part of the decision's public shape.
+ * What an allowed decision has granted, and when that expires by the store's clock. It is kept in private fields of the
+ * decision, so that a refund gives back no more than that and nothing twice, and is not part of its public shape.
  */
 import type { Decision } from "./decision.ts";
 import { SluiceError } from "./errors.ts";
@@ -14,55 +14,73 @@ const Given = function (this: unknown, decision: object): object {
 
 class Grant extends Given {
   readonly #endsAt: number;
+  /** The cost that has not been refunded yet. */
+  #left: number;
 
-  constructor(decision: object, endsAt: number) {
+  constructor(decision: object, endsAt: number, cost: number) {
     super(decision);
     this.#endsAt = endsAt;
+    this.#left = cost;
   }
 
   static endOf(decision: object): number | undefined {
     return #endsAt in decision ? decision.#endsAt : undefined;
   }
+
+  static leftOf(decision: object): number {
+    return #left in decision ? decision.#left : 0;
+  }
+
+  /** Takes up to `cost` of what is left, and returns how much that was. */
+  static takeFrom(decision: object, cost: number): number {
+    if (!(#left in decision)) return 0;
+    const taken = Math.min(cost, decision.#left);
+    decision.#left -= taken;
+    return taken;
+  }
 }
 
-/** The end of a grant whose store does not tell the time: it is refunded as if no decision was given. */
+/** Marks a grant from a store that doesn't report its clock: it is refunded as if no decision was given. */
 const UNKNOWN = Number.NaN;
 
-/** Records when a grant expires: at the time of the decision plus its `resetAfterMs`. Call it once per decision. */
-export function recordGrant<D extends Decision>(decision: D, endsAt: number): D {
-  new Grant(decision, endsAt);
+/**
+ * Records what a decision has granted, and when that expires: at the time of the decision plus its `resetAfterMs`. Call
+ * it once per decision.
+ */
+export function recordGrant<D extends Decision>(decision: D, endsAt: number, cost: number): D {
+  new Grant(decision, endsAt, cost);
   return decision;
 }
 
-/** Records that the time of a decision is not known, unless it is. */
-export function recordUnknownGrant(decision: Decision): void {
-  if (decision.allowed && Grant.endOf(decision) === undefined) recordGrant(decision, UNKNOWN);
+/** Records that the time of a grant is not known, unless it is. */
+export function recordUnknownGrant(decision: Decision, cost: number): void {
+  if (decision.allowed && Grant.endOf(decision) === undefined) recordGrant(decision, UNKNOWN, cost);
 }
 
-/** Copies the time of a decision to another one that was made from it. */
+/** Copies the grant of a decision to another one that was made from it. */
 export function copyGrant<D extends Decision>(from: Decision, to: D): D {
   const endsAt = Grant.endOf(from);
-  return endsAt === undefined ? to : recordGrant(to, endsAt);
+  return endsAt === undefined ? to : recordGrant(to, endsAt, Grant.leftOf(from));
 }
 
 /** What a refund may give back. */
-export interface Refundable {
+export interface Refund {
+  readonly cost: number;
   /** When the grant expires; `undefined` if that is not known. */
   readonly endsAt: number | undefined;
 }
 
-/** Nothing is known of the grant. */
-const ANY: Refundable = { endsAt: undefined };
-
 /**
- * What may be refunded of a decision: `undefined` if it took nothing from the store, because it was denied or made
- * without the store. A copy of a decision has lost the time it was made, and throws.
+ * What a refund of `cost` may give back of a decision, which is then refunded: `undefined` if nothing, because the
+ * decision was denied, made without the store, or refunded before. A copy of a decision has lost its grant, and throws.
  */
-export function refundable(decision: Decision | undefined): Refundable | undefined {
-  if (decision === undefined) return ANY;
+export function refundOf(decision: Decision | undefined, cost: number): Refund | undefined {
+  if (decision === undefined) return { cost, endsAt: undefined };
   if (!isGrant(decision) || decision.degraded) return undefined;
   const endsAt = Grant.endOf(decision);
-  return Number.isNaN(endsAt) ? ANY : { endsAt };
+  const given = Grant.takeFrom(decision, cost);
+  if (given === 0) return undefined;
+  return { cost: given, endsAt: Number.isNaN(endsAt) ? undefined : endsAt };
 }
 
 /** Whether a decision that a caller gave back to us took something. Throws if it is not one of ours. */

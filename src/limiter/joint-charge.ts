@@ -7,7 +7,7 @@ import { MAX_CHARGES, type Mode } from "../core/charge.ts";
 import { elapsed } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
-import { isGrant, recordUnknownGrant, refundable } from "../core/grant.ts";
+import { isGrant, recordUnknownGrant, refundOf } from "../core/grant.ts";
 import { isSync, originOf, type Store, type SyncStore } from "../core/store.ts";
 import type { Binding } from "./binding.ts";
 import { tell } from "./events.ts";
@@ -150,7 +150,7 @@ async function ask({ store, charges }: Share, mode: "take" | "peek", due: number
   const answer = await guardOf(store).take(store, group, due);
   if (answer instanceof Fault) return answer;
   const decisions = answer[0] as Decision[];
-  if (mode === "take") for (const decision of decisions) recordUnknownGrant(decision);
+  if (mode === "take") decisions.forEach((decision, i) => recordUnknownGrant(decision, group[i]?.cost ?? 0));
   return decisions;
 }
 
@@ -168,8 +168,8 @@ async function giveBack(share: Share, fault: "as wanted" | "or told", decisions?
   const { store } = share;
   const charges: CaredCharge[] = [];
   share.charges.forEach((charge, i) => {
-    const grant = refundable(decisions?.[i]);
-    if (grant) charges.push({ ...charge, mode: "refund", grantEndsAt: grant.endsAt });
+    const refund = refundOf(decisions?.[i], charge.cost);
+    if (refund) charges.push({ ...charge, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt });
   });
   if (charges.length === 0) return;
   if (isSync(store)) return void store.takeSync(charges);

@@ -2,7 +2,7 @@
 import { type Charge, checkCost, checkKey, MAX_CHARGES } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
-import { isGrant, refundable } from "../core/grant.ts";
+import { isGrant, refundOf } from "../core/grant.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import { resolvePolicy } from "../core/terms.ts";
@@ -42,8 +42,8 @@ export function memoryCombination(policies: readonly (Policy | PolicyText)[]): M
       if (decision && !isGrant(decision)) return;
       const charges: Charge[] = [];
       all.forEach((terms, i) => {
-        const grant = refundable(decision?.parts?.[i]);
-        if (grant) charges.push({ terms, key, cost, mode: "refund", grantEndsAt: grant.endsAt });
+        const refund = refundOf(decision?.parts?.[i], cost);
+        if (refund) charges.push({ terms, key, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt });
       });
       store.takeSync(charges);
     },

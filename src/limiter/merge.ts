@@ -31,7 +31,7 @@ export function merge(parts: readonly Decision[]): Decision {
   }
   if (!binding.allowed && binding.unavailable) Object.assign(whole, { unavailable: true });
   // The time of the grant is that of its parts.
-  recordUnknownGrant(whole as Decision);
+  recordUnknownGrant(whole as Decision, 0);
   return whole as Decision;
 }
 

@@ -2,7 +2,7 @@
 import { elapsed } from "../core/clock.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
-import { recordUnknownGrant, refundable } from "../core/grant.ts";
+import { recordUnknownGrant, refundOf } from "../core/grant.ts";
 import type { Store } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
 import type { Watcher } from "./breaker.ts";
@@ -54,12 +54,12 @@ export class RemoteLimiter extends Limiter {
 
   override async refund(key: string, cost: number, decision?: Decision): Promise<void> {
     this.check(key, cost);
-    const grant = refundable(decision);
-    if (!grant) return;
+    const refund = refundOf(decision, cost);
+    if (!refund) return;
     const { terms, care, guard } = this;
     const answer = await guard.giveBack(
       this.store,
-      [{ terms, key, cost, mode: "refund", grantEndsAt: grant.endsAt }],
+      [{ terms, key, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt }],
       elapsed() + care.deadlineMs,
     );
     if (!(answer instanceof Fault)) return;
@@ -93,7 +93,7 @@ export class RemoteLimiter extends Limiter {
     if (answer instanceof Fault) return decideWithout([charge], guard, answer, elapsed())[0] as Decision;
     const decision = answer[0]?.[0];
     if (!decision) throw new SluiceError("invalid-option", "store", "a decision for every charge");
-    if (mode === "take") recordUnknownGrant(decision);
+    if (mode === "take") recordUnknownGrant(decision, cost);
     const notable = mode === "take" && cost > 0 && care.localDenialMs > 0;
     if (notable && guard.clearings.holds(terms.bucket, key, sentAt)) {
       this.denials.note(key, cost, decision, sentAt, elapsed());

@@ -1,7 +1,7 @@
 /** A limiter whose store answers in the same turn. It can't fail, so that there is nothing to guard. */
 import { isCost } from "../core/charge.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
-import { refundable } from "../core/grant.ts";
+import { refundOf } from "../core/grant.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { Buckets, SyncStore } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
@@ -39,9 +39,9 @@ export class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
 
   override async refund(key: string, cost: number, decision?: Decision): Promise<void> {
     this.check(key, cost);
-    const grant = refundable(decision);
-    if (!grant) return;
-    this.store.takeSync([{ terms: this.terms, key, cost, mode: "refund", grantEndsAt: grant.endsAt }]);
+    const refund = refundOf(decision, cost);
+    if (!refund) return;
+    this.store.takeSync([{ terms: this.terms, key, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt }]);
   }
 
   override async reset(key: string): Promise<void> {

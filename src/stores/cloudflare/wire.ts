@@ -180,7 +180,7 @@ export function wireDecision(decision: Decision): WireDecision {
 export function readChargeDecision(wire: WireDecision, { terms, cost, mode }: Charge, now: number): Decision {
   const decision = readDecision(wire, terms);
   if (mode !== "take" || !decision.allowed) return decision;
-  return recordGrant(decision, cost > 0 ? now + decision.resetAfterMs : now);
+  return recordGrant(decision, now + decision.resetAfterMs, cost);
 }
 
 /** The decision that was sent, under the policy that was asked about. */

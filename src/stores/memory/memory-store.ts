@@ -259,7 +259,7 @@ class PolicyBuckets implements Buckets {
       // What takes nothing makes no bucket.
       if (cost === 0 || cost > this.terms.limit) {
         const decision = this.look(name, cost, now);
-        return decision.allowed ? recordGrant(decision, now) : decision;
+        return decision.allowed ? recordGrant(decision, now, 0) : decision;
       }
       this.use(this.memory.makeRoom(this.terms, now));
       slots = this.slotsFor(name);

@@ -117,7 +117,7 @@ export function settle(jobs: readonly Job[], reply: unknown): [Job, Error][] {
     steps.forEach(({ mode, cost }, i) => {
       const decision = decisions[i] as Decision;
       if (mode === "take" && decision.allowed) {
-        recordGrant(decision, cost > 0 ? now + decision.resetAfterMs : now);
+        recordGrant(decision, now + decision.resetAfterMs, cost);
       }
     });
     job.resolve(decisions as Decision[], cursor);

@@ -274,6 +274,18 @@ export const spendingLaws: readonly Law[] = [
     },
   },
   {
+    title: "a decision is refunded once, and for no more than it took",
+    async run(bench) {
+      const { limiter } = await bench.create(slow(bench, 10));
+      const one = await limiter.consume("user:1");
+      await limiter.consume("user:1", 9);
+      await limiter.refund("user:1", 10, one);
+      same((await limiter.peek("user:1")).remaining, 1, "left after a refund of 10 for a charge of 1");
+      for (let i = 0; i < 5; i++) await limiter.refund("user:1", 1, one);
+      same((await limiter.peek("user:1")).remaining, 1, "left after five more refunds of one charge");
+    },
+  },
+  {
     title: "sliding log: with refunds of their own grants, no window holds more than the limit",
     only: ["sliding-log"],
     needs: "fake time",
