@@ -298,7 +298,7 @@ describe("the package", () => {
  * Gzip bytes of one middleware: the memory limiter, addresses with ipaddr.js, headers, tokens. The goal is 11 000. About
  * 3200 are for the preflight budget, the one-time reports and the errors for misuse, 1500 for policies as text.
  */
-const MIDDLEWARE_BUDGET = 27_300;
+const MIDDLEWARE_BUDGET = 27_500;
 /**
  * Gzip bytes of the memory limiter with all five algorithms. The goal is 5000; the budget is the current size, so that
  * growth is noticed. About 1500 are for policies as text with their errors and for refunds with their decision, 500 for
@@ -309,7 +309,7 @@ const BUDGET = 8400;
  * Gzip bytes of a limiter with the Redis store: the script, the failure policy and HMAC-SHA-256 are included. About 1500
  * are for sliding logs in lists and for damaged values.
  */
-const REDIS_BUDGET = 24_900;
+const REDIS_BUDGET = 25_300;
 
 /** What a bundler makes of an entry in the empty project. */
 async function bundle(entry: string): Promise<{ min: number; gzip: number }> {

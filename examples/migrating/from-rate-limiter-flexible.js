@@ -34,7 +34,7 @@ async function logIn(request, response) {
     response.writeHead(401).end("wrong password\n");
   } else {
     // Only this try is given back: a reset would forgive the wrong ones of whoever guesses.
-    await logins.refund(`account:${user}`, 1);
+    await logins.refund(`account:${user}`, 1, decision);
     response.end("welcome\n");
   }
 }

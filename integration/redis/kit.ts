@@ -37,7 +37,7 @@ export function kit<Client extends object>(name: string, kind: Kind<Client>): vo
     { describe, it, time: "real" },
   );
 
-  it(`${name}: whoever waits retryAfterMs is admitted, 500 times`, async () => {
+  it(`${name}: a caller that has waited retryAfterMs in full is admitted, 500 times`, async () => {
     const limiter = kind.limiterOn(
       shared,
       { capacity: 3, tokensPerSecond: "3/300ms", prefix: `retry ${made++}` },

@@ -30,7 +30,7 @@ export function policyFromText(option: string, text: unknown): Policy {
   const isBucket = word === "burst" || word === "queue";
   const isKnown = isBucket ? /^\d{1,16}$/.test(size ?? "") : Object.hasOwn(WINDOWS, word) && size === undefined;
   if (!isKnown || more.length > 0 || !/^\d/.test(rate as string) || !rate?.includes("/")) {
-    // A rate in other words gets the message about rates.
+    // Report unknown text as an invalid rate.
     if (!/^(burst|queue|fixed|sliding|log)$/.test(word)) parseRate(option, text);
     throw new SluiceError("invalid-option", option, `a policy such as ${FORMS}`, text);
   }

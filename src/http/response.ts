@@ -48,7 +48,7 @@ const NOT_SHARED = /(?:^|[\s,])(?:private|no-store)(?:$|[\s,])/i;
  * default on CDNs, and is told of.
  */
 function mayBeShared<R>(head: ResponseHead<R>, response: R): boolean {
-  // In lower case, which Node would make of every name.
+  // Lower case, so Node needn't convert it.
   const cacheControl = head.get(response, "cache-control");
   const cdn = head.get(response, "cdn-cache-control");
   const surrogate = head.get(response, "surrogate-control");

@@ -150,7 +150,8 @@ async function ask({ store, charges }: Share, mode: "take" | "peek", due: number
   const answer = await guardOf(store).take(store, group, due);
   if (answer instanceof Fault) return answer;
   const decisions = answer[0] as Decision[];
-  if (mode === "take") decisions.forEach((decision, i) => recordUnknownGrant(decision, group[i]?.cost ?? 0));
+  if (mode === "take")
+    for (const [i, decision] of decisions.entries()) recordUnknownGrant(decision, group[i]?.cost ?? 0);
   return decisions;
 }
 

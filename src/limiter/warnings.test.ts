@@ -43,6 +43,30 @@ describe("a store that is unavailable", () => {
     expect(warnings[0]?.message).toContain("allowed without being counted");
   });
 
+  it("is not used up by a first answer that is slow", async () => {
+    const store = flakyStore();
+    const limiter = createLimiter({ policy, store, deadlineMs: 5 });
+    store.mode = "hang";
+    await limiter.consume("k");
+    expect(warnings).toEqual([]);
+    store.mode = "answer";
+    await limiter.consume("k");
+    store.mode = "fail";
+    for (let i = 0; i < 20; i++) await limiter.consume("k");
+    expect(warnings.map(({ code }) => code)).toEqual(["SLUICE_STORE_UNAVAILABLE"]);
+  });
+
+  it("contains no command of the client, which names keys", async () => {
+    const store = flakyStore();
+    store.take = async () => {
+      throw new Error('WRONGPASS invalid, command was: [["evalsha","0",1,"s1:{apikey:sk_live}b5/s,5"]]');
+    };
+    await createLimiter({ policy, store }).consume("k");
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]?.message).toContain("WRONGPASS");
+    expect(warnings[0]?.message).not.toContain("sk_live");
+  });
+
   it("does not warn a limiter that has onEvent, or that throws", async () => {
     const events: LimiterEvent[] = [];
     const store = flakyStore();

@@ -62,7 +62,7 @@ export interface Gate<Call extends readonly unknown[]> {
 }
 
 const LONGEST_DELAY = 10_000;
-/** A middleware that is mounted twice shows with the first requests. */
+/** Double mounts show up within the first requests. */
 const MOUNT_SAMPLE = 1000;
 
 /** Checks the options, and makes the gate. */

@@ -59,7 +59,7 @@ export function errorFrom(thrown: unknown): SluiceError {
         "limiter",
         "consume to resolve with a decision, but it rejected with its denial, as rate-limiter-flexible does; wrap it to resolve with { allowed: true } or { allowed: false, retryAfterMs: msBeforeNext }",
       )
-    : new SluiceError("invalid-option", "rateLimit", "key, cost, skip and limiter to throw errors only", thrown);
+    : new SluiceError("invalid-option", "rateLimit", "key, cost, skip and limiter to throw Error objects", thrown);
   return Object.assign(error, { cause: thrown });
 }
 

@@ -86,7 +86,7 @@ export function beforeHead(response: ServerResponse, told: Told): void {
   }) as ServerResponse["writeHead"];
 }
 
-/** Keeps a rejection one, whatever the application writes: a status below 400 is replaced. */
+/** Replaces a status below 400, so a rejection stays an error: a status below 400 is replaced. */
 export function rejectWith(response: ServerResponse, status: number): void {
   const { writeHead } = response;
   response.writeHead = ((given: number, ...rest: unknown[]) => {

@@ -35,6 +35,21 @@ const passing = (gate: Gate<Call>, count: number, request?: Fake) =>
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"] }));
 afterEach(() => void vi.useRealTimers());
 
+describe("preflights without an address", () => {
+  it("pass where users are known by their credentials, and share a budget", () => {
+    const gate = gateOf({ policy: "1/h", identity: { apiKey: { verify: () => true } } as never });
+    expect(passing(gate, 600, { peer: undefined })).toBe(500);
+  });
+
+  it("are warned about once when their budget is exhausted beside a key", () => {
+    const messages: string[] = [];
+    const onEvent = (event: { message?: string }) => void messages.push(event.message ?? "");
+    const gate = gateOf({ policy: "1/h", key: () => "k", onEvent: onEvent as never });
+    expect(passing(gate, 600, { peer: undefined })).toBe(500);
+    expect(messages).toEqual([expect.stringContaining("without a socket, all preflights share one budget")]);
+  });
+});
+
 describe("the budget of preflights", () => {
   it("admits a burst of 500 per IP address, then 50 per second", () => {
     const gate = gateOf({ policy: "1/h" });

@@ -1,7 +1,7 @@
 /** Problems that used to pass silently are reported once: to the callback that is set, or as a process warning. */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { memoryRateLimiter, memoryStore, SluiceError, slidingWindow, tokenBucket } from "sluice";
+import { combine, memoryRateLimiter, memoryStore, SluiceError, slidingWindow, tokenBucket } from "sluice";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Facts } from "./facts.ts";
 import { type Gate, openGate, type Pass } from "./gate.ts";
@@ -337,6 +337,50 @@ describe("options that belong to something else (issue 13)", () => {
     });
     expect(await enter(gate)).toMatchObject({ told: undefined });
     expect(await enter(gate)).toMatchObject({ rejection: { status: 429, headers: { "Retry-After": "2" } } });
+  });
+});
+
+describe("reports", () => {
+  it.each([
+    ["rejects with", async () => Promise.reject(Object.create(null))],
+    [
+      "throws",
+      () => {
+        throw Object.create(null);
+      },
+    ],
+  ])("survive a callback that %s a value that has no text", async (_how, onDecision) => {
+    const gate = gateOf({ policy: "9/m", onDecision });
+    expect(await enter(gate)).toMatchObject({ delayMs: 0 });
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(codes()).toEqual(["SLUICE_CALLBACK_FAILED"]);
+  });
+
+  it("contain no stored key", () => {
+    gateOf({ policy: "9/m" }).requestFailed(new SluiceError("foreign-value", "s1:{sk_live}b1s:api", "a bucket"));
+    expect(codes()).toEqual(["SLUICE_REQUEST_FAILED"]);
+    expect(warnings[0]?.text).not.toContain("sk_live");
+  });
+
+  it("do not mention a combination that is made for every request from limiters that last", () => {
+    const limiters = [memoryRateLimiter("100/m"), memoryRateLimiter("1000/d fixed")];
+    const gate = gateOf({ limiter: () => combine(limiters), key: () => "k" });
+    for (let i = 0; i < 60; i++) enter(gate);
+    expect(codes()).toEqual([]);
+  });
+});
+
+describe("a limiter that wraps another one and copies its decisions", () => {
+  it("is refunded, without the decision", async () => {
+    const inner = memoryRateLimiter("2/d");
+    const limiter: Options["limiter"] = {
+      consume: async (key, cost) => ({ ...(await inner.consume(key, cost)) }),
+      refund: (...args) => inner.refund(...args),
+    };
+    const gate = gateOf({ limiter, key: () => "k", refundIf: "failed" });
+    const pass = (await enter(gate)) as Pass;
+    await pass.settle?.({ status: 500, aborted: false });
+    expect((await inner.peek("k")).remaining).toBe(2);
   });
 });
 

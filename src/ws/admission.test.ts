@@ -80,6 +80,17 @@ describe("admission", () => {
     expect(hooks[0]?.retryAfterMs).toBeGreaterThan(59_000);
   });
 
+  it("accepts a limiter that tells only capacity and rate of its policy, as ws-kit's do", async () => {
+    const inner = memoryRateLimiter("1/h");
+    const upgrades = Object.assign(Object.create(inner), {
+      consume: (key: string) => inner.consume(key),
+      getPolicy: () => ({ capacity: 1, tokensPerSecond: 1 / 3600 }),
+    });
+    const { come } = setUp({ upgrades });
+    enter(await come("192.0.2.7"));
+    expect(await come("192.0.2.7")).toMatchObject({ allowed: false, answer: { status: 429 } });
+  });
+
   it("is not fooled by many at once", async () => {
     const { come } = setUp({
       maxOpenPerAddress: 5,

@@ -196,7 +196,7 @@ class WsPeer<Data> extends SocketPeer<Data> {
     this.answered = afterCloseTimeout(() => this.socket.terminate?.());
   }
 
-  /** Counts a frame that came after the close. One who sends too many is not read any more, and can't answer in time. */
+  /** Counts a frame that came after the close. Pause a client that keeps sending; the close timeout then destroys it. */
   dropAfterClose(bytes: number): void {
     this.bytesLeft -= bytes + BYTES_PER_FRAME;
     if (this.bytesLeft < 0) this.socket.pause?.();

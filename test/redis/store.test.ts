@@ -597,6 +597,28 @@ describe("a policy whose numbers change", () => {
   });
 });
 
+describe("a caller that waits with setTimeout(retryAfterMs)", () => {
+  it("always reaches Redis again, although timers fire early, 500 times", async () => {
+    const client = spied();
+    const limiter = redisRateLimiter(client, { capacity: 3, tokensPerSecond: "3/300ms", name: "waits" });
+    const unasked: string[] = [];
+    const wait = async (key: string) => {
+      let decision = await limiter.consume(key);
+      while (decision.allowed) decision = await limiter.consume(key);
+      await new Promise((resolve) => setTimeout(resolve, decision.retryAfterMs as number));
+      const before = client.calls.filter(({ keys }) => keys.some((name) => name.includes(`{${key}}`))).length;
+      await limiter.consume(key);
+      const after = client.calls.filter(({ keys }) => keys.some((name) => name.includes(`{${key}}`))).length;
+      if (after === before) unasked.push(key);
+    };
+    for (let wave = 0; wave < 10; wave++) {
+      client.calls.length = 0;
+      await Promise.all(Array.from({ length: 50 }, (_, i) => wait(`w${wave}-${i}-`)));
+    }
+    expect(unasked, "denied from the cache").toEqual([]);
+  });
+});
+
 describe("least privilege", () => {
   it("needs no command and no key but those that the docs name", async () => {
     await redis.acl("SETUSER", "sluice", "reset", "on", ">pass", "~s1:*", "+eval", "+evalsha", "+get", "+set", "+del");

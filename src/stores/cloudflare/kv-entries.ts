@@ -72,7 +72,7 @@ export class Entry {
     this.bucket = copyKey(bucket);
   }
 
-  /** The part of the limit in use, not less than it is. */
+  /** Upper bound of the fraction in use. */
   usage(passed: number): number {
     return passed < this.freeAt ? this.used : 0;
   }

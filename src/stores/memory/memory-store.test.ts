@@ -139,7 +139,9 @@ describe("memoryStore", () => {
       return ((performance.now() - start) * 1000) / 2000;
     };
     usPerKey(20);
-    const [few, many] = [usPerKey(20), usPerKey(20_000)];
+    // The best of several runs: others use this machine, too.
+    const best = (policies: number): number => Math.min(...[1, 2, 3].map(() => usPerKey(policies)));
+    const [few, many] = [best(20), best(20_000)];
     console.log(`a new key in a full store: ${few.toFixed(1)} us with 20 policies, ${many.toFixed(1)} us with 20 000`);
     // A walk over all policies took more than a hundred times as long.
     expect(many / few).toBeLessThan(40);

@@ -90,7 +90,7 @@ local function slidingLog()
     return list
   end
 
-  -- The commands that store a log, all of them made before the first one runs. One that can fail for want of memory
+  -- The commands that store a log, all of them made before the first one runs. One that can fail with OOM
   -- comes first, except where grants are replaced, which frees memory.
   local function commands(log, ttl)
     local key, kept = log.key, log.kept
