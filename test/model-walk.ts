@@ -402,7 +402,7 @@ function nextMode(random: Random): Mode {
   return roll < 0.8 ? "take" : roll < 0.92 ? "peek" : "refund";
 }
 
-function nextCost(random: Random, { limit, p }: Terms, seen: Decision | undefined): number {
+function nextCost(random: Random, { limit, unitsPerMs }: Terms, seen: Decision | undefined): number {
   const roll = random();
   const remaining = seen?.remaining ?? limit;
   let cost = 1;
@@ -414,7 +414,7 @@ function nextCost(random: Random, { limit, p }: Terms, seen: Decision | undefine
   else if (roll < 0.47) cost = remaining + 1;
   else if (roll < 0.56) cost = 1 + whole(random, limit);
   // So many tokens come back in whole milliseconds, with no rest.
-  else if (roll < 0.6 && p <= limit) cost = p;
+  else if (roll < 0.6 && unitsPerMs <= limit) cost = unitsPerMs;
   else if (roll < 0.62) cost = LARGEST_COST;
   return Math.min(cost, LARGEST_COST);
 }

@@ -39,7 +39,7 @@ function tokensAndLast(refill: (tokens: number, last: number, now: number, perMs
   return {
     decide(state, charge, now) {
       const { terms, cost, mode } = charge;
-      const perMs = terms.p / terms.unit;
+      const perMs = terms.unitsPerMs / terms.unitsPerToken;
       const [kept, last] = state ?? [terms.limit, now];
       const [grown, stamp] = refill(kept as number, last as number, now, perMs);
       let tokens = Math.min(terms.limit, grown);

@@ -65,10 +65,10 @@ describe("a rate is a ratio of whole numbers", () => {
           return;
         }
         accepted++;
-        const { p, unit: q } = terms;
-        expect((p * 1000) / q).toBe(rate);
+        const { unitsPerMs, unitsPerToken: q } = terms;
+        expect((unitsPerMs * 1000) / q).toBe(rate);
         expect(terms.policy.tokensPerSecond).toBe(rate);
-        expect(greatestCommonDivisor(BigInt(p), BigInt(q))).toBe(1n);
+        expect(greatestCommonDivisor(BigInt(unitsPerMs), BigInt(q))).toBe(1n);
       }),
       { numRuns: 2000 },
     );
@@ -83,9 +83,13 @@ describe("a rate is a ratio of whole numbers", () => {
       .map(([digits, places]) => [digits, 10 ** places] as const);
     fc.assert(
       fc.property(fc.oneof(fractions, decimals), ([tokens, seconds]) => {
-        const { limit, p, unit: q } = resolvePolicy({ capacity: 1000, tokensPerSecond: tokens / seconds });
+        const {
+          limit,
+          unitsPerMs,
+          unitsPerToken: q,
+        } = resolvePolicy({ capacity: 1000, tokensPerSecond: tokens / seconds });
         const rule = bucketRule("token-bucket", 1000n, BigInt(tokens), BigInt(seconds) * 1000n);
-        expect({ limit, p: BigInt(p), q: BigInt(q) }).toEqual({ limit: 1000, p: rule.p, q: rule.q });
+        expect({ limit, p: BigInt(unitsPerMs), q: BigInt(q) }).toEqual({ limit: 1000, p: rule.p, q: rule.q });
       }),
       { numRuns: 2000 },
     );

@@ -33,7 +33,7 @@ function takeGenerally(
     return deny(algorithm, cells, at, terms, now, used, cost, over);
   }
   if (cost > 0) algorithm.add(cells, at, terms, now, used, cost);
-  const decision = allow(algorithm, cells, at, terms, now, used + cost * terms.unit, used);
+  const decision = allow(algorithm, cells, at, terms, now, used + cost * terms.unitsPerToken, used);
   return recordGrant(decision, now + decision.resetAfterMs, cost);
 }
 
@@ -75,7 +75,7 @@ export function report(
 ): Decision {
   const used = algorithm.used(cells, at, terms, now);
   if (!allowed) return deny(algorithm, cells, at, terms, now, used, cost, excess(used, terms, cost));
-  return allow(algorithm, cells, at, terms, now, used, used - taken * terms.unit);
+  return allow(algorithm, cells, at, terms, now, used, used - taken * terms.unitsPerToken);
 }
 
 /** Whether `take` would allow `cost`. */
@@ -105,7 +105,7 @@ export function refund(
 
 /** The part of the limit in use, from 0 to 1. At 0 the bucket is full and may be forgotten. */
 export function usage(algorithm: Algorithm, cells: Cells, at: number, terms: Terms, now: number): number {
-  return Math.min(1, algorithm.used(cells, at, terms, now) / terms.cap);
+  return Math.min(1, algorithm.used(cells, at, terms, now) / terms.capacityUnits);
 }
 
 function allow(
@@ -117,12 +117,20 @@ function allow(
   used: number,
   before: number,
 ): Decision {
-  const { name: policy, limit, cap, unit, p } = terms;
-  const remaining = used < cap ? Math.floor((cap - used) / unit) : 0;
+  const { name: policy, limit, capacityUnits, unitsPerToken, unitsPerMs } = terms;
+  const remaining = used < capacityUnits ? Math.floor((capacityUnits - used) / unitsPerToken) : 0;
   const resetAfterMs = used > 0 ? algorithm.reset(cells, at, terms, now, used) : 0;
   const nextAfterMs = used > 0 ? algorithm.wait(cells, at, terms, now, excess(used, terms, remaining + 1)) : 0;
   if (!algorithm.queues) return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs };
-  return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs, delayMs: Math.ceil(before / p) };
+  return {
+    allowed: true,
+    policy,
+    limit,
+    remaining,
+    resetAfterMs,
+    nextAfterMs,
+    delayMs: Math.ceil(before / unitsPerMs),
+  };
 }
 
 function deny(
@@ -141,7 +149,7 @@ function deny(
 }
 
 /** By how much `cost` does not fit; it fits at 0 or less. In this order every step is exact. */
-function excess(used: number, { cap, unit }: Terms, cost: number): number {
+function excess(used: number, { capacityUnits, unitsPerToken }: Terms, cost: number): number {
   // Cost 0 always fits, also when a lowered limit or a clock that stepped back has put more in use than fits.
-  return cost === 0 ? 0 : used - (cap - cost * unit);
+  return cost === 0 ? 0 : used - (capacityUnits - cost * unitsPerToken);
 }

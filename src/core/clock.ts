@@ -8,7 +8,7 @@ export interface Clock {
 }
 
 /** Milliseconds that only ever pass, for measuring how long something took. Unrelated to the hour. */
-export function elapsed(): number {
+export function monotonicMs(): number {
   return performance.now();
 }
 
@@ -16,7 +16,7 @@ export function elapsed(): number {
  * Milliseconds since the epoch as the machine has them, also when it sets its clock back: for headers that tell an
  * hour, and for stores whose state outlives the process, and so any clock of its own.
  */
-export function hour(): number {
+export function wallClockMs(): number {
   return Date.now();
 }
 

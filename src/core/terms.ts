@@ -22,11 +22,13 @@ export interface Terms {
   /** The window; of a bucket, the time to fill. */
   readonly windowMs: number;
   /** What a cost of 1 is in units, the whole numbers in which an algorithm counts. */
-  readonly unit: number;
+  readonly unitsPerToken: number;
   /** The limit in units. */
-  readonly cap: number;
-  /** Buckets: the units that one millisecond gives back. */
-  readonly p: number;
+  readonly capacityUnits: number;
+  /** Whether it refills continuously, as buckets do. Windows give back at their end. */
+  readonly refills: boolean;
+  /** Units that a bucket refills per millisecond; 0 for windows. */
+  readonly unitsPerMs: number;
   /** Whether other policies may share its buckets. */
   readonly share: boolean;
   /** What users see of it. */
@@ -88,23 +90,24 @@ export function resolvePolicy(given: Policy | PolicyText): Terms {
         ? bucketNumbers("leaksPerSecond", policy.capacity, policy.leaksPerSecond)
         : windowNumbers(algorithm, policy.limit, policy.windowMs);
   const { limit, windowMs, p, unit } = numbers;
+  const refills = p > 0;
   const word = WORD[algorithm];
-  const ownText = p > 0 ? `${rateText(p, unit)} ${word} ${limit}` : `${limit}/${durationText(windowMs)} ${word}`;
+  const ownText = refills ? `${rateText(p, unit)} ${word} ${limit}` : `${limit}/${durationText(windowMs)} ${word}`;
   const name = policy.name ?? ownText;
   const resolved: ResolvedPolicy = Object.freeze({
     algorithm,
     name,
     ...(prefix === undefined ? {} : { prefix }),
     capacity: limit,
-    tokensPerSecond: p > 0 ? (p * 1000) / unit : (limit * 1000) / windowMs,
+    tokensPerSecond: refills ? (p * 1000) / unit : (limit * 1000) / windowMs,
     limit,
     windowMs,
   });
   // The length tells where the name ends, so that no name and prefix run together.
   const label = `${name.length}:${name}${prefix ?? ""}`;
   // Short, because stores keep it with every key. Only the id of a named policy contains a colon.
-  const ownId = p > 0 ? `${rateText(p, unit)},${limit}` : `${limit}/${durationText(windowMs)}`;
-  const id = name === ownText ? ownId : `${p > 0 ? fillText(limit * unit, p) : durationText(windowMs)}:${name}`;
+  const ownId = refills ? `${rateText(p, unit)},${limit}` : `${limit}/${durationText(windowMs)}`;
+  const id = name === ownText ? ownId : `${refills ? fillText(limit * unit, p) : durationText(windowMs)}:${name}`;
   const bucket = word[0] + (prefix === undefined ? id : `.${prefix.length}:${prefix}${id}`);
   return Object.freeze({
     algorithm,
@@ -113,9 +116,10 @@ export function resolvePolicy(given: Policy | PolicyText): Terms {
     bucket,
     limit,
     windowMs,
-    unit,
-    cap: limit * unit,
-    p,
+    unitsPerToken: unit,
+    capacityUnits: limit * unit,
+    refills,
+    unitsPerMs: p,
     share,
     policy: resolved,
   });

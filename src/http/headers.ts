@@ -2,7 +2,7 @@
  * RateLimit fields as data: a decision in, names and values out. The drafts of draft-ietf-httpapi-ratelimit-headers
  * differ in syntax: 00 to 06, 07, and 08 to 11. The next one is a change of this file alone.
  */
-import { hour } from "../core/clock.ts";
+import { wallClockMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
@@ -157,7 +157,7 @@ const WRITERS: Record<Syntax, Write> = {
       "RateLimit-Reset": String(reset),
     };
   },
-  legacy(decision, _policies, { delta }, { now = hour() }) {
+  legacy(decision, _policies, { delta }, { now = wallClockMs() }) {
     const { limit, remaining, reset, resetMs } = tightest(decision);
     return {
       "X-RateLimit-Limit": String(limit),

@@ -2,7 +2,7 @@
  * Who a verified JSON Web Token speaks of. A token that is not proved right names nobody: there is no way here to read
  * one without verifying it.
  */
-import { elapsed } from "../core/clock.ts";
+import { monotonicMs } from "../core/clock.ts";
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { ReadHeader, Warn } from "./client-ip.ts";
@@ -176,7 +176,7 @@ function cachingKeys(findKey: FindKey, fetched: () => void): FindKey {
   return async (header, token) => {
     const id = JSON.stringify([header.alg, header.kid]);
     const known = cached.get(id);
-    const paused = elapsed() < pausedUntil;
+    const paused = monotonicMs() < pausedUntil;
     // One request finds out whether the set can be fetched; the others do not wait for it.
     if (known !== undefined && (paused || pending > 0)) return known;
     if (paused) throw UNKNOWN_KEY;
@@ -195,7 +195,7 @@ function cachingKeys(findKey: FindKey, fetched: () => void): FindKey {
         throw error;
       }
       failed = true;
-      pausedUntil = elapsed() + REFETCH_PAUSE_MS;
+      pausedUntil = monotonicMs() + REFETCH_PAUSE_MS;
       if (known !== undefined) return known;
       throw error;
     } finally {

@@ -1,6 +1,6 @@
 /** Several limits on one request, all or none. */
 import { checkCost, checkKey } from "../core/charge.ts";
-import { elapsed } from "../core/clock.ts";
+import { monotonicMs } from "../core/clock.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
@@ -55,7 +55,7 @@ class Combined implements BoundLimiter {
       this.spends(key, 0).map(({ store, terms, care }) =>
         isSync(store)
           ? store.reset(terms, key)
-          : guardOf(store).reset(store, terms, care.localTerms, key, elapsed() + care.deadlineMs),
+          : guardOf(store).reset(store, terms, care.localTerms, key, monotonicMs() + care.deadlineMs),
       ),
     );
   }
@@ -65,7 +65,7 @@ class Combined implements BoundLimiter {
       this.spends(key, 0).map(({ store, terms, care }) =>
         isSync(store)
           ? store.inspect(terms, key)
-          : guardOf(store).inspect(store, terms, key, elapsed() + care.deadlineMs),
+          : guardOf(store).inspect(store, terms, key, monotonicMs() + care.deadlineMs),
       ),
     );
     const tightest = parts.reduce((least, part) => (part.remaining < least.remaining ? part : least));
@@ -190,10 +190,10 @@ async function takeUnlessDenied(spends: readonly Spend[], name: string, denials:
     return chargeJointly(spends, "take");
   const { clearings } = guardOf(store);
   const stands = (sentAt: number) => spends.every(({ terms, key }) => clearings.holds(terms.bucket, key, sentAt));
-  const sentAt = elapsed();
+  const sentAt = monotonicMs();
   const denial = denials.find(name, sentAt, forMs);
   if (denial && stands(denial.sentAt)) return repeat(denial, sentAt);
   const decision = await chargeJointly(spends, "take");
-  if (stands(sentAt)) denials.note(name, 0, decision, sentAt, elapsed());
+  if (stands(sentAt)) denials.note(name, 0, decision, sentAt, monotonicMs());
   return decision;
 }

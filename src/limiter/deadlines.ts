@@ -1,5 +1,5 @@
 /** Calls that must be settled by a certain time. One coarse timer for all of them, and none when there are none. */
-import { elapsed } from "../core/clock.ts";
+import { monotonicMs } from "../core/clock.ts";
 import type { SluiceError } from "../core/errors.ts";
 
 /** A call under way. */
@@ -46,14 +46,14 @@ function afterReading(run: () => void): void {
 /** Sets the timer of a tick: at first for the first of its calls, and then for those that are left. */
 function setTimer(tick: Tick): void {
   tick.timer = setTimeout(() => {
-    const now = elapsed();
+    const now = monotonicMs();
     const shared: SharedError = {};
     for (const call of [...tick.calls]) if (call.due <= now + 1) call.expire(shared);
     if (tick.calls.size === 0) return;
     tick.due = Number.POSITIVE_INFINITY;
     for (const { due } of tick.calls) tick.due = Math.min(tick.due, due);
     setTimer(tick);
-  }, tick.due - elapsed());
+  }, tick.due - monotonicMs());
 }
 
 /** The deadlines of one store. */
@@ -109,7 +109,7 @@ export class Deadlines {
   }
 
   private look(): void {
-    const now = elapsed();
+    const now = monotonicMs();
     this.expire(
       this.pending.filter(({ due }) => due <= now),
       {},

@@ -1,6 +1,6 @@
 /** Stands between limiters and a store that can fail: deadline, circuit breaker, and what this process knows of it. */
 import type { Group } from "../core/charge.ts";
-import { elapsed } from "../core/clock.ts";
+import { monotonicMs } from "../core/clock.ts";
 import { copyKey } from "../core/copy-key.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
@@ -67,8 +67,8 @@ export class Guard {
   }
 
   /** What a policy has denied lately: the same for all limiters of it, also where each request makes its own. */
-  denialsOf({ bucket, limit, windowMs, unit }: Terms): Denials {
-    const name = `${limit} ${windowMs} ${unit} ${bucket}`;
+  denialsOf({ bucket, limit, windowMs, unitsPerToken }: Terms): Denials {
+    const name = `${limit} ${windowMs} ${unitsPerToken} ${bucket}`;
     let denials = this.denied.get(name);
     if (!denials) this.denied.set(copyKey(name), (denials = new Denials()));
     if (this.denied.size > MOST_POLICIES) this.denied.delete(this.denied.keys().next().value as string);
@@ -151,7 +151,7 @@ export class Guard {
   /** Does what frees budget of some keys: what was denied to them before stands no longer, and is asked anew. */
   private async clearing<T>(charges: readonly { terms: Terms; key: string }[], free: () => Promise<T>): Promise<T> {
     const mark = (): void => {
-      for (const { terms, key } of charges) this.clearings.mark(terms.bucket, key, elapsed());
+      for (const { terms, key } of charges) this.clearings.mark(terms.bucket, key, monotonicMs());
     };
     mark();
     const answer = await free();
@@ -162,7 +162,7 @@ export class Guard {
 
   /** Asks the store, unless that part of it is known to be down, and waits no longer than until `due`. */
   private ask<T>(part: Part, due: number, ask: (waiting: Waiting) => Promise<T>): Promise<T | Fault> {
-    const refusal = this.breaker.refusal(part, elapsed());
+    const refusal = this.breaker.refusal(part, monotonicMs());
     if (refusal) return Promise.resolve(new Fault(refusal, part));
     return new Promise((resolve, reject) => {
       const call = new Call<T>(this, part, due, resolve, reject);
@@ -187,13 +187,13 @@ export class Guard {
   answered(call: Timed, part: Part): void {
     this.deadlines.remove(call);
     this.hasAnswered = true;
-    this.breaker.passed(part, elapsed());
+    this.breaker.passed(part, monotonicMs());
   }
 
   /** Notes that it has not. */
   missed(call: Timed, part: Part, error: SluiceError, tries: boolean): Fault {
     this.deadlines.remove(call);
-    this.breaker.failed(part, elapsed(), error, tries);
+    this.breaker.failed(part, monotonicMs(), error, tries);
     return new Fault(error, part);
   }
 }

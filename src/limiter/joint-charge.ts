@@ -4,7 +4,7 @@
  * denied in between.
  */
 import { MAX_CHARGES, type Mode } from "../core/charge.ts";
-import { elapsed } from "../core/clock.ts";
+import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isGrant, recordUnknownGrant, refundOf } from "../core/grant.ts";
@@ -78,7 +78,7 @@ export async function refundJointly(spends: readonly Spend[], decision?: Decisio
 }
 
 function dueOf(charges: readonly { readonly care: Care }[]): number {
-  return elapsed() + Math.min(...charges.map(({ care }) => care.deadlineMs));
+  return monotonicMs() + Math.min(...charges.map(({ care }) => care.deadlineMs));
 }
 
 /** Takes share after share; when one denies, gives back what the others have taken. */
@@ -158,7 +158,7 @@ async function ask({ store, charges }: Share, mode: "take" | "peek", due: number
 /** The decisions on a share; without its store, if that failed. */
 function decisionsOf({ store, charges }: Share, mode: "take" | "peek", answer: Answer): Decision[] {
   if (!(answer instanceof Fault)) return answer;
-  return decideWithout(inMode(charges, mode), guardOf(store), answer, elapsed());
+  return decideWithout(inMode(charges, mode), guardOf(store), answer, monotonicMs());
 }
 
 /**

@@ -70,8 +70,8 @@ export function repeatFor(denial: Denial, cost: number, terms: Terms, now: numbe
   const { decision, cost: denied, repliedAt } = denial;
   if (cost === denied) return repeat(denial, now);
   if (cost < denied || cost > terms.limit) return undefined;
-  if (terms.p === 0 && terms.algorithm !== "fixed-window") return undefined;
-  const longer = terms.p > 0 ? Math.ceil(((cost - denied) * terms.unit) / terms.p) : 0;
+  if (!terms.refills && terms.algorithm !== "fixed-window") return undefined;
+  const longer = terms.refills ? Math.ceil(((cost - denied) * terms.unitsPerToken) / terms.unitsPerMs) : 0;
   return later(decision, Math.floor(now - repliedAt), longer);
 }
 

@@ -53,15 +53,21 @@ function checkShare(held: Terms, terms: Terms): void {
   throw new SluiceError("policy-conflict", "share", expected, terms.name);
 }
 
-function timeOf({ windowMs, limit, p, policy }: Terms): string {
-  return p > 0 ? `${windowMs} ms for ${limit} at ${policy.tokensPerSecond}/s` : `${windowMs} ms`;
+function timeOf({ windowMs, limit, unitsPerMs, policy }: Terms): string {
+  return unitsPerMs > 0 ? `${windowMs} ms for ${limit} at ${policy.tokensPerSecond}/s` : `${windowMs} ms`;
 }
 
 /** Whether two policies count alike. */
 export function samePolicy(a: Terms, b: Terms): boolean {
-  return a.bucket === b.bucket && a.limit === b.limit && a.windowMs === b.windowMs && a.p === b.p && a.unit === b.unit;
+  return (
+    a.bucket === b.bucket &&
+    a.limit === b.limit &&
+    a.windowMs === b.windowMs &&
+    a.unitsPerMs === b.unitsPerMs &&
+    a.unitsPerToken === b.unitsPerToken
+  );
 }
 
-function numbersOf({ bucket, limit, windowMs, p, unit }: Terms): string {
-  return `${limit} ${windowMs} ${p} ${unit} ${bucket}`;
+function numbersOf({ bucket, limit, windowMs, unitsPerMs, unitsPerToken }: Terms): string {
+  return `${limit} ${windowMs} ${unitsPerMs} ${unitsPerToken} ${bucket}`;
 }

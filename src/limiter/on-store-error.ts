@@ -90,7 +90,7 @@ function shareOf(terms: Terms, instances: number): Terms {
   if (instances === 1) return terms;
   const limit = Math.max(1, Math.floor(terms.limit / instances));
   // A bucket's rate is divided by making its unit larger; a window's is its limit.
-  const unit = terms.p > 0 ? terms.unit * instances : terms.unit;
+  const unit = terms.refills ? terms.unitsPerToken * instances : terms.unitsPerToken;
   const cap = limit * unit;
   if (cap > Number.MAX_SAFE_INTEGER) {
     throw new SluiceError("out-of-range", "instances", "a share of the policy that is exact", instances);
@@ -102,7 +102,7 @@ function shareOf(terms: Terms, instances: number): Terms {
     limit,
     unit,
     cap,
-    windowMs: terms.p > 0 ? Math.ceil(cap / terms.p) : terms.windowMs,
+    windowMs: terms.refills ? Math.ceil(cap / terms.unitsPerMs) : terms.windowMs,
   });
 }
 

@@ -1,5 +1,5 @@
 /** A limiter whose store is elsewhere: it may be slow or away, and asking it costs a round trip. */
-import { elapsed } from "../core/clock.ts";
+import { monotonicMs } from "../core/clock.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { recordUnknownGrant, refundOf } from "../core/grant.ts";
@@ -38,7 +38,7 @@ export class RemoteLimiter extends Limiter {
     } catch (error) {
       return Promise.reject(error);
     }
-    const now = elapsed();
+    const now = monotonicMs();
     const denial = this.denials.find(key, now, this.care.localDenialMs);
     if (denial !== undefined && this.guard.clearings.holds(this.terms.bucket, key, denial.sentAt)) {
       const denied = repeatFor(denial, cost, this.terms, now);
@@ -49,7 +49,7 @@ export class RemoteLimiter extends Limiter {
 
   override async peek(key: string, cost = 1): Promise<Decision> {
     this.check(key, cost);
-    return this.ask(key, cost, "peek", elapsed());
+    return this.ask(key, cost, "peek", monotonicMs());
   }
 
   override async refund(key: string, cost: number, decision?: Decision): Promise<void> {
@@ -60,7 +60,7 @@ export class RemoteLimiter extends Limiter {
     const answer = await guard.giveBack(
       this.store,
       [{ terms, key, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt }],
-      elapsed() + care.deadlineMs,
+      monotonicMs() + care.deadlineMs,
     );
     if (!(answer instanceof Fault)) return;
     const { error } = answer;
@@ -72,12 +72,12 @@ export class RemoteLimiter extends Limiter {
   override async reset(key: string): Promise<void> {
     this.check(key, 0);
     const { localTerms, deadlineMs } = this.care;
-    await this.guard.reset(this.store, this.terms, localTerms, key, elapsed() + deadlineMs);
+    await this.guard.reset(this.store, this.terms, localTerms, key, monotonicMs() + deadlineMs);
   }
 
   override async inspect(key: string): Promise<Inspection> {
     this.check(key, 0);
-    return this.guard.inspect(this.store, this.terms, key, elapsed() + this.care.deadlineMs);
+    return this.guard.inspect(this.store, this.terms, key, monotonicMs() + this.care.deadlineMs);
   }
 
   override async dispose(): Promise<void> {
@@ -90,13 +90,13 @@ export class RemoteLimiter extends Limiter {
     const charge: CaredCharge = { terms, care, key, cost, mode };
     const answer = await guard.take(this.store, [charge], sentAt + care.deadlineMs);
     this.tellNews();
-    if (answer instanceof Fault) return decideWithout([charge], guard, answer, elapsed())[0] as Decision;
+    if (answer instanceof Fault) return decideWithout([charge], guard, answer, monotonicMs())[0] as Decision;
     const decision = answer[0]?.[0];
     if (!decision) throw new SluiceError("invalid-option", "store", "a decision for every charge");
     if (mode === "take") recordUnknownGrant(decision, cost);
     const notable = mode === "take" && cost > 0 && care.localDenialMs > 0;
     if (notable && guard.clearings.holds(terms.bucket, key, sentAt)) {
-      this.denials.note(key, cost, decision, sentAt, elapsed());
+      this.denials.note(key, cost, decision, sentAt, monotonicMs());
     }
     return decision;
   }

@@ -1,5 +1,5 @@
 /** The contract of a limiter as a suite that anybody can run on theirs. */
-import { elapsed } from "../core/clock.ts";
+import { monotonicMs } from "../core/clock.ts";
 import type { AlgorithmName } from "../core/policy.ts";
 import { inputLaws } from "./laws/input-laws.ts";
 import type { Bench, Law } from "./laws/law.ts";
@@ -76,8 +76,8 @@ function waitingInFull(subject: Subject): Subject {
   return {
     ...subject,
     async advance(ms) {
-      const until = elapsed() + ms;
-      for (let left = ms; left > 0; left = until - elapsed()) await advance(Math.ceil(left));
+      const until = monotonicMs() + ms;
+      for (let left = ms; left > 0; left = until - monotonicMs()) await advance(Math.ceil(left));
     },
   };
 }

@@ -71,7 +71,7 @@ export class PlanBounds {
   }
 
   private meterOf(plan: Terms): Meter {
-    if (plan.p > 0) return bucketMeter(plan, this.plans);
+    if (plan.refills) return bucketMeter(plan, this.plans);
     return plan.algorithm === "sliding-log" ? logMeter(plan) : windowMeter(plan);
   }
 }
@@ -83,10 +83,10 @@ type Meter = (cost: bigint, by: Terms, now: number) => string | undefined;
 function bucketMeter(plan: Terms, plans: readonly Terms[]): Meter {
   // In these units a token of every plan is a whole number.
   const scale = plans.reduce((product, { limit }) => product * BigInt(limit), 1n);
-  const full = BigInt(plan.cap) * scale;
+  const full = BigInt(plan.capacityUnits) * scale;
   let [level, last] = [0n, 0];
   return (cost, by, now) => {
-    level -= BigInt(now - last) * BigInt(plan.p) * scale;
+    level -= BigInt(now - last) * BigInt(plan.unitsPerMs) * scale;
     last = now;
     level = (level > 0n ? level : 0n) + (cost * full) / BigInt(by.limit);
     if (level < 0n) level = 0n;

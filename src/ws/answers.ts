@@ -1,5 +1,5 @@
 /** What a client is told whose frame does not pass, and how a connection is ended. */
-import { elapsed } from "../core/clock.ts";
+import { monotonicMs } from "../core/clock.ts";
 import type { Frame } from "./ingress.ts";
 
 /** What was exceeded: the size of a frame, a rate, what is handled at once, or the number of connections. */
@@ -122,7 +122,7 @@ export function waitLeft<Wait extends number | null | undefined>(
   decidedAt: number | undefined,
 ): Wait | number {
   if (!retryAfterMs || decidedAt === undefined) return retryAfterMs;
-  return Math.max(1, Math.ceil(retryAfterMs - (elapsed() - decidedAt)));
+  return Math.max(1, Math.ceil(retryAfterMs - (monotonicMs() - decidedAt)));
 }
 
 /** The reason of a close frame: at most 123 bytes, with the wait that clients would find in a notice. */

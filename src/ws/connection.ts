@@ -3,7 +3,7 @@
  * how many at once, valid, handled. Frames are handled in the order in which they came, however long a store takes to
  * decide; where it decides at once there is no promise.
  */
-import { elapsed } from "../core/clock.ts";
+import { monotonicMs } from "../core/clock.ts";
 import type { Decision, Denied } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
@@ -326,7 +326,7 @@ function settle(
 ): void {
   turn.decided = true;
   turn.obstacle = obstacle;
-  turn.decidedAt = elapsed();
+  turn.decidedAt = monotonicMs();
   turn.due = turn.decidedAt + delayMs;
 }
 

@@ -1,5 +1,5 @@
 /** The frames of one connection that wait: for their decision, for those before them, and for their time. */
-import { elapsed } from "../core/clock.ts";
+import { monotonicMs } from "../core/clock.ts";
 
 /** One that waits. */
 export interface Waiting {
@@ -53,7 +53,7 @@ export class Line<Turn extends Waiting> {
   advance(): void {
     clearTimeout(this.timer);
     for (let turn = this.turns[0]; turn?.decided; turn = this.turns[0]) {
-      const wait = turn.due - elapsed();
+      const wait = turn.due - monotonicMs();
       if (wait > 0) {
         // Whoever went on may have set another one meanwhile.
         clearTimeout(this.timer);

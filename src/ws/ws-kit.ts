@@ -3,7 +3,7 @@
  * Frames that the router can't read do not come here; a guard around its handlers sees them.
  */
 import { checkKey, isCost } from "../core/charge.ts";
-import { elapsed } from "../core/clock.ts";
+import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
@@ -178,7 +178,7 @@ function isClosed({ readyState }: { readyState?: unknown }): boolean {
 
 /** The decision, when its time has come. */
 function whenDue(decision: WsKitDecision): Told | Promise<Told> {
-  const told = { decision, at: elapsed() };
+  const told = { decision, at: monotonicMs() };
   const delayMs = decision.allowed ? decision.delayMs : 0;
   if (!delayMs) return told;
   return new Promise((resolve) => setTimeout(() => resolve(told), Math.min(delayMs, LONGEST_TIMER)));

@@ -268,5 +268,5 @@ async function runOnRedis(
 }
 
 function tell({ terms, key, cost, mode }: Charge): string {
-  return `${mode} ${cost} of ${key} under ${terms.name} (${terms.limit}, ${terms.p}/${terms.unit}, ${terms.windowMs} ms)`;
+  return `${mode} ${cost} of ${key} under ${terms.name} (${terms.limit}, ${terms.unitsPerMs}/${terms.unitsPerToken}, ${terms.windowMs} ms)`;
 }

@@ -3,7 +3,7 @@
  * synchronous step from reading to writing, so that no other call can come in between.
  */
 import type { Charge } from "../../core/charge.ts";
-import { hour } from "../../core/clock.ts";
+import { wallClockMs } from "../../core/clock.ts";
 import type { Decision } from "../../core/decision.ts";
 import { type Changes, settle } from "../settle.ts";
 import { BucketTable } from "./bucket-table.ts";
@@ -33,7 +33,7 @@ export class DurableBuckets {
   /** Groups of charges, each all or none, in order. A bucket that several of them change is written once. */
   async take(call: unknown): Promise<TakeReply> {
     const groups = readTakeCall(call);
-    const now = hour();
+    const now = wallClockMs();
     const changes: Changes = new Map();
     const decided = groups.map((group) => settle(group, this.table, now, changes).map(wireDecision));
     // In the same turn as the rows, so that neither is stored without the other.
@@ -47,7 +47,7 @@ export class DurableBuckets {
 
   async inspect(call: unknown): Promise<WireInspection> {
     const { terms, bucket } = readBucketCall(call);
-    const now = hour();
+    const now = wallClockMs();
     const look: Charge = { terms, key: bucket, cost: 0, mode: "peek" };
     const [decision] = settle([look], this.table, now, new Map()) as [Decision];
     const row = decision.resetAfterMs > 0 ? this.table.show(bucket) : undefined;
@@ -61,7 +61,7 @@ export class DurableBuckets {
   /** Forgets what has expired. An object without buckets has no alarm and no storage, and costs nothing. */
   async expire(): Promise<void> {
     this.alarmAt = null;
-    const now = hour();
+    const now = wallClockMs();
     const next = this.table.expire(now);
     if (next === undefined) await this.table.vanish();
     else await this.wakeBy(next > now ? Math.max(next, now + EARLY_MS) : now);

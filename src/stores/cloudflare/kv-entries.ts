@@ -1,7 +1,7 @@
 /** What an isolate knows of the counters in KV, and what it says in their values. */
 import { algorithms } from "../../algorithms/algorithms.ts";
 import { usage } from "../../algorithms/step.ts";
-import { elapsed } from "../../core/clock.ts";
+import { monotonicMs } from "../../core/clock.ts";
 import { copyKey } from "../../core/copy-key.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { AlgorithmName } from "../../core/policy.ts";
@@ -175,7 +175,7 @@ export class Isolate {
     const entries = buckets.map((bucket) => this.entryOf(bucket));
     for (const entry of entries) {
       entry.requests++;
-      entry.requestedAt = elapsed();
+      entry.requestedAt = monotonicMs();
     }
     for (const entry of entries) this.weigh(entry);
     try {
@@ -208,7 +208,7 @@ export class Isolate {
    * evict its own count by sending new keys. Of equals, one that has nothing to write.
    */
   private evictOne(): boolean {
-    const now = elapsed();
+    const now = monotonicMs();
     let chosen: Entry | undefined;
     for (let i = 0; i < CANDIDATES; i++) {
       const entry = this.list[Math.floor(Math.random() * this.list.length)] as Entry;

@@ -11,7 +11,7 @@
  */
 import { decide } from "../../algorithms/decide.ts";
 import type { Charge, Group } from "../../core/charge.ts";
-import { elapsed, hour } from "../../core/clock.ts";
+import { monotonicMs, wallClockMs } from "../../core/clock.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { copyGrant } from "../../core/grant.ts";
@@ -100,8 +100,8 @@ class KV implements KVStore {
     const bucket = this.bucketOf(terms, key);
     await this.isolate.use([bucket], async ([found]) => {
       const entry = found as Entry;
-      entry.learn(readValue(await this.kv.get(bucket), terms.algorithm), terms, hour(), elapsed());
-      entry.forget(Math.max(hour(), entry.resetAt + 1));
+      entry.learn(readValue(await this.kv.get(bucket), terms.algorithm), terms, wallClockMs(), monotonicMs());
+      entry.forget(Math.max(wallClockMs(), entry.resetAt + 1));
       // Whoever resets a key wants to know that it was done.
       await this.put(bucket, terms, entry);
     });
@@ -114,7 +114,7 @@ class KV implements KVStore {
     const { policy, limit, remaining, resetAfterMs } = decision;
     const { accounts, until } = readValue(raw, terms.algorithm);
     const found = [...accounts.values()].some(({ state }) => state !== undefined);
-    const ttlMs = found ? Math.max(0, until - hour()) : null;
+    const ttlMs = found ? Math.max(0, until - wallClockMs()) : null;
     return { policy, key, storedKey: bucket, found, limit, remaining, resetAfterMs, ttlMs, raw: found ? raw : null };
   }
 
@@ -138,7 +138,7 @@ class KV implements KVStore {
     // Whoever waited for this was answered without it.
     if (waiting?.over) throw new Error("too late");
     // From here to the writing nothing is waited for: requests of one isolate count one after the other.
-    const now = hour();
+    const now = wallClockMs();
     group.forEach((charge, i) => {
       const entry = entries[i] as Entry;
       entry.heal(charge.terms, now);
@@ -155,7 +155,7 @@ class KV implements KVStore {
     const writes = group.map((charge, i) => {
       const entry = entries[i] as Entry;
       if (granted && charge.mode === "take") apply(charge, entry, now);
-      entry.decided(decisions[i] as Decision, elapsed());
+      entry.decided(decisions[i] as Decision, monotonicMs());
       this.isolate.weigh(entry);
       return entry.dirty ? this.write(charge, entry) : undefined;
     });
@@ -166,22 +166,22 @@ class KV implements KVStore {
   /** What is known of a bucket, read anew if that was a while ago. Each request reads for itself: I/O is its own. */
   private async learn({ key: bucket, terms }: Charge, entry: Entry): Promise<void> {
     const { readAt } = entry;
-    if (elapsed() - readAt < EVERY_MS) return;
+    if (monotonicMs() - readAt < EVERY_MS) return;
     // While one reads anew, others go on with what is known; of a bucket that nobody has read yet, nothing is.
-    if (readAt !== Number.NEGATIVE_INFINITY) entry.readAt = elapsed();
+    if (readAt !== Number.NEGATIVE_INFINITY) entry.readAt = monotonicMs();
     try {
-      entry.learn(readValue(await this.kv.get(bucket), terms.algorithm), terms, hour(), elapsed());
+      entry.learn(readValue(await this.kv.get(bucket), terms.algorithm), terms, wallClockMs(), monotonicMs());
     } catch (error) {
       entry.readAt = readAt;
       throw error;
     }
-    entry.readAt = elapsed();
+    entry.readAt = monotonicMs();
   }
 
   /** Writes now, or when a second has passed since the last time. */
   private write({ key: bucket, terms }: Charge, entry: Entry): Promise<void> | undefined {
     const { waitUntil } = this.options;
-    const now = elapsed();
+    const now = monotonicMs();
     const due = entry.writtenAt + EVERY_MS - now;
     if (due <= 0) {
       const written = this.tryToPut(bucket, terms, entry);
@@ -213,13 +213,13 @@ class KV implements KVStore {
   }
 
   private async put(bucket: string, terms: Terms, entry: Entry): Promise<void> {
-    const now = hour();
+    const now = wallClockMs();
     const { ttlMs } = decide(entry.total(terms), { terms, key: bucket, cost: 0, mode: "peek" }, now);
     // What was reset has to be known for as long as somebody could still count it.
     const keptMs = entry.resetAt > 0 ? Math.max(ttlMs, 2 * terms.windowMs) : ttlMs;
     const expirationTtl = Math.max(SHORTEST_TTL_S, Math.ceil(keptMs / 1000));
     const value = writeValue(entry, now + expirationTtl * 1000);
-    entry.writing(elapsed());
+    entry.writing(monotonicMs());
     try {
       await this.kv.put(bucket, value, { expirationTtl });
     } catch (error) {

@@ -56,9 +56,11 @@ export interface BucketCall {
 }
 
 /** A policy as it is sent: by its numbers alone. A rate is a ratio, because a number would round it. */
-function wirePolicy({ algorithm, limit, windowMs, p, unit }: Terms): Policy {
-  if (algorithm === "token-bucket") return { algorithm, capacity: limit, tokensPerSecond: `${p}/${unit}ms` };
-  if (algorithm === "leaky-bucket") return { algorithm, capacity: limit, leaksPerSecond: `${p}/${unit}ms` };
+function wirePolicy({ algorithm, limit, windowMs, unitsPerMs, unitsPerToken }: Terms): Policy {
+  if (algorithm === "token-bucket")
+    return { algorithm, capacity: limit, tokensPerSecond: `${unitsPerMs}/${unitsPerToken}ms` };
+  if (algorithm === "leaky-bucket")
+    return { algorithm, capacity: limit, leaksPerSecond: `${unitsPerMs}/${unitsPerToken}ms` };
   return { algorithm, limit, windowMs };
 }
 

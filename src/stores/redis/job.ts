@@ -85,8 +85,8 @@ function sameShape(a: Job, b: Job): boolean {
 }
 
 function shapeOf({ terms, mode, cost, ttlMs, grantEndsAt }: Step): string {
-  const { algorithm, limit, windowMs, unit, p } = terms;
-  const shape = `${algorithm} ${mode} ${cost} ${limit} ${windowMs} ${unit} ${p} ${ttlMs}`;
+  const { algorithm, limit, windowMs, unitsPerToken, unitsPerMs } = terms;
+  const shape = `${algorithm} ${mode} ${cost} ${limit} ${windowMs} ${unitsPerToken} ${unitsPerMs} ${ttlMs}`;
   return grantEndsAt === undefined ? shape : `${shape} ${grantEndsAt}`;
 }
 
@@ -208,8 +208,8 @@ function readBucket(
   allowed: boolean,
   taken: number,
 ): Decision {
-  const whole = Math.floor(used / terms.p);
-  return figures(terms, whole, used - whole * terms.p, terms.p, 0, cost, allowed, taken);
+  const whole = Math.floor(used / terms.unitsPerMs);
+  return figures(terms, whole, used - whole * terms.unitsPerMs, terms.unitsPerMs, 0, cost, allowed, taken);
 }
 
 function next(cursor: Cursor): number {

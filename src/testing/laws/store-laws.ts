@@ -64,7 +64,7 @@ export const storeLaws: readonly StoreLaw[] = [
       const shared = await bench.create();
       const [small, large] = [5, 50].map((limit) => termsOf(bench, limit, "cut", { share: true })) as [Terms, Terms];
       await shared.take([[charge(large, "k", 50)], [charge(small, "k", 1, "refund")]]);
-      const given = small.p > 0 ? 10 : 1;
+      const given = small.refills ? 10 : 1;
       same(await left(shared, large, "k"), given, "left of 50 after the smaller plan gave 1 of its 5 back");
       for (let pair = 0; pair < 5; pair++) {
         const { store, advance } = await bench.createTimed();
