@@ -249,11 +249,11 @@ class Run {
           },
         };
       },
-      takeSync: (group) => {
+      applySync: (group) => {
         this.fault(1000);
-        return this.book(inner.takeSync(group), group);
+        return this.book(inner.applySync(group), group);
       },
-      take: async (groups) => groups.map((group) => this.book(inner.takeSync(group), group)),
+      apply: async (groups) => groups.map((group) => this.book(inner.applySync(group), group)),
       reset: (terms, key) => inner.reset(terms, key),
       inspect: (terms, key) => inner.inspect(terms, key),
       dispose: () => inner.dispose(),

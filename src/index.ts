@@ -25,7 +25,7 @@ export {
   slidingWindow,
   tokenBucket,
 } from "./core/shorthand.ts";
-export type { Buckets, Consistency, Store, SyncStore, Waiting } from "./core/store.ts";
+export type { CallState, Consistency, PolicyBuckets, Store, SyncStore } from "./core/store.ts";
 export type { Terms } from "./core/terms.ts";
 export { combine, consumeAll, type LimiterCharge } from "./limiter/combine.ts";
 export { createLimiter, type LimiterOptions } from "./limiter/create-limiter.ts";

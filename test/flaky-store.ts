@@ -1,5 +1,5 @@
 /** A store that is elsewhere, in a test's hands: it answers, fails, or keeps everybody waiting. Exact while it answers. */
-import { type Clock, type Group, memoryStore, type Store, type Waiting } from "sluice";
+import { type CallState, type Clock, type Group, memoryStore, type Store } from "sluice";
 
 export interface FlakyStore extends Store {
   /** What happens to the next calls. */
@@ -15,11 +15,11 @@ export interface FlakyStore extends Store {
 export function flakyStore(clock?: Clock): FlakyStore {
   const memory = memoryStore(clock ? { clock } : {});
   let held: (() => void)[] = [];
-  const reach = async <T>(answer: () => Promise<T>, waiting?: Waiting): Promise<T> => {
+  const reach = async <T>(answer: () => Promise<T>, waiting?: CallState): Promise<T> => {
     store.calls++;
     if (store.mode === "fail") throw new Error("connection lost");
     if (store.mode === "hang") await new Promise<void>((resolve) => held.push(resolve));
-    if (waiting?.over) throw new Error("nobody waits");
+    if (waiting?.abandoned) throw new Error("nobody waits");
     return answer();
   };
   const store: FlakyStore = {
@@ -27,10 +27,10 @@ export function flakyStore(clock?: Clock): FlakyStore {
     mode: "answer",
     calls: 0,
     groups: [],
-    take: (groups, waiting) =>
+    apply: (groups, waiting) =>
       reach(() => {
         store.groups.push(...groups);
-        return memory.take(groups);
+        return memory.apply(groups);
       }, waiting),
     reset: (terms, key) => reach(() => memory.reset(terms, key)),
     inspect: (terms, key) => reach(() => memory.inspect(terms, key)),

@@ -44,7 +44,7 @@ function denying() {
   };
   return {
     consistency: "exact",
-    take: async (groups) => groups.map((group) => group.map(deny)),
+    apply: async (groups) => groups.map((group) => group.map(deny)),
     reset: async () => {},
     inspect: () => Promise.reject(new Error("not used")),
     dispose: async () => {},

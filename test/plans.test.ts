@@ -32,9 +32,9 @@ describe(`two plans of one name (seed ${seed})`, () => {
       const bounds = new PlanBounds(plans);
       for (const { advanceMs, groups } of planBatches(plans, random, PER_PAIR)) {
         clock.advance(advanceMs);
-        const decisions = groups.map((group) => memory.takeSync(group));
+        const decisions = groups.map((group) => memory.applySync(group));
         if (remote) {
-          expect(await remote.take(groups), `seed ${seed}, step ${counts.memory}`).toEqual(decisions);
+          expect(await remote.apply(groups), `seed ${seed}, step ${counts.memory}`).toEqual(decisions);
           counts.redis += groups.length;
         }
         for (const [i, [charge]] of groups.entries()) {

@@ -66,7 +66,7 @@ export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
 
   return {
     consistency: "exact",
-    async take(groups) {
+    async apply(groups) {
       const decisions: Decision[][] = [];
       for (const group of groups) decisions.push(await settle(group));
       return decisions;

@@ -54,7 +54,7 @@ export function beyondKit<Client extends object>(kind: Kind<Client>, servers: ()
       expect(declared.size).toBe(50);
       expect(stored.filter((own) => (own as string[]).length > 5)).toHaveLength(stored.length);
       for (const { keys } of calls) {
-        const parts = keys.map((key) => store.partOf(/\{(.*)\}/.exec(key)?.[1] as string));
+        const parts = keys.map((key) => store.shardOf(/\{(.*)\}/.exec(key)?.[1] as string));
         expect(new Set(parts).size, "slots of one call").toBe(1);
       }
     });
@@ -81,7 +81,7 @@ export function beyondKit<Client extends object>(kind: Kind<Client>, servers: ()
           { limiter: address, key: "a" },
         ]);
       expect((await spend()).allowed).toBe(true);
-      const apart = store.partOf("u") !== store.partOf("a");
+      const apart = store.shardOf("u") !== store.shardOf("a");
       expect(new Set(calls.map(({ keys }) => keys.length))).toEqual(new Set([apart ? 1 : 2]));
       // All look before one takes, so that most take from the user what the address then denies.
       const decisions = await Promise.all(Array.from({ length: 10 }, spend));

@@ -7,8 +7,8 @@ import type { Terms } from "./terms.ts";
 export type Consistency = "exact" | "approximate";
 
 /** Whether the caller still waits. A store that queues must not send what nobody waits for any more. */
-export interface Waiting {
-  readonly over: boolean;
+export interface CallState {
+  readonly abandoned: boolean;
 }
 
 /** Where buckets live. `storeSuite` of `sluice/testing` certifies one. */
@@ -24,11 +24,11 @@ export interface Store {
   /** Refuses what it can't do: a policy that it can't count, or charges of it that stand or fall with others. */
   check?(terms: Terms, together: boolean): void;
   /** Each group is all or none; groups are independent and in order. One decision per charge. */
-  take(groups: readonly Group[], waiting?: Waiting): Promise<Decision[][]>;
+  apply(groups: readonly Group[], waiting?: CallState): Promise<Decision[][]>;
   /** Which part of the store a key lives in, if it has parts: a group has to stay in one. It depends on the key alone. */
-  partOf?(key: string): number | string;
+  shardOf?(key: string): number | string;
   /** Whether its parts fail by themselves, as machines of their own, and not with the whole of it. */
-  readonly failsInParts?: boolean | undefined;
+  readonly failsPerShard?: boolean | undefined;
   /** Forgets a key. */
   reset(terms: Terms, key: string): Promise<void>;
   /** Shows what is kept about a key. */
@@ -40,15 +40,15 @@ export interface Store {
 /** A store that answers without waiting. */
 export interface SyncStore extends Store {
   /** The buckets of one policy: the way of a single charge, which pays for no list. */
-  open(terms: Terms): Buckets;
+  open(terms: Terms): PolicyBuckets;
   /** One key and cost to several policies, all or none: the way of `combine`. */
-  takeAll(buckets: readonly Buckets[], key: string, cost: number): Decision[];
+  takeAll(buckets: readonly PolicyBuckets[], key: string, cost: number): Decision[];
   /** One group, all or none. */
-  takeSync(group: Group): Decision[];
+  applySync(group: Group): Decision[];
 }
 
 /** The buckets of one policy in a synchronous store. */
-export interface Buckets {
+export interface PolicyBuckets {
   /** Takes `cost` from the key's bucket if it fits. */
   take(key: string, cost: number): Decision;
 }
@@ -60,5 +60,5 @@ export function originOf(store: Store): object {
 
 /** Whether a store can answer in the same turn. */
 export function isSync(store: Store): store is SyncStore {
-  return "takeSync" in store;
+  return "applySync" in store;
 }

@@ -115,9 +115,9 @@ describe("combine", () => {
   it("refunds what was taken when a later store fails, and tells the failure", async () => {
     const broken: Store = {
       ...toyStore(clock),
-      take: async ([group]) => {
+      apply: async ([group]) => {
         if (group?.[0]?.mode === "take") throw new Error("connection lost");
-        return toyStore(clock).take([group ?? []]);
+        return toyStore(clock).apply([group ?? []]);
       },
     };
     const a = createLimiter({ policy: slow(10, "a"), store: toyStore(clock) });

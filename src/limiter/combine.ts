@@ -6,7 +6,7 @@ import { refuseDisposed, SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
-import { type Buckets, type Consistency, isSync, type Store, type SyncStore } from "../core/store.ts";
+import { type Consistency, isSync, type PolicyBuckets, type Store, type SyncStore } from "../core/store.ts";
 import { type Binding, type BoundLimiter, bindingsOf } from "./binding.ts";
 import { guardOf } from "./guard.ts";
 import { chargeJointly, chargeJointlySync, checkTogether, refundJointly, type Spend } from "./joint-charge.ts";
@@ -104,7 +104,7 @@ class Combined implements BoundLimiter {
 class SyncCombined extends Combined implements SyncRateLimiter {
   /** The one store of all parts, when no bucket is named twice: then a decision is one short step. */
   private readonly store: SyncStore | undefined;
-  private readonly buckets: readonly Buckets[];
+  private readonly buckets: readonly PolicyBuckets[];
 
   constructor(bindings: readonly Binding[]) {
     super(bindings);

@@ -26,7 +26,7 @@ export function createLimiter(options: LimiterOptions): RateLimiter;
 export function createLimiter(options: LimiterOptions): RateLimiter {
   checkOptions("createLimiter", options, ["policy", "store", ...FAILURE_OPTIONS]);
   const { store } = options;
-  if (store !== undefined && typeof (store as Store | null)?.take !== "function") {
+  if (store !== undefined && typeof (store as Store | null)?.apply !== "function") {
     const expected = "a store, such as memoryStore()";
     throw new SluiceError("invalid-option", "store", expected, store);
   }

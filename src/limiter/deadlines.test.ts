@@ -5,7 +5,7 @@ import { Deadlines, type Timed } from "./deadlines.ts";
 
 const hanging = (): Store => ({
   consistency: "exact",
-  take: () => new Promise(() => {}),
+  apply: () => new Promise(() => {}),
   reset: async () => {},
   inspect: () => Promise.reject(new Error("not used")),
   dispose: async () => {},

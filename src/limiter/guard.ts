@@ -4,7 +4,7 @@ import { monotonicMs } from "../core/clock.ts";
 import { copyKey } from "../core/copy-key.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
-import { originOf, type Store, type SyncStore, type Waiting } from "../core/store.ts";
+import { type CallState, originOf, type Store, type SyncStore } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
@@ -44,7 +44,7 @@ const MOST_POLICIES = 256;
 const MOST_WATCHERS = 256;
 
 /** Mistakes of the caller, not of the store: they are thrown, whatever is done about faults. */
-const CALLERS = ["disposed", "too-far-apart", "invalid-clock", "invalid-option", "invalid-cost", "unsupported"];
+const CALLERS = ["disposed", "cross-shard", "invalid-clock", "invalid-option", "invalid-cost", "unsupported"];
 
 /** All limiters on one store share its guard, because they share its fate. */
 export class Guard {
@@ -77,14 +77,14 @@ export class Guard {
 
   /** One group of charges, until `due`. The answer is a list of one list, as the store gives it. */
   take(store: Store, group: Group, due: number): Promise<Decision[][] | Fault> {
-    return this.ask(partOf(store, group[0]?.key ?? ""), due, (waiting) => store.take([group], waiting));
+    return this.ask(partOf(store, group[0]?.key ?? ""), due, (waiting) => store.apply([group], waiting));
   }
 
   /** Gives charges back, each on its own: a refund of a long log is as much as one call should do. */
   giveBack(store: Store, charges: Group, due: number): Promise<Decision[][] | Fault> {
     const groups = charges.map((charge) => [charge]);
     return this.clearing(charges, () =>
-      this.ask(partOf(store, charges[0]?.key ?? ""), due, (waiting) => store.take(groups, waiting)),
+      this.ask(partOf(store, charges[0]?.key ?? ""), due, (waiting) => store.apply(groups, waiting)),
     );
   }
 
@@ -161,7 +161,7 @@ export class Guard {
   }
 
   /** Asks the store, unless that part of it is known to be down, and waits no longer than until `due`. */
-  private ask<T>(part: Part, due: number, ask: (waiting: Waiting) => Promise<T>): Promise<T | Fault> {
+  private ask<T>(part: Part, due: number, ask: (waiting: CallState) => Promise<T>): Promise<T | Fault> {
     const refusal = this.breaker.refusal(part, monotonicMs());
     if (refusal) return Promise.resolve(new Fault(refusal, part));
     return new Promise((resolve, reject) => {
@@ -199,9 +199,9 @@ export class Guard {
 }
 
 /** One question to the store. It is settled once, by the answer, an error or the deadline. */
-class Call<T> implements Timed, Waiting {
+class Call<T> implements Timed, CallState {
   readonly due: number;
-  over = false;
+  abandoned = false;
   place = 0;
   private readonly guard: Guard;
   private readonly part: Part;
@@ -226,15 +226,15 @@ class Call<T> implements Timed, Waiting {
   }
 
   passed(answer: T): void {
-    if (this.over) return;
-    this.over = true;
+    if (this.abandoned) return;
+    this.abandoned = true;
     this.guard.answered(this, this.part);
     this.resolve(answer);
   }
 
   failed(error: unknown): void {
-    if (this.over) return;
-    this.over = true;
+    if (this.abandoned) return;
+    this.abandoned = true;
     if (!(error instanceof SluiceError) || error.code === "store-unavailable") {
       this.resolve(this.guard.missed(this, this.part, unavailable(error), this.tries));
       return;
@@ -250,7 +250,7 @@ class Call<T> implements Timed, Waiting {
   }
 
   expire(shared: SharedError): void {
-    if (this.over) return;
+    if (this.abandoned) return;
     // The breaker counts errors, and an open one needs no more of them: stack traces are most of the cost.
     if (!this.guard.breaker.isOpen(this.part)) this.failed(tooLate().error);
     else this.failed((shared.error ??= tooLate().error));
@@ -260,7 +260,7 @@ class Call<T> implements Timed, Waiting {
 /** The part of a store that a key lives in, where parts fail by themselves. */
 function partOf(store: Store, key: string): Part {
   try {
-    return store.failsInParts ? (store.partOf?.(key) ?? WHOLE) : WHOLE;
+    return store.failsPerShard ? (store.shardOf?.(key) ?? WHOLE) : WHOLE;
   } catch {
     // A function of a user's that throws: the store says so itself.
     return WHOLE;

@@ -128,14 +128,14 @@ function settleSync(shares: readonly SyncShare[], count: number, mode: Mode): De
   if (shares.length > 1 && mode === "take") {
     const look = assemble(
       shares,
-      shares.map(({ store, charges }) => store.takeSync(inMode(charges, "peek"))),
+      shares.map(({ store, charges }) => store.applySync(inMode(charges, "peek"))),
       count,
     );
     if (!look.allowed) return look;
   }
   return assemble(
     shares,
-    shares.map(({ store, charges }) => store.takeSync(charges)),
+    shares.map(({ store, charges }) => store.applySync(charges)),
     count,
   );
 }
@@ -146,7 +146,7 @@ type Answer = Decision[] | Fault;
 /** Takes or looks at one share. */
 async function ask({ store, charges }: Share, mode: "take" | "peek", due: number): Promise<Answer> {
   const group = inMode(charges, mode);
-  if (isSync(store)) return store.takeSync(group);
+  if (isSync(store)) return store.applySync(group);
   const answer = await guardOf(store).take(store, group, due);
   if (answer instanceof Fault) return answer;
   const decisions = answer[0] as Decision[];
@@ -173,7 +173,7 @@ async function giveBack(share: Share, fault: "as wanted" | "or told", decisions?
     if (refund) charges.push({ ...charge, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt });
   });
   if (charges.length === 0) return;
-  if (isSync(store)) return void store.takeSync(charges);
+  if (isSync(store)) return void store.applySync(charges);
   const answer = await guardOf(store).giveBack(store, charges, dueOf(charges));
   if (!(answer instanceof Fault)) return;
   const { error } = answer;
@@ -192,7 +192,7 @@ function sharesOf(spends: readonly Spend[], mode: Mode): Share[] {
   const shares: Share[] = [];
   for (let place = 0; place < spends.length; place++) {
     const { store, terms, care, key, cost } = spends[place] as Spend;
-    const part = store.partOf?.(key) ?? 0;
+    const part = store.shardOf?.(key) ?? 0;
     let share = shares.find((share) => originOf(share.store) === originOf(store) && share.part === part);
     if (!share) shares.push((share = { store, part, charges: [], parts: [] }));
     const { charges, parts } = share;

@@ -45,7 +45,7 @@ export function memoryCombination(policies: readonly (Policy | PolicyText)[]): M
         const refund = refundOf(decision?.parts?.[i], cost);
         if (refund) charges.push({ terms, key, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt });
       });
-      store.takeSync(charges);
+      store.applySync(charges);
     },
     getPolicies: () => resolved,
   };

@@ -53,8 +53,8 @@ function checkShare(held: Terms, terms: Terms): void {
   throw new SluiceError("policy-conflict", "share", expected, terms.name);
 }
 
-function timeOf({ windowMs, limit, unitsPerMs, policy }: Terms): string {
-  return unitsPerMs > 0 ? `${windowMs} ms for ${limit} at ${policy.tokensPerSecond}/s` : `${windowMs} ms`;
+function timeOf({ windowMs, limit, refills, policy }: Terms): string {
+  return refills ? `${windowMs} ms for ${limit} at ${policy.tokensPerSecond}/s` : `${windowMs} ms`;
 }
 
 /** Whether two policies count alike. */

@@ -300,9 +300,9 @@ describe("several limits", () => {
     const [first, second] = [flakyStore(), flakyStore()];
     const a = createLimiter({ policy: { ...policy, tokensPerSecond: "1/h" }, store: first, localDenialMs: 0 });
     const b = createLimiter({ policy: { ...policy, name: "b" }, store: second, onStoreError: "throw" });
-    second.take = async ([group]) => {
+    second.apply = async ([group]) => {
       if (group?.[0]?.mode === "take") throw new Error("connection lost");
-      return flakyStore().take([group ?? []]);
+      return flakyStore().apply([group ?? []]);
     };
     await expect(combine([a, b]).consume("k", 3)).rejects.toThrow("connection lost");
     expect((await a.peek("k")).remaining).toBe(10);
@@ -313,13 +313,13 @@ describe("several limits", () => {
     const events: LimiterEvent[] = [];
     const a = createLimiter({ policy, store: first, onEvent: (event) => events.push(event) });
     const b = createLimiter({ policy: { ...policy, capacity: 10, name: "b" }, store: second });
-    const take = first.take.bind(first);
-    first.take = async (groups, waiting) => {
+    const take = first.apply.bind(first);
+    first.apply = async (groups, waiting) => {
       if (groups[0]?.[0]?.mode === "refund") throw new Error("connection lost");
       return take(groups, waiting);
     };
-    const takeSecond = second.take.bind(second);
-    second.take = async (groups, waiting) => {
+    const takeSecond = second.apply.bind(second);
+    second.apply = async (groups, waiting) => {
       // Somebody else was faster.
       if (groups[0]?.[0]?.mode === "take") await takeSecond([[{ ...groups[0][0], cost: 10 }]]);
       return takeSecond(groups, waiting);
@@ -349,8 +349,8 @@ describe("what one must not do to the others", () => {
     const onEvent = ({ type, policy }: LimiterEvent) => events.push(`${policy} ${type}`);
     const a = createLimiter({ policy: { ...policy, name: "a" }, store: healthy, onEvent });
     const b = createLimiter({ policy: { ...policy, name: "b" }, store: hanging, onEvent });
-    const take = healthy.take.bind(healthy);
-    healthy.take = async (groups, waiting) => {
+    const take = healthy.apply.bind(healthy);
+    healthy.apply = async (groups, waiting) => {
       await new Promise((resolve) => setTimeout(resolve, 30));
       return take(groups, waiting);
     };

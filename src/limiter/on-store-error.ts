@@ -133,7 +133,7 @@ export function decideWithout(charges: readonly CaredCharge[], guard: Guard, fau
       care.onStoreError !== "local" && (cost > terms.limit || (care.onStoreError === "closed" && cost > 0)),
   );
   const own = charges.filter(({ care }) => care.onStoreError === "local");
-  const decided = guard.local.takeSync(
+  const decided = guard.local.applySync(
     // What is denied by another part takes nothing here either.
     own.map(({ care, key, cost, mode }) => ({ terms: care.localTerms, key, cost, mode: denied ? "peek" : mode })),
   );

@@ -3,14 +3,14 @@ import { isCost } from "../core/charge.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { refundOf } from "../core/grant.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
-import type { Buckets, SyncStore } from "../core/store.ts";
+import type { PolicyBuckets, SyncStore } from "../core/store.ts";
 import type { Terms } from "../core/terms.ts";
 import { Limiter } from "./limiter.ts";
 import type { Care } from "./on-store-error.ts";
 
 /** One policy on a synchronous store. */
 export class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
-  private readonly buckets: Buckets;
+  private readonly buckets: PolicyBuckets;
 
   constructor(store: SyncStore, terms: Terms, care: Care, release: () => Promise<void>) {
     super(store, terms, care, release);
@@ -34,14 +34,14 @@ export class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
 
   override async peek(key: string, cost = 1): Promise<Decision> {
     this.check(key, cost);
-    return this.store.takeSync([{ terms: this.terms, key, cost, mode: "peek" }])[0] as Decision;
+    return this.store.applySync([{ terms: this.terms, key, cost, mode: "peek" }])[0] as Decision;
   }
 
   override async refund(key: string, cost: number, decision?: Decision): Promise<void> {
     this.check(key, cost);
     const refund = refundOf(decision, cost);
     if (!refund) return;
-    this.store.takeSync([{ terms: this.terms, key, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt }]);
+    this.store.applySync([{ terms: this.terms, key, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt }]);
   }
 
   override async reset(key: string): Promise<void> {

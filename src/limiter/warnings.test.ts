@@ -58,7 +58,7 @@ describe("a store that is unavailable", () => {
 
   it("contains no command of the client, which names keys", async () => {
     const store = flakyStore();
-    store.take = async () => {
+    store.apply = async () => {
       throw new Error('WRONGPASS invalid, command was: [["evalsha","0",1,"s1:{apikey:sk_live}b5/s,5"]]');
     };
     await createLimiter({ policy, store }).consume("k");

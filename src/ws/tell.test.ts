@@ -85,7 +85,7 @@ describe("a callback that fails (issue 13)", () => {
 it("warns once about a store that fails while frames are rejected for it (issue 13)", async () => {
   const store: Store = {
     consistency: "exact",
-    take: () => Promise.reject(new Error("connection refused")),
+    apply: () => Promise.reject(new Error("connection refused")),
     reset: async () => {},
     inspect: () => Promise.reject(new Error("not used")),
     dispose: async () => {},

@@ -264,7 +264,7 @@ export default workerOf<Env>({
           await namespace.crash();
           crashes++;
         }
-        const [[there], [here]] = await Promise.all([objects.take([charges]), memory.take([charges])]);
+        const [[there], [here]] = await Promise.all([objects.apply([charges]), memory.apply([charges])]);
         done++;
         if (there?.[0]?.allowed) allowed++;
         if (JSON.stringify(there) === JSON.stringify(here)) return;
@@ -295,7 +295,7 @@ export default workerOf<Env>({
       const bounds = new PlanBounds(plans);
       for (const { advanceMs, groups } of planBatches(plans, random, 400)) {
         advance(advanceMs);
-        const [there, here] = await Promise.all([objects.take(groups), memory.take(groups)]);
+        const [there, here] = await Promise.all([objects.apply(groups), memory.apply(groups)]);
         if (JSON.stringify(there) !== JSON.stringify(here)) {
           throw new Error(`seed ${seed} step ${done}: ${JSON.stringify({ groups, there, here })}`);
         }
@@ -579,7 +579,7 @@ export default workerOf<Env>({
     const store = durableObjectStore(namespace);
     // Two keys that live in different objects.
     let other = 0;
-    while (store.partOf(`address ${other}`) === store.partOf("guest")) other++;
+    while (store.shardOf(`address ${other}`) === store.shardOf("guest")) other++;
     const apart: Decision[] = [];
     for (let i = 0; i < 6; i++) {
       apart.push(
@@ -641,8 +641,8 @@ export default workerOf<Env>({
     const namespace = new Fresh(OBJECTS);
     const store = durableObjectStore(namespace, { shards: 1 });
     const terms = resolvePolicy(FIFTY);
-    void store.take([[{ terms, key: "k", cost: 1, mode: "take" }]], { over: true });
-    const [[decision] = []] = await store.take([[{ terms, key: "k", cost: 1, mode: "take" }]], { over: false });
+    void store.apply([[{ terms, key: "k", cost: 1, mode: "take" }]], { abandoned: true });
+    const [[decision] = []] = await store.apply([[{ terms, key: "k", cost: 1, mode: "take" }]], { abandoned: false });
     return decision?.remaining;
   },
 

@@ -88,7 +88,7 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
           continue;
         }
         step += group.length;
-        const expected = memory.takeSync(group);
+        const expected = memory.applySync(group);
         const told = `${algorithm}, seed ${seed}, step ${step}, now ${now}: ${group.map(tell).join(" + ")}`;
         expect(got[i], told).toEqual(expected);
         if (group.length > 1) counts.groups++;
@@ -129,7 +129,7 @@ describe(`long logs against the pure functions (seed ${seed})`, () => {
         const groups = charges.map((charge): [Charge] => [{ ...charge, terms, key }]);
         const got = await runOnRedis("long", groups, clock.now());
         for (const [i, [charge]] of groups.entries()) {
-          const [expected] = memory.takeSync([charge]) as [Decision];
+          const [expected] = memory.applySync([charge]) as [Decision];
           expect(got[i]?.[0], `seed ${seed}, round ${round}, now ${clock.now()}: ${tell(charge)}`).toEqual(expected);
           counts[charge.mode === "refund" ? "refund" : expected.allowed ? "allowed" : "denied"]++;
           if (charge.mode === "take" && expected.allowed) ends.push(clock.now() + expected.resetAfterMs);

@@ -43,7 +43,7 @@ class Binding implements Store {
     }
   }
 
-  take(groups: readonly Group[]): Promise<Decision[][]> {
+  apply(groups: readonly Group[]): Promise<Decision[][]> {
     return Promise.all(groups.map((group) => Promise.all(group.map((charge) => this.ask(charge)))));
   }
 

@@ -3,7 +3,7 @@ import type { Charge, Group } from "../../core/charge.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
-import type { Store, Waiting } from "../../core/store.ts";
+import type { CallState, Store } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
 import { type DurableObjectNamespaceLike, type DurableObjectStubLike, has } from "./platform.ts";
@@ -33,7 +33,7 @@ export interface DurableObjectStoreOptions extends KeyOptions {
 /** A store in Durable Objects. */
 export interface DurableObjectStore extends Store {
   readonly consistency: "exact";
-  partOf(key: string): number | string;
+  shardOf(key: string): number | string;
 }
 
 /** The names of all these options. */
@@ -64,7 +64,7 @@ export function durableObjectStore(
 /** A group on its way. The keys of its charges are buckets. */
 interface Job {
   readonly group: Group;
-  readonly waiting: Waiting | undefined;
+  readonly waiting: CallState | undefined;
   resolve(decisions: Decision[]): void;
   reject(error: unknown): void;
 }
@@ -73,7 +73,7 @@ class DurableObjects implements DurableObjectStore {
   readonly consistency = "exact";
   // An object may have to be woken, or may live on another continent.
   readonly deadlineMs = 1000;
-  readonly failsInParts = true;
+  readonly failsPerShard = true;
   private readonly namespace: DurableObjectNamespaceLike;
   private readonly shards: number | "per-key";
   private readonly options: KeyOptions;
@@ -91,7 +91,7 @@ class DurableObjects implements DurableObjectStore {
     checkSendable(terms);
   }
 
-  take(groups: readonly Group[], waiting?: Waiting): Promise<Decision[][]> {
+  apply(groups: readonly Group[], waiting?: CallState): Promise<Decision[][]> {
     return Promise.all(
       groups.map(
         (group) =>
@@ -116,7 +116,7 @@ class DurableObjects implements DurableObjectStore {
     return { policy, key, storedKey: bucket, found: raw !== null, limit, remaining, resetAfterMs, ttlMs, raw };
   }
 
-  partOf(key: string): number | string {
+  shardOf(key: string): number | string {
     return this.partOfTag(tagOf(key, this.options));
   }
 
@@ -135,7 +135,7 @@ class DurableObjects implements DurableObjectStore {
       const tag = tagOf(charge.key, this.options);
       const own = this.partOfTag(tag);
       part ??= own;
-      if (own !== part) throw new SluiceError("too-far-apart", "group", "keys of one shard, or one key for an object");
+      if (own !== part) throw new SluiceError("cross-shard", "group", "keys of one shard, or one key for an object");
       return { ...charge, key: storedKey(tag, charge.terms.bucket) };
     });
     return { part: part as number | string, buckets };
@@ -167,7 +167,7 @@ class DurableObjects implements DurableObjectStore {
       let [batch, charges] = [[] as Job[], 0];
       for (const job of jobs) {
         // What nobody waits for is not sent: it would be charged for an answer that was given without it.
-        if (job.waiting?.over) continue;
+        if (job.waiting?.abandoned) continue;
         charges += job.group.length;
         if (charges > MOST_CHARGES) {
           void this.send(part, batch);

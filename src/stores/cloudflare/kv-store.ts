@@ -16,7 +16,7 @@ import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { copyGrant } from "../../core/grant.ts";
 import { checkOptions } from "../../core/options.ts";
-import type { Store, Waiting } from "../../core/store.ts";
+import type { CallState, Store } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
 import { settle } from "../settle.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
@@ -89,7 +89,7 @@ class KV implements KVStore {
     throw new SluiceError("unsupported", "algorithm", expected, algorithm);
   }
 
-  async take(groups: readonly Group[], waiting?: Waiting): Promise<Decision[][]> {
+  async apply(groups: readonly Group[], waiting?: CallState): Promise<Decision[][]> {
     const decided: Decision[][] = [];
     for (const group of groups) decided.push(await this.takeGroup(group, waiting));
     return decided;
@@ -127,16 +127,16 @@ class KV implements KVStore {
     return storedKey(tagOf(key, this.options), terms.bucket);
   }
 
-  private async takeGroup(charges: Group, waiting?: Waiting): Promise<Decision[]> {
+  private async takeGroup(charges: Group, waiting?: CallState): Promise<Decision[]> {
     const group = charges.map((charge): Charge => ({ ...charge, key: this.bucketOf(charge.terms, charge.key) }));
     const buckets = group.map(({ key }) => key);
     return this.isolate.use(buckets, (entries) => this.takeFrom(entries, group, waiting));
   }
 
-  private async takeFrom(entries: readonly Entry[], group: Group, waiting?: Waiting): Promise<Decision[]> {
+  private async takeFrom(entries: readonly Entry[], group: Group, waiting?: CallState): Promise<Decision[]> {
     await Promise.all(group.map((charge, i) => this.learn(charge, entries[i] as Entry)));
     // Whoever waited for this was answered without it.
-    if (waiting?.over) throw new Error("too late");
+    if (waiting?.abandoned) throw new Error("too late");
     // From here to the writing nothing is waited for: requests of one isolate count one after the other.
     const now = wallClockMs();
     group.forEach((charge, i) => {

@@ -6,11 +6,11 @@ import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
-import type { Buckets, SyncStore } from "../../core/store.ts";
+import type { PolicyBuckets, SyncStore } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
 import { storedKey } from "./long-key.ts";
 import { PolicySizes, type Sized } from "./policy-sizes.ts";
-import { Slots } from "./slots.ts";
+import { SlotTable } from "./slots.ts";
 
 /** What a memory store can be told. */
 export interface MemoryStoreOptions {
@@ -50,11 +50,11 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   if (clock !== undefined && typeof clock?.now !== "function") {
     throw new SluiceError("invalid-option", "clock", "an object with now()", clock);
   }
-  return new Memory(clock ? checkedClock(clock) : systemClock(), maxKeys);
+  return new InMemoryStore(clock ? checkedClock(clock) : systemClock(), maxKeys);
 }
 
 /** Members are private by type only: on some engines a real private field costs as much as the arithmetic. */
-class Memory implements MemoryStore {
+class InMemoryStore implements MemoryStore {
   readonly consistency = "exact";
   size = 0;
   evictions = 0;
@@ -72,20 +72,20 @@ class Memory implements MemoryStore {
     this.maxKeys = maxKeys;
   }
 
-  open(terms: Terms): PolicyBuckets {
-    return new PolicyBuckets(this, terms, this.seed);
+  open(terms: Terms): MemoryBuckets {
+    return new MemoryBuckets(this, terms, this.seed);
   }
 
   /** The slots of a policy that has keys. */
   find(terms: Terms): PolicySlots | undefined {
     const policy = this.policies.get(terms.bucket);
-    if (policy && terms.windowMs > (policy.shards[0] as Slots).terms.windowMs) {
+    if (policy && terms.windowMs > (policy.shards[0] as SlotTable).terms.windowMs) {
       for (const slots of policy.shards) slots.terms = terms;
     }
     return policy;
   }
 
-  takeAll(buckets: readonly PolicyBuckets[], key: string, cost: number): Decision[] {
+  takeAll(buckets: readonly MemoryBuckets[], key: string, cost: number): Decision[] {
     const now = this.clock.now();
     const name = storedKey(key);
     let every = true;
@@ -95,7 +95,7 @@ class Memory implements MemoryStore {
     return decisions;
   }
 
-  takeSync(group: Group): Decision[] {
+  applySync(group: Group): Decision[] {
     const now = this.clock.now();
     const steps = group.map(({ terms, key, cost, mode, grantEndsAt }) => ({
       bucket: this.open(terms),
@@ -115,8 +115,8 @@ class Memory implements MemoryStore {
     });
   }
 
-  async take(groups: readonly Group[]): Promise<Decision[][]> {
-    return groups.map((group) => this.takeSync(group));
+  async apply(groups: readonly Group[]): Promise<Decision[][]> {
+    return groups.map((group) => this.applySync(group));
   }
 
   async reset(terms: Terms, key: string): Promise<void> {
@@ -162,7 +162,7 @@ class Memory implements MemoryStore {
     if (!policy) {
       // Up to twice the size there is one shard, so that ordinary stores pay for no hash of ours.
       const count = this.maxKeys <= 2 * KEYS_PER_SHARD ? 1 : 2 ** Math.ceil(Math.log2(this.maxKeys / KEYS_PER_SHARD));
-      const shards = Array.from({ length: count }, () => new Slots(terms));
+      const shards = Array.from({ length: count }, () => new SlotTable(terms));
       policy = { bucket: terms.bucket, shards, size: 0, place: 0 };
     }
     // It may have lost its only key just now.
@@ -172,7 +172,7 @@ class Memory implements MemoryStore {
     return policy;
   }
 
-  private remove(policy: PolicySlots, slots: Slots, slot: number): void {
+  private remove(policy: PolicySlots, slots: SlotTable, slot: number): void {
     this.size--;
     slots.remove(slot);
     this.sizes.decrement(policy);
@@ -207,38 +207,38 @@ class Memory implements MemoryStore {
 interface PolicySlots extends Sized {
   readonly bucket: string;
   /** One, or several for a large store. */
-  readonly shards: readonly Slots[];
+  readonly shards: readonly SlotTable[];
 }
 
 /** A bucket of a policy at random. Where there are shards, keys are spread evenly over them. */
-function draw({ shards }: PolicySlots): [Slots, number] {
+function draw({ shards }: PolicySlots): [SlotTable, number] {
   const first = Math.floor(Math.random() * shards.length);
   for (let i = 0; i < shards.length; i++) {
-    const slots = shards[(first + i) & (shards.length - 1)] as Slots;
+    const slots = shards[(first + i) & (shards.length - 1)] as SlotTable;
     const { length } = slots.keys;
     if (length > 0) return [slots, Math.floor(Math.random() * length)];
   }
-  return [shards[0] as Slots, 0];
+  return [shards[0] as SlotTable, 0];
 }
 
 /** The buckets of one policy; names are keys as they are stored. */
-class PolicyBuckets implements Buckets {
-  private readonly memory: Memory;
+class MemoryBuckets implements PolicyBuckets {
+  private readonly memory: InMemoryStore;
   private readonly terms: Terms;
   private readonly seed: number;
   /** The policy's slots when they were last looked for. Without keys they may be out of date, and only then. */
   private policy: PolicySlots | undefined = undefined;
-  private shards: readonly Slots[] = [];
+  private shards: readonly SlotTable[] = [];
   /** The only one, when there is one. */
-  private whole: Slots | undefined;
+  private whole: SlotTable | undefined;
 
-  constructor(memory: Memory, terms: Terms, seed: number) {
+  constructor(memory: InMemoryStore, terms: Terms, seed: number) {
     this.memory = memory;
     this.terms = terms;
     this.seed = seed;
     this.use(memory.find(terms));
     // Empty, until the policy has a key.
-    if (!this.policy) this.whole = new Slots(terms);
+    if (!this.policy) this.whole = new SlotTable(terms);
   }
 
   /** Takes from the bucket of a key. A long key is not found by itself, and then by its tag. */
@@ -297,7 +297,7 @@ class PolicyBuckets implements Buckets {
   }
 
   /** The slots that a key belongs to, whether it is there or not. */
-  slotsFor(name: string): Slots {
+  slotsFor(name: string): SlotTable {
     if (!this.policy?.size) this.use(this.memory.find(this.terms));
     return this.whole ?? this.shardFor(name);
   }
@@ -309,10 +309,10 @@ class PolicyBuckets implements Buckets {
     this.whole = policy.shards.length === 1 ? policy.shards[0] : undefined;
   }
 
-  private shardFor(name: string): Slots {
+  private shardFor(name: string): SlotTable {
     let hash = this.seed;
     for (let i = 0; i < name.length; i++) hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193);
     hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d);
-    return this.shards[(hash ^ (hash >>> 13)) & (this.shards.length - 1)] as Slots;
+    return this.shards[(hash ^ (hash >>> 13)) & (this.shards.length - 1)] as SlotTable;
   }
 }

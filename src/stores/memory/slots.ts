@@ -12,7 +12,7 @@ import type { Terms } from "../../core/terms.ts";
 const FIRST_SIZE = 16;
 
 /** The buckets of one policy, or a part of them. */
-export class Slots {
+export class SlotTable {
   readonly algorithm: Algorithm;
   keys: string[] = [];
   readonly slotOf: Map<string, number> = new Map();

@@ -36,7 +36,7 @@ export class Batches {
 
   private flush(patienceMs: number): void {
     // What nobody waits for is not sent: it would be charged for an answer that was given without it.
-    const jobs = this.queue.filter((job) => !job.waiting?.over);
+    const jobs = this.queue.filter((job) => !job.waiting?.abandoned);
     this.queue = [];
     if (jobs.length === 0) return;
     const readiness = this.readiness();
@@ -91,7 +91,7 @@ export class Batches {
     const repeated: Job[] = [];
     const fail = (job: Job, error: Error): void => {
       // A server that has become a replica: the client may know the new master by the next call.
-      if (mayRepeat && !job.waiting?.over && says(error, "READONLY")) repeated.push(job);
+      if (mayRepeat && !job.waiting?.abandoned && says(error, "READONLY")) repeated.push(job);
       else job.reject(error);
     };
     try {
@@ -109,7 +109,7 @@ export class Batches {
     try {
       return await this.connection.evalsha(sha, keys, args);
     } catch (error) {
-      if (!says(error, "NOSCRIPT") || jobs.every((job) => job.waiting?.over)) throw error;
+      if (!says(error, "NOSCRIPT") || jobs.every((job) => job.waiting?.abandoned)) throw error;
       return await this.connection.eval(script, keys, args);
     } finally {
       this.underWay--;

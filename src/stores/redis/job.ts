@@ -6,7 +6,7 @@ import type { Charge, Mode } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
-import type { Waiting } from "../../core/store.ts";
+import type { CallState } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
 
 /** What can be done to a bucket: what a charge can, and what people do by hand. */
@@ -31,7 +31,7 @@ export interface Job {
   readonly steps: readonly Step[];
   /** The cluster slot of all its keys; 0 where there are none. */
   readonly slot: number;
-  readonly waiting: Waiting | undefined;
+  readonly waiting: CallState | undefined;
   resolve(decisions: Decision[], stored: Stored): void;
   reject(error: unknown): void;
 }

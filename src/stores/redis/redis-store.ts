@@ -4,7 +4,7 @@ import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import { parseDuration } from "../../core/rate.ts";
-import type { Store, Waiting } from "../../core/store.ts";
+import type { CallState, Store } from "../../core/store.ts";
 import type { Terms } from "../../core/terms.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
 import { Batches } from "./batches.ts";
@@ -21,7 +21,7 @@ export interface RedisStoreOptions extends KeyOptions {
 /** A store in Redis. */
 export interface RedisStore extends Store {
   readonly consistency: "exact";
-  partOf(key: string): number;
+  shardOf(key: string): number;
 }
 
 /** Keeps buckets in Redis or Valkey, through a client that you connect and close yourself. */
@@ -83,7 +83,7 @@ class Redis implements RedisStore {
     this.warning = connection.warning;
   }
 
-  take(groups: readonly Group[], waiting?: Waiting): Promise<Decision[][]> {
+  apply(groups: readonly Group[], waiting?: CallState): Promise<Decision[][]> {
     // One group is the common case, and pays for one promise.
     if (groups.length === 1) return this.ask(groups[0] as Group, waiting, (decisions) => [decisions]);
     return Promise.all(groups.map((group) => this.ask(group, waiting, (decisions) => decisions)));
@@ -111,7 +111,7 @@ class Redis implements RedisStore {
     });
   }
 
-  partOf(key: string): number {
+  shardOf(key: string): number {
     return this.connection.cluster ? hashSlot(tagOf(key, this.options)) : 0;
   }
 
@@ -122,7 +122,7 @@ class Redis implements RedisStore {
   /** Queues one group and reads its answer. */
   private ask<T>(
     charges: readonly (Omit<Charge, "mode"> & { mode: Action })[],
-    waiting: Waiting | undefined,
+    waiting: CallState | undefined,
     read: (decisions: Decision[], stored: Stored) => T,
   ): Promise<T> {
     // What is thrown in here rejects the promise.
@@ -133,7 +133,7 @@ class Redis implements RedisStore {
         const tag = tagOf(key, this.options);
         if (this.connection.cluster) {
           const own = hashSlot(tag);
-          if (i > 0 && own !== slot) throw new SluiceError("too-far-apart", "group", "keys of one slot of the cluster");
+          if (i > 0 && own !== slot) throw new SluiceError("cross-shard", "group", "keys of one slot of the cluster");
           slot = own;
         }
         return { terms, key, cost, mode, grantEndsAt, storedKey: storedKey(tag, terms.bucket), ttlMs: this.ttlMs };

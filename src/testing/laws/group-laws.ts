@@ -13,7 +13,7 @@ export const groupLaws: readonly StoreLaw[] = [
       const store = await bench.create();
       const [wide, narrow] = [termsOf(bench, 10, "wide"), termsOf(bench, 3, "narrow")];
       const [a, b] = together(store);
-      const [first] = await store.take([[charge(wide, a, 2), charge(narrow, b, 2)]]);
+      const [first] = await store.apply([[charge(wide, a, 2), charge(narrow, b, 2)]]);
       same(
         first?.map(({ allowed, remaining }) => [allowed, remaining]),
         [
@@ -22,7 +22,7 @@ export const groupLaws: readonly StoreLaw[] = [
         ],
         "a group that fits",
       );
-      const [second] = await store.take([[charge(wide, a, 2), charge(narrow, b, 2)]]);
+      const [second] = await store.apply([[charge(wide, a, 2), charge(narrow, b, 2)]]);
       same(
         second?.map(({ allowed, remaining }) => [allowed, remaining]),
         [
@@ -32,7 +32,7 @@ export const groupLaws: readonly StoreLaw[] = [
         "a group of which a part does not fit",
       );
       same([await left(store, wide, a), await left(store, narrow, b)], [8, 1], "left after the denied group");
-      const [third] = await store.take([[charge(wide, a, 2), charge(narrow, b, 4)]]);
+      const [third] = await store.apply([[charge(wide, a, 2), charge(narrow, b, 4)]]);
       same(
         third?.map(({ allowed, retryAfterMs }) => [allowed, retryAfterMs]),
         [
@@ -49,7 +49,7 @@ export const groupLaws: readonly StoreLaw[] = [
     async run(bench) {
       const store = await bench.create();
       const terms = termsOf(bench, 10, "order");
-      const decisions = await store.take([
+      const decisions = await store.apply([
         [charge(terms, "a", 6)],
         [charge(terms, "a", 6)],
         [charge(terms, "a", 4)],
@@ -73,7 +73,7 @@ export const groupLaws: readonly StoreLaw[] = [
       const store = await bench.create();
       const [wide, narrow] = [termsOf(bench, 100, "wide"), termsOf(bench, 5, "narrow")];
       const groups = await Promise.all(
-        Array.from({ length: 30 }, () => store.take([[charge(wide, "a"), charge(narrow, "a")]])),
+        Array.from({ length: 30 }, () => store.apply([[charge(wide, "a"), charge(narrow, "a")]])),
       );
       same(
         groups.filter(([group]) => group?.every(({ allowed }) => allowed)).length,
@@ -88,8 +88,8 @@ export const groupLaws: readonly StoreLaw[] = [
     async run(bench) {
       const store = await bench.create();
       const [a, b, c] = [termsOf(bench, 10, "a"), termsOf(bench, 10, "b"), termsOf(bench, 10, "c")];
-      await store.take([[charge(a, "k", 5), charge(b, "k", 5), charge(c, "k", 5)]]);
-      const [group] = await store.take([[charge(a, "k", 1), charge(b, "k", 1, "peek"), charge(c, "k", 1, "refund")]]);
+      await store.apply([[charge(a, "k", 5), charge(b, "k", 5), charge(c, "k", 5)]]);
+      const [group] = await store.apply([[charge(a, "k", 1), charge(b, "k", 1, "peek"), charge(c, "k", 1, "refund")]]);
       same(
         group?.map(({ allowed, remaining }) => [allowed, remaining]),
         [
@@ -124,7 +124,7 @@ export const groupLaws: readonly StoreLaw[] = [
       const store = await bench.create();
       const terms = Array.from({ length: 16 }, (_, i) => termsOf(bench, 2, `p${i}`));
       for (const expected of [true, true, false]) {
-        const [group] = await store.take([terms.map((one) => charge(one, "k"))]);
+        const [group] = await store.apply([terms.map((one) => charge(one, "k"))]);
         same(group?.length, 16, "decisions of a group of 16");
         same(
           group?.every(({ allowed }) => allowed),

@@ -39,13 +39,13 @@ export function charge(terms: Terms, key: string, cost = 1, mode: Mode = "take")
 
 /** What is left of a key, by a look. */
 export async function left(store: Store, terms: Terms, key: string): Promise<number> {
-  const [[decision] = []] = await store.take([[charge(terms, key, 0, "peek")]]);
+  const [[decision] = []] = await store.apply([[charge(terms, key, 0, "peek")]]);
   return (decision as Decision).remaining;
 }
 
 /** Two keys that one group may name: in a store of several parts, two of one part. */
 export function together(store: Store): [string, string] {
-  const part = (key: string): number | string => store.partOf?.(key) ?? 0;
+  const part = (key: string): number | string => store.shardOf?.(key) ?? 0;
   for (let i = 0; i < 1_000_000; i++) if (part(`b${i}`) === part("a")) return ["a", `b${i}`];
   throw new Error("no two keys of this store can be named in one group: describeRateLimiter fits it better");
 }

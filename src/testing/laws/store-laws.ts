@@ -26,7 +26,7 @@ export const storeLaws: readonly StoreLaw[] = [
         resolvePolicy(policyOf(bench.algorithm, 2, DAY)),
       ];
       for (const terms of policies) {
-        const [[decision] = []] = await store.take([[charge(terms, "k")]]);
+        const [[decision] = []] = await store.apply([[charge(terms, "k")]]);
         check(decision?.allowed === true, `another policy spent the budget of ${terms.bucket}`);
       }
       const joined = [
@@ -38,7 +38,7 @@ export const storeLaws: readonly StoreLaw[] = [
         ["a", "}b"],
       ] as const;
       for (const [name, key] of joined) {
-        const [[decision] = []] = await store.take([[charge(termsOf(bench, 1, name), key)]]);
+        const [[decision] = []] = await store.apply([[charge(termsOf(bench, 1, name), key)]]);
         check(decision?.allowed === true, `policy ${name} and key ${key} run together with another pair`);
       }
     },
@@ -48,10 +48,10 @@ export const storeLaws: readonly StoreLaw[] = [
     async run(bench) {
       const store = await bench.create();
       const [small, large] = [termsOf(bench, 10, "plan"), termsOf(bench, 20, "plan")];
-      await store.take([[charge(small, "k", 10)]]);
+      await store.apply([[charge(small, "k", 10)]]);
       check((await left(store, large, "k")) <= 10, "a raised limit gave a fresh bucket");
       await store.reset(small, "k");
-      await store.take([[charge(large, "k", 4)]]);
+      await store.apply([[charge(large, "k", 4)]]);
       const rest = await left(store, small, "k");
       check(rest < 10, `a lowered limit leaves ${rest} of 10 after 4 were spent`);
     },
@@ -63,7 +63,7 @@ export const storeLaws: readonly StoreLaw[] = [
       // A plan that sees no more than its own limit must not write that back: the other one has counted more.
       const shared = await bench.create();
       const [small, large] = [5, 50].map((limit) => termsOf(bench, limit, "cut", { share: true })) as [Terms, Terms];
-      await shared.take([[charge(large, "k", 50)], [charge(small, "k", 1, "refund")]]);
+      await shared.apply([[charge(large, "k", 50)], [charge(small, "k", 1, "refund")]]);
       const given = small.refills ? 10 : 1;
       same(await left(shared, large, "k"), given, "left of 50 after the smaller plan gave 1 of its 5 back");
       for (let pair = 0; pair < 5; pair++) {
@@ -75,7 +75,7 @@ export const storeLaws: readonly StoreLaw[] = [
         for (const { advanceMs, groups } of planBatches(plans, bench.random, 150)) {
           await advance?.(advanceMs);
           now += advanceMs;
-          const decisions = await store.take(groups);
+          const decisions = await store.apply(groups);
           for (const [i, [charge]] of groups.entries()) {
             bounds.record(charge as Charge, decisions[i]?.[0] as Decision, now);
           }
@@ -88,8 +88,8 @@ export const storeLaws: readonly StoreLaw[] = [
     async run(bench) {
       const store = await bench.create();
       const [daily, short] = [DAY, 1000].map((spanMs) => resolvePolicy(policyOf(bench.algorithm, 5, spanMs, "plan")));
-      await store.take([[charge(daily as Terms, "k", 5)]]);
-      await store.take([[charge(short as Terms, "k", 5)], [charge(short as Terms, "k")]]);
+      await store.apply([[charge(daily as Terms, "k", 5)]]);
+      await store.apply([[charge(short as Terms, "k", 5)], [charge(short as Terms, "k")]]);
       same(await left(store, daily as Terms, "k"), 0, "left of the daily plan after charges to the short one");
     },
   },
@@ -98,7 +98,7 @@ export const storeLaws: readonly StoreLaw[] = [
     async run(bench) {
       const store = await bench.create();
       const [a, b] = [termsOf(bench, 2, "a"), termsOf(bench, 2, "b")];
-      await store.take([[charge(a, "k", 2), charge(b, "k", 2)]]);
+      await store.apply([[charge(a, "k", 2), charge(b, "k", 2)]]);
       await store.reset(a, "k");
       same([await left(store, a, "k"), await left(store, b, "k")], [2, 0], "left after the reset of one");
     },
@@ -114,7 +114,7 @@ export const storeLaws: readonly StoreLaw[] = [
         ["shown", "k", false, 10, null, null],
         "before",
       );
-      await store.take([[charge(terms, "k", 3)]]);
+      await store.apply([[charge(terms, "k", 3)]]);
       const after = await store.inspect(terms, "k");
       same([after.found, after.limit, after.remaining], [true, 10, 7], "after a charge of 3");
       check(
@@ -128,10 +128,10 @@ export const storeLaws: readonly StoreLaw[] = [
     async run(bench) {
       const store = await bench.create();
       const terms = termsOf(bench, 2, "gone");
-      await store.take([[charge(terms, "k")]]);
+      await store.apply([[charge(terms, "k")]]);
       await store.dispose();
       await store.dispose();
-      await refuses(() => store.take([[charge(terms, "k")]]), "disposed", "take after dispose");
+      await refuses(() => store.apply([[charge(terms, "k")]]), "disposed", "take after dispose");
     },
   },
 ];

@@ -125,5 +125,5 @@ const BROKEN: Policy = { capacity: 2, tokensPerSecond: "1/d", name: "broken" };
 
 function brokenStore() {
   const fail = () => Promise.reject(new Error("the store is down"));
-  return { consistency: "exact" as const, take: fail, reset: fail, inspect: fail, dispose: async () => {} };
+  return { consistency: "exact" as const, apply: fail, reset: fail, inspect: fail, dispose: async () => {} };
 }
