@@ -26,7 +26,7 @@ export {
   tokenBucket,
 } from "./core/shorthand.ts";
 export type { CallState, Consistency, PolicyBuckets, Store, SyncStore } from "./core/store.ts";
-export type { Terms } from "./core/terms.ts";
+export type { CompiledPolicy } from "./core/terms.ts";
 export { combine, consumeAll, type LimiterCharge } from "./limiter/combine.ts";
 export { createLimiter, type LimiterOptions } from "./limiter/create-limiter.ts";
 export type { LimiterEvent, OnEvent } from "./limiter/events.ts";

@@ -1,7 +1,7 @@
 /** Holds the five algorithms to the model and to the laws: every figure of every decision, over random walks. */
 import fc from "fast-check";
 import type { AlgorithmName, Decision, Mode, Policy } from "sluice";
-import { decide, resolvePolicy } from "sluice/algorithms";
+import { compilePolicy, decide } from "sluice/algorithms";
 import { describe, expect, test } from "vitest";
 import { createModel } from "./model.ts";
 import {
@@ -138,8 +138,8 @@ describe("cost 0 is free", () => {
   });
 
   test.each(NAMES)("when the limit of a %s was lowered below what is in use", (name) => {
-    const key = createKey(resolvePolicy(policyOf(name, 10)));
-    const lowered = resolvePolicy(policyOf(name, 3));
+    const key = createKey(compilePolicy(policyOf(name, 10)));
+    const lowered = compilePolicy(policyOf(name, 3));
     expect(key.take(9, 5000).allowed).toBe(true);
     const free = { allowed: true, remaining: 0 };
     expect([key.peek(0, 5000, lowered), key.take(0, 5000, lowered)]).toMatchObject([free, free]);

@@ -4,12 +4,12 @@ import {
   type Algorithm,
   algorithms,
   type Cells,
+  type CompiledPolicy,
+  compilePolicy,
   decide,
   fits,
   peek,
   refund,
-  resolvePolicy,
-  type Terms,
   take,
   usage,
 } from "sluice/algorithms";
@@ -18,7 +18,7 @@ import { bucketRule, createModel, type Figures, type Rule, windowRule } from "./
 /** One policy twice: as the library reads it and in the model's exact numbers. */
 export interface Sample {
   readonly policy: Policy;
-  readonly terms: Terms;
+  readonly terms: CompiledPolicy;
   readonly rule: Rule;
 }
 
@@ -183,7 +183,7 @@ export function bucketSample(
     algorithm === "token-bucket"
       ? { algorithm, capacity, tokensPerSecond: rate }
       : { algorithm, capacity, leaksPerSecond: rate };
-  return { policy, terms: resolvePolicy(policy), rule: bucketRule(algorithm, BigInt(capacity), tokens, everyMs) };
+  return { policy, terms: compilePolicy(policy), rule: bucketRule(algorithm, BigInt(capacity), tokens, everyMs) };
 }
 
 export function windowSample(
@@ -192,15 +192,15 @@ export function windowSample(
   windowMs: number,
 ): Sample {
   const policy: Policy = { algorithm, limit, windowMs };
-  return { policy, terms: resolvePolicy(policy), rule: windowRule(algorithm, BigInt(limit), BigInt(windowMs)) };
+  return { policy, terms: compilePolicy(policy), rule: windowRule(algorithm, BigInt(limit), BigInt(windowMs)) };
 }
 
 /** One key by `decide` alone, for schedules that need no model. */
-export function createKey(terms: Terms) {
+export function createKey(terms: CompiledPolicy) {
   let state: readonly number[] | undefined;
   const charge =
     (mode: Mode) =>
-    (cost: number, now: number, under: Terms = terms): Decision => {
+    (cost: number, now: number, under: CompiledPolicy = terms): Decision => {
       const outcome = decide(state, { terms: under, key: "key", cost, mode }, now);
       state = outcome.state;
       return outcome.decision;
@@ -366,7 +366,7 @@ function createPair(name: AlgorithmName) {
   };
 
   /** Waits mean what they say: at the end of each something is so that was not a millisecond before. */
-  function checkWaits(decision: Decision, terms: Terms, cost: number, now: number, tally: Tally): void {
+  function checkWaits(decision: Decision, terms: CompiledPolicy, cost: number, now: number, tally: Tally): void {
     const { remaining, nextAfterMs, resetAfterMs, retryAfterMs } = decision;
     const look = (at: number) => peek(algorithm, cells, OFFSET, terms, 0, at);
     if (nextAfterMs > 0) {
@@ -388,7 +388,7 @@ function createPair(name: AlgorithmName) {
   }
 
   /** A clock that steps back gives nothing, and holds nothing for longer than it takes to fill. */
-  function checkStepBack(terms: Terms, now: number, by: number): void {
+  function checkStepBack(terms: CompiledPolicy, now: number, by: number): void {
     const earlier = Math.max(0, now - by);
     const look = (at: number) => peek(algorithm, cells, OFFSET, terms, 0, at);
     same("nothing gained by a step back", look(earlier).remaining <= look(now).remaining, true);
@@ -402,7 +402,7 @@ function nextMode(random: Random): Mode {
   return roll < 0.8 ? "take" : roll < 0.92 ? "peek" : "refund";
 }
 
-function nextCost(random: Random, { limit, unitsPerMs }: Terms, seen: Decision | undefined): number {
+function nextCost(random: Random, { limit, unitsPerMs }: CompiledPolicy, seen: Decision | undefined): number {
   const roll = random();
   const remaining = seen?.remaining ?? limit;
   let cost = 1;
@@ -423,7 +423,12 @@ const POLLS = [50, 70, 99];
 /** Steps of the clock itself, both ways: jitter, a bad sync, a wrong hour, a wrong day. */
 const STEPS = [5, 200, 30_000, HOUR, 5 * HOUR, DAY, 40 * DAY];
 
-function nextInstant(random: Random, now: number, { windowMs, limit }: Terms, seen: Decision | undefined): number {
+function nextInstant(
+  random: Random,
+  now: number,
+  { windowMs, limit }: CompiledPolicy,
+  seen: Decision | undefined,
+): number {
   const roll = random();
   let by: number;
   if (roll < 0.2) by = 0;
@@ -444,7 +449,7 @@ function nextInstant(random: Random, now: number, { windowMs, limit }: Terms, se
   return Math.min(END_OF_TIME, Math.max(0, now + by));
 }
 
-function compare(where: string, actual: Decision, expected: Figures, terms: Terms): void {
+function compare(where: string, actual: Decision, expected: Figures, terms: CompiledPolicy): void {
   // A decision has these members and no others, so that an allowed one has no retryAfterMs at all.
   const members = expected.delayMs === undefined && expected.allowed ? 6 : 7;
   if (

@@ -7,7 +7,7 @@ import {
   type Policy,
   type RateLimiter,
 } from "sluice";
-import { decide, type Outcome } from "sluice/algorithms";
+import { type DecideResult, decide } from "sluice/algorithms";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
 import { describe, expect, it } from "vitest";
 import { failuresOf } from "./collect.ts";
@@ -57,7 +57,12 @@ function tokensAndLast(refill: (tokens: number, last: number, now: number, perMs
         ...(allowed ? {} : { retryAfterMs: cost > terms.limit ? null : Math.ceil((cost - tokens) / perMs) }),
       } as Decision;
       const changed = mode !== "peek" && (cost > 0 || state !== undefined) && (state !== undefined || allowed);
-      return { decision, state: [tokens, stamp], changed, ttlMs: Math.max(1, decision.resetAfterMs) } satisfies Outcome;
+      return {
+        decision,
+        state: [tokens, stamp],
+        changed,
+        ttlMs: Math.max(1, decision.resetAfterMs),
+      } satisfies DecideResult;
     },
   };
 }
@@ -147,7 +152,7 @@ const bugs: Bug[] = [
   {
     name: "a named policy keeps its buckets when its window changes",
     breaks: "another window or fill time",
-    flaws: { nameOf: ({ label, algorithm }, key) => JSON.stringify([label, algorithm, key]) },
+    flaws: { nameOf: ({ qualifiedName, algorithm }, key) => JSON.stringify([qualifiedName, algorithm, key]) },
   },
   {
     name: "a counter is cut to the limit of the plan that writes it",
@@ -200,27 +205,27 @@ const bugs: Bug[] = [
   {
     name: "name and key are joined without escaping",
     breaks: "law 11",
-    flaws: { nameOf: ({ policy }, key) => `${policy.prefix ?? ""}${policy.name}:${key}` },
+    flaws: { nameOf: ({ resolved }, key) => `${resolved.prefix ?? ""}${resolved.name}:${key}` },
   },
   {
     name: "keys are trimmed",
     breaks: "law 11: keys never collide",
-    flaws: { nameOf: (terms, key) => JSON.stringify([terms.bucket, key.trim()]) },
+    flaws: { nameOf: (terms, key) => JSON.stringify([terms.id, key.trim()]) },
   },
   {
     name: "keys are cut",
     breaks: "law 11: keys never collide",
-    flaws: { nameOf: (terms, key) => JSON.stringify([terms.bucket, key.slice(0, 256)]) },
+    flaws: { nameOf: (terms, key) => JSON.stringify([terms.id, key.slice(0, 256)]) },
   },
   {
     name: "keys are made equal by Unicode form",
     breaks: "law 11: keys never collide",
-    flaws: { nameOf: (terms, key) => JSON.stringify([terms.bucket, key.normalize()]) },
+    flaws: { nameOf: (terms, key) => JSON.stringify([terms.id, key.normalize()]) },
   },
   {
     name: "a fingerprint of the numbers is in the key",
     breaks: "numbers change",
-    flaws: { nameOf: (terms, key) => JSON.stringify([terms.bucket, terms.limit, key]) },
+    flaws: { nameOf: (terms, key) => JSON.stringify([terms.id, terms.limit, key]) },
   },
   { name: "two callers read before either writes", breaks: "concurrent", flaws: { pause: async () => {} } },
   {

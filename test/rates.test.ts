@@ -13,7 +13,7 @@ import {
   slidingWindow,
   tokenBucket,
 } from "sluice";
-import { resolvePolicy } from "sluice/algorithms";
+import { compilePolicy } from "sluice/algorithms";
 import { describe, expect, test } from "vitest";
 import { bucketRule } from "./model.ts";
 
@@ -46,8 +46,8 @@ describe("a rate is a ratio of whole numbers", () => {
     ["5/999999999999999ms", 5, 999_999_999_999_999],
   ])("%s is %i tokens every %i ms", (rate, p, q) => {
     const capacity = Math.max(1, Math.ceil(p / q));
-    expect(resolvePolicy({ capacity, tokensPerSecond: rate })).toMatchObject({ p, unit: q, limit: capacity });
-    expect(resolvePolicy({ algorithm: "leaky-bucket", capacity, leaksPerSecond: rate })).toMatchObject({ p, unit: q });
+    expect(compilePolicy({ capacity, tokensPerSecond: rate })).toMatchObject({ p, unit: q, limit: capacity });
+    expect(compilePolicy({ algorithm: "leaky-bucket", capacity, leaksPerSecond: rate })).toMatchObject({ p, unit: q });
   });
 
   test("any double is taken for exactly itself, in lowest terms, or refused by name", () => {
@@ -56,9 +56,9 @@ describe("a rate is a ratio of whole numbers", () => {
     fc.assert(
       fc.property(doubles, (rate) => {
         const policy = { capacity: Math.ceil(rate / 1000), tokensPerSecond: rate };
-        let terms: ReturnType<typeof resolvePolicy>;
+        let terms: ReturnType<typeof compilePolicy>;
         try {
-          terms = resolvePolicy(policy);
+          terms = compilePolicy(policy);
         } catch (error) {
           // Many doubles above some hundreds are only ratios of numbers too large for exact products.
           expect(refusalOf(error)).toMatchObject({ code: "out-of-range", option: "tokensPerSecond", received: rate });
@@ -67,7 +67,7 @@ describe("a rate is a ratio of whole numbers", () => {
         accepted++;
         const { unitsPerMs, unitsPerToken: q } = terms;
         expect((unitsPerMs * 1000) / q).toBe(rate);
-        expect(terms.policy.tokensPerSecond).toBe(rate);
+        expect(terms.resolved.tokensPerSecond).toBe(rate);
         expect(greatestCommonDivisor(BigInt(unitsPerMs), BigInt(q))).toBe(1n);
       }),
       { numRuns: 2000 },
@@ -87,7 +87,7 @@ describe("a rate is a ratio of whole numbers", () => {
           limit,
           unitsPerMs,
           unitsPerToken: q,
-        } = resolvePolicy({ capacity: 1000, tokensPerSecond: tokens / seconds });
+        } = compilePolicy({ capacity: 1000, tokensPerSecond: tokens / seconds });
         const rule = bucketRule("token-bucket", 1000n, BigInt(tokens), BigInt(seconds) * 1000n);
         expect({ limit, p: BigInt(unitsPerMs), q: BigInt(q) }).toEqual({ limit: 1000, p: rule.p, q: rule.q });
       }),
@@ -100,7 +100,7 @@ describe("a rate is a ratio of whole numbers", () => {
     const everyMs = BigInt(n) * BigInt(UNIT_MS[unit]);
     const rule = bucketRule("token-bucket", 1n, BigInt(count), everyMs);
     const capacity = Number((rule.p + rule.q - 1n) / rule.q);
-    const resolve = () => resolvePolicy({ capacity, tokensPerSecond: `${count}/${n}${unit}` });
+    const resolve = () => compilePolicy({ capacity, tokensPerSecond: `${count}/${n}${unit}` });
     const isExact = rule.p <= 2n ** 32n && rule.q <= 2n ** 53n - 1n && rule.q <= 2n ** 52n * rule.p;
     // A window that is itself no exact number may be refused whatever the ratio comes to.
     const mayRefuse = !isExact || everyMs >= 2n ** 53n;
@@ -132,9 +132,9 @@ describe("durations", () => {
     [1, 1],
   ] as const)("%s is %i ms", (windowMs, ms) => {
     for (const algorithm of WINDOWS) {
-      const terms = resolvePolicy({ algorithm, limit: 3, windowMs });
+      const terms = compilePolicy({ algorithm, limit: 3, windowMs });
       expect(terms).toMatchObject({ limit: 3, windowMs: ms });
-      expect(terms.policy).toEqual({
+      expect(terms.resolved).toEqual({
         algorithm,
         name: terms.name,
         capacity: 3,
@@ -199,7 +199,7 @@ describe("durations", () => {
       received: rate,
     });
     for (const helper of [tokenBucket, leakyBucket, fixedWindow, slidingWindow, slidingLog]) {
-      const error = thrownBy(() => resolvePolicy(helper(rate as RateText)));
+      const error = thrownBy(() => compilePolicy(helper(rate as RateText)));
       expect(refusalOf(error)).toMatchObject({ code: "invalid-option", received: rate });
     }
   });
@@ -219,8 +219,8 @@ describe("the name of a policy", () => {
     [fixedWindow("1000/24h"), "1000/1d fixed"],
     [{ capacity: 10, tokensPerSecond: 5, name: "api" }, "api"],
   ])("%j is called %s", (policy, name) => {
-    const terms = resolvePolicy(policy);
-    expect([terms.name, terms.policy.name]).toEqual([name, name]);
+    const terms = compilePolicy(policy);
+    expect([terms.name, terms.resolved.name]).toEqual([name, name]);
   });
 
   /** A policy's parts, from a set so small that equal ones come up often. */
@@ -279,7 +279,7 @@ describe("the name of a policy", () => {
   test("is the same however the policy is written", () => {
     fc.assert(
       fc.property(parts.filter(wide), (given) => {
-        const names = writtenOut(given).map((policy) => resolvePolicy(policy).name);
+        const names = writtenOut(given).map((policy) => compilePolicy(policy).name);
         expect(new Set(names)).toEqual(new Set(names.slice(0, 1)));
         // It goes into headers, where a given name would have to pass this as well.
         expect(names[0]).toMatch(/^[ -~]{1,64}$/);
@@ -294,7 +294,7 @@ describe("the name of a policy", () => {
         const named = new Map<string, string>();
         for (const given of list) {
           const [policy] = writtenOut(given) as [Policy];
-          const { name } = resolvePolicy(policy);
+          const { name } = compilePolicy(policy);
           expect(named.get(name) ?? identity(given), name).toBe(identity(given));
           named.set(name, identity(given));
         }
@@ -309,7 +309,7 @@ describe("the name of a policy", () => {
     fc.assert(
       fc.property(labels, labels, labels, labels, (name, prefix, otherName, otherPrefix) => {
         const bucket = (policy: { name: string; prefix?: string }) =>
-          resolvePolicy({ capacity: 1, tokensPerSecond: 1, ...policy }).bucket;
+          compilePolicy({ capacity: 1, tokensPerSecond: 1, ...policy }).id;
         const same = name === otherName && prefix === otherPrefix;
         expect(bucket({ name, prefix }) === bucket({ name: otherName, prefix: otherPrefix })).toBe(same);
         expect(bucket({ name })).not.toBe(bucket({ name: otherName, prefix }));
@@ -362,7 +362,7 @@ describe("what is refused", () => {
         expect(error.message).toContain(`${option}: expected one of`);
         for (const known of Object.keys(RIGHT[name])) expect(error.expected).toContain(known);
         // A member that is there but undefined is what a spread of options leaves behind.
-        expect(resolvePolicy({ ...RIGHT[name], [option]: undefined } as unknown as Policy).limit).toBe(10);
+        expect(compilePolicy({ ...RIGHT[name], [option]: undefined } as unknown as Policy).limit).toBe(10);
       },
     );
 
@@ -438,7 +438,7 @@ describe("what is refused", () => {
       "options",
     ],
   ])("in the short forms: %s", (_what, make, code, option) => {
-    expect(refusalOf(thrownBy(() => resolvePolicy(make())))).toMatchObject({ code, option });
+    expect(refusalOf(thrownBy(() => compilePolicy(make())))).toMatchObject({ code, option });
   });
 });
 
@@ -486,7 +486,7 @@ describe("the edge of what is exact", () => {
 
   test.each(edges)("%s: %s, inside in %j, outside in %j", (_what, option, inside, outside) => {
     const { capacity, limit = capacity } = inside;
-    expect(resolvePolicy(inside as unknown as Policy).limit).toBe(limit);
+    expect(compilePolicy(inside as unknown as Policy).limit).toBe(limit);
     const error = refusal(outside);
     expect(error).toMatchObject({ code: "out-of-range", option });
     expect(error.received).toBeTypeOf(
@@ -504,7 +504,7 @@ function each<T>(values: readonly T[]): [T][] {
 
 /** What `resolvePolicy` says to a policy that it has to refuse. */
 function refusal(policy: unknown): SluiceError {
-  return refusalOf(thrownBy(() => resolvePolicy(policy as Policy)));
+  return refusalOf(thrownBy(() => compilePolicy(policy as Policy)));
 }
 
 /** What was thrown, or nothing. */

@@ -1,6 +1,6 @@
 /** The smallest right store: a `Map` and `decide`. Each planted bug is this store with one thing wrong. */
-import { type Clock, type Decision, type Group, SluiceError, type Store, type Terms } from "sluice";
-import { decide, type Outcome } from "sluice/algorithms";
+import { type Clock, type CompiledPolicy, type Decision, type Group, SluiceError, type Store } from "sluice";
+import { type DecideResult, decide } from "sluice/algorithms";
 
 /** What is kept for one key. */
 export interface Kept {
@@ -13,7 +13,7 @@ export interface Flaws {
   /** How one charge is decided. */
   decide?: typeof decide;
   /** How a bucket is named. */
-  nameOf?(terms: Terms, key: string): string;
+  nameOf?(terms: CompiledPolicy, key: string): string;
   /** Where buckets are kept. */
   kept?: Pick<Map<string, Kept>, "get" | "set" | "delete"> & { clear(): void };
   /** Lets other calls in between the reading and the writing of a bucket. */
@@ -21,7 +21,7 @@ export interface Flaws {
   /** How a group is decided. */
   group?(charges: Group, peek: (i: number) => Decision, take: (i: number) => Decision): Decision[];
   /** How long a bucket is kept. */
-  ttlMs?(outcome: Outcome): number;
+  ttlMs?(outcome: DecideResult): number;
   /** What `reset` does. */
   reset?(kept: { clear(): void }): void;
   /** What `dispose` does to later calls. */
@@ -30,11 +30,11 @@ export interface Flaws {
 
 export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
   const kept = flaws.kept ?? new Map<string, Kept>();
-  const nameOf = flaws.nameOf ?? ((terms: Terms, key: string) => JSON.stringify([terms.bucket, key]));
+  const nameOf = flaws.nameOf ?? ((terms: CompiledPolicy, key: string) => JSON.stringify([terms.id, key]));
   const step = flaws.decide ?? decide;
   let disposed = false;
 
-  function read(terms: Terms, key: string): Kept | undefined {
+  function read(terms: CompiledPolicy, key: string): Kept | undefined {
     const found = kept.get(nameOf(terms, key));
     return found && found.untilMs > clock.now() ? found : undefined;
   }

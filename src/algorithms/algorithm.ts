@@ -5,7 +5,7 @@
  */
 import type { Decision } from "../core/decision.ts";
 import type { AlgorithmName } from "../core/policy.ts";
-import type { Terms } from "../core/terms.ts";
+import type { CompiledPolicy } from "../core/terms.ts";
 
 /**
  * A bucket's state is a run of whole numbers from `cells[at]` on, or one list of them at `cells[at]`.
@@ -24,25 +24,25 @@ export interface Algorithm {
   /** Whether what is allowed has to wait for what was allowed before. */
   readonly queues?: true;
   /** The whole of a `take`, where the generic one of step.ts is too slow. */
-  take?(cells: Cells, at: number, terms: Terms, cost: number, now: number): Decision;
+  take?(cells: Cells, at: number, terms: CompiledPolicy, cost: number, now: number): Decision;
   /** What is in use. */
-  used(cells: Cells, at: number, terms: Terms, now: number): number;
+  used(cells: Cells, at: number, terms: CompiledPolicy, now: number): number;
   /** Milliseconds until `amount` of what is in use is given back. */
-  wait(cells: Cells, at: number, terms: Terms, now: number, amount: number): number;
+  wait(cells: Cells, at: number, terms: CompiledPolicy, now: number, amount: number): number;
   /** Milliseconds until nothing is in use. Only asked when something is. */
-  reset(cells: Cells, at: number, terms: Terms, now: number, used: number): number;
+  reset(cells: Cells, at: number, terms: CompiledPolicy, now: number, used: number): number;
   /** Whether the state lies in the future: the clock has stepped back. */
-  ahead(cells: Cells, at: number, terms: Terms, now: number, used: number): boolean;
+  isInFuture(cells: Cells, at: number, terms: CompiledPolicy, now: number, used: number): boolean;
   /** Writes down that `cost` was taken when `used` was in use, and leaves nothing in the future. */
-  add(cells: Cells, at: number, terms: Terms, now: number, used: number, cost: number): void;
+  add(cells: Cells, at: number, terms: CompiledPolicy, now: number, used: number, cost: number): void;
   /**
    * Writes down that `cost` was given back, or all that is in use if that is less. If it is known when the grant ends,
    * which is later than `now`, no more than what is still in use of that grant.
    */
-  giveBack(
+  refund(
     cells: Cells,
     at: number,
-    terms: Terms,
+    terms: CompiledPolicy,
     now: number,
     used: number,
     cost: number,
@@ -51,6 +51,6 @@ export interface Algorithm {
 }
 
 /** The start of the window that `now` is in: windows begin at multiples of their length. */
-export function windowStart({ windowMs }: Terms, now: number): number {
+export function windowStart({ windowMs }: CompiledPolicy, now: number): number {
   return now - (now % windowMs);
 }

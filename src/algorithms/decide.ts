@@ -6,7 +6,7 @@ import { algorithms } from "./algorithms.ts";
 import { peek, refund, take } from "./step.ts";
 
 /** What came of one charge. */
-export interface Outcome {
+export interface DecideResult {
   /** The answer. */
   readonly decision: Decision;
   /** The next state: whole numbers, to be kept as they are. */
@@ -18,7 +18,7 @@ export interface Outcome {
 }
 
 /** Applies one charge to a state (`undefined`: a key never seen) at `now`, in whole milliseconds. */
-export function decide(state: readonly number[] | undefined, charge: Charge, now: number): Outcome {
+export function decide(state: readonly number[] | undefined, charge: Charge, now: number): DecideResult {
   const { terms, cost, mode } = charge;
   const algorithm = algorithms[terms.algorithm];
   const before = state ?? (algorithm.list ? [] : new Array<number>(algorithm.width).fill(0));

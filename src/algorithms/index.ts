@@ -1,8 +1,8 @@
 /** The five pure algorithms, for people who write stores. No clock, no I/O: time is an argument. */
-export { resolvePolicy, type Terms } from "../core/terms.ts";
+export { type CompiledPolicy, compilePolicy } from "../core/terms.ts";
 export type { Algorithm, Cells } from "./algorithm.ts";
 export { algorithms } from "./algorithms.ts";
-export { decide, type Outcome } from "./decide.ts";
+export { type DecideResult, decide } from "./decide.ts";
 export { fixedWindow } from "./fixed-window.ts";
 export { leakyBucket } from "./leaky-bucket.ts";
 export { slidingLog } from "./sliding-log.ts";

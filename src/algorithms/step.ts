@@ -1,7 +1,7 @@
 /** One step of any algorithm. It reads and writes the cells it is given and touches nothing else. */
 import type { Decision } from "../core/decision.ts";
 import { recordGrant } from "../core/grant.ts";
-import type { Terms } from "../core/terms.ts";
+import type { CompiledPolicy } from "../core/terms.ts";
 import type { Algorithm, Cells } from "./algorithm.ts";
 
 /** Takes `cost` if it fits. A denial leaves the cells alone, except to heal a state from the future. */
@@ -9,7 +9,7 @@ export function take(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: Terms,
+  terms: CompiledPolicy,
   cost: number,
   now: number,
 ): Decision {
@@ -22,7 +22,7 @@ function takeGenerally(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: Terms,
+  terms: CompiledPolicy,
   cost: number,
   now: number,
 ): Decision {
@@ -42,7 +42,7 @@ export function peek(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: Terms,
+  terms: CompiledPolicy,
   cost: number,
   now: number,
 ): Decision {
@@ -53,13 +53,27 @@ export function peek(
 }
 
 /** What `take` does to the cells when it denies: heals a state from the future, and nothing else. */
-export function heal(algorithm: Algorithm, cells: Cells, at: number, terms: Terms, cost: number, now: number): void {
+export function clampToNow(
+  algorithm: Algorithm,
+  cells: Cells,
+  at: number,
+  terms: CompiledPolicy,
+  cost: number,
+  now: number,
+): void {
   const used = algorithm.used(cells, at, terms, now);
   if (cost <= terms.limit && excess(used, terms, cost) > 0) healFrom(algorithm, cells, at, terms, now, used);
 }
 
-function healFrom(algorithm: Algorithm, cells: Cells, at: number, terms: Terms, now: number, used: number): void {
-  if (algorithm.ahead(cells, at, terms, now, used)) algorithm.add(cells, at, terms, now, used, 0);
+function healFrom(
+  algorithm: Algorithm,
+  cells: Cells,
+  at: number,
+  terms: CompiledPolicy,
+  now: number,
+  used: number,
+): void {
+  if (algorithm.isInFuture(cells, at, terms, now, used)) algorithm.add(cells, at, terms, now, used, 0);
 }
 
 /** The decision on a charge that was made elsewhere, and took `taken`. The cells are as it left them. */
@@ -67,7 +81,7 @@ export function report(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: Terms,
+  terms: CompiledPolicy,
   cost: number,
   now: number,
   allowed: boolean,
@@ -79,7 +93,14 @@ export function report(
 }
 
 /** Whether `take` would allow `cost`. */
-export function fits(algorithm: Algorithm, cells: Cells, at: number, terms: Terms, cost: number, now: number): boolean {
+export function fits(
+  algorithm: Algorithm,
+  cells: Cells,
+  at: number,
+  terms: CompiledPolicy,
+  cost: number,
+  now: number,
+): boolean {
   return excess(algorithm.used(cells, at, terms, now), terms, cost) <= 0;
 }
 
@@ -88,7 +109,7 @@ export function refund(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: Terms,
+  terms: CompiledPolicy,
   cost: number,
   now: number,
   grantEndsAt?: number,
@@ -96,7 +117,7 @@ export function refund(
   if (grantEndsAt !== undefined && grantEndsAt <= now) return;
   const used = algorithm.used(cells, at, terms, now);
   if (used === 0) return;
-  algorithm.giveBack(cells, at, terms, now, used, cost, grantEndsAt);
+  algorithm.refund(cells, at, terms, now, used, cost, grantEndsAt);
   // A full bucket is an untouched one: what is written for it would lie ahead of a clock that steps back.
   if (algorithm.used(cells, at, terms, now) > 0) return;
   if (algorithm.list) (cells[at] as number[]).length = 0;
@@ -104,7 +125,7 @@ export function refund(
 }
 
 /** The part of the limit in use, from 0 to 1. At 0 the bucket is full and may be forgotten. */
-export function usage(algorithm: Algorithm, cells: Cells, at: number, terms: Terms, now: number): number {
+export function usage(algorithm: Algorithm, cells: Cells, at: number, terms: CompiledPolicy, now: number): number {
   return Math.min(1, algorithm.used(cells, at, terms, now) / terms.capacityUnits);
 }
 
@@ -112,7 +133,7 @@ function allow(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: Terms,
+  terms: CompiledPolicy,
   now: number,
   used: number,
   before: number,
@@ -137,7 +158,7 @@ function deny(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: Terms,
+  terms: CompiledPolicy,
   now: number,
   used: number,
   cost: number,
@@ -149,7 +170,7 @@ function deny(
 }
 
 /** By how much `cost` does not fit; it fits at 0 or less. In this order every step is exact. */
-function excess(used: number, { capacityUnits, unitsPerToken }: Terms, cost: number): number {
+function excess(used: number, { capacityUnits, unitsPerToken }: CompiledPolicy, cost: number): number {
   // Cost 0 always fits, also when a lowered limit or a clock that stepped back has put more in use than fits.
   return cost === 0 ? 0 : used - (capacityUnits - cost * unitsPerToken);
 }

@@ -1,6 +1,6 @@
 /** One spending of one cost by one key, and the checks that every store relies on. */
 import { SluiceError } from "./errors.ts";
-import type { Terms } from "./terms.ts";
+import type { CompiledPolicy } from "./terms.ts";
 
 /** Take it, only look, or give it back. */
 export type Mode = "take" | "peek" | "refund";
@@ -8,7 +8,7 @@ export type Mode = "take" | "peek" | "refund";
 /** What a store is asked to do to one bucket. Key and cost have been checked. */
 export interface Charge {
   /** The policy, as the arithmetic sees it. */
-  readonly terms: Terms;
+  readonly terms: CompiledPolicy;
   /** The caller's key. */
   readonly key: string;
   /** A whole number >= 0. */

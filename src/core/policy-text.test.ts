@@ -4,7 +4,7 @@ import { memoryRateLimiter } from "../limiter/memory-rate-limiter.ts";
 import type { Policy } from "./policy.ts";
 import { type PolicyText, parsePolicy } from "./policy-text.ts";
 import { tokenBucket } from "./shorthand.ts";
-import { resolvePolicy } from "./terms.ts";
+import { compilePolicy } from "./terms.ts";
 
 describe("policies as text", () => {
   it("chooses the algorithm by a word after the rate", () => {
@@ -22,18 +22,18 @@ describe("policies as text", () => {
 
   it("treats long and short units as one policy with one bucket", () => {
     const names = ["100/m", "100/min", "100/minute", "100/minutes", "100/60sec", "100/60seconds"].map(
-      (text) => resolvePolicy(text as PolicyText).bucket,
+      (text) => compilePolicy(text as PolicyText).id,
     );
     expect(new Set(names)).toEqual(new Set(["b100/m,100"]));
-    expect(resolvePolicy("3/day").name).toBe(resolvePolicy("3/d").name);
-    expect(resolvePolicy("3/2hours").name).toBe(resolvePolicy("3/2h").name);
-    expect(resolvePolicy("9/5milliseconds").name).toBe(resolvePolicy("9/5ms").name);
-    expect(resolvePolicy({ algorithm: "fixed-window", limit: 3, windowMs: "2days" }).windowMs).toBe(172_800_000);
+    expect(compilePolicy("3/day").name).toBe(compilePolicy("3/d").name);
+    expect(compilePolicy("3/2hours").name).toBe(compilePolicy("3/2h").name);
+    expect(compilePolicy("9/5milliseconds").name).toBe(compilePolicy("9/5ms").name);
+    expect(compilePolicy({ algorithm: "fixed-window", limit: 3, windowMs: "2days" }).windowMs).toBe(172_800_000);
   });
 
   it("parses the name of every unnamed policy back to the same policy", () => {
     const text = "4294967291/999999999999998ms burst 9";
-    expect(resolvePolicy(parsePolicy(text)).name).toBe(text);
+    expect(compilePolicy(parsePolicy(text)).name).toBe(text);
     const random = (most: number) => 1 + Math.floor(Math.random() * most);
     for (let i = 0; i < 20_000; i++) {
       const limit = random(random(2) === 1 ? 20 : 100_000);
@@ -46,8 +46,8 @@ describe("policies as text", () => {
         { algorithm: "sliding-log", limit: random(10_000), windowMs: every },
       ];
       for (const policy of policies) {
-        const first = resolvePolicy(policy);
-        expect(resolvePolicy(parsePolicy(first.name)), first.name).toEqual(first);
+        const first = compilePolicy(policy);
+        expect(compilePolicy(parsePolicy(first.name)), first.name).toEqual(first);
       }
     }
   });

@@ -6,17 +6,17 @@ import { type PolicyText, policyFromText } from "./policy-text.ts";
 import { durationText, greatestDivisor, parseDuration, parseRatio, rateText } from "./rate.ts";
 
 /** The same members for every algorithm, so that code which reads them stays fast. */
-export interface Terms {
+export interface CompiledPolicy {
   readonly algorithm: AlgorithmName;
   /** The policy's name, as decisions carry it. */
   readonly name: string;
   /** Name and prefix: a store has one policy of each, or plans that share it. */
-  readonly label: string;
+  readonly qualifiedName: string;
   /**
    * Identifies its buckets on a store: algorithm, prefix and name, and of a named policy its window or fill time.
    * Policies with the same window may share buckets: state of a longer one would look like a clock error to a shorter one.
    */
-  readonly bucket: string;
+  readonly id: string;
   /** The most that fits at once. */
   readonly limit: number;
   /** The window; of a bucket, the time to fill. */
@@ -32,7 +32,7 @@ export interface Terms {
   /** Whether other policies may share its buckets. */
   readonly share: boolean;
   /** What users see of it. */
-  readonly policy: ResolvedPolicy;
+  readonly resolved: ResolvedPolicy;
 }
 
 const COMMON = ["algorithm", "name", "prefix", "share"];
@@ -60,7 +60,7 @@ const LONGEST_FILL = 2 ** 52;
 const MOST_LOGGED = 10_000;
 
 /** Checks a policy and turns it into whole numbers, or refuses it by the name of the option. */
-export function resolvePolicy(given: Policy | PolicyText): Terms {
+export function compilePolicy(given: Policy | PolicyText): CompiledPolicy {
   const policy = typeof given === "string" ? policyFromText("policy", given) : given;
   if (typeof policy !== "object" || policy === null) {
     const expected = 'a policy, such as "5/s", tokenBucket("5/s") or { capacity: 10, tokensPerSecond: 5 }';
@@ -104,16 +104,17 @@ export function resolvePolicy(given: Policy | PolicyText): Terms {
     windowMs,
   });
   // The length tells where the name ends, so that no name and prefix run together.
-  const label = `${name.length}:${name}${prefix ?? ""}`;
+  const qualifiedName = `${name.length}:${name}${prefix ?? ""}`;
   // Short, because stores keep it with every key. Only the id of a named policy contains a colon.
   const ownId = refills ? `${rateText(p, unit)},${limit}` : `${limit}/${durationText(windowMs)}`;
-  const id = name === ownText ? ownId : `${refills ? fillText(limit * unit, p) : durationText(windowMs)}:${name}`;
-  const bucket = word[0] + (prefix === undefined ? id : `.${prefix.length}:${prefix}${id}`);
+  const ownOrNamed =
+    name === ownText ? ownId : `${refills ? fillText(limit * unit, p) : durationText(windowMs)}:${name}`;
+  const id = word[0] + (prefix === undefined ? ownOrNamed : `.${prefix.length}:${prefix}${ownOrNamed}`);
   return Object.freeze({
     algorithm,
     name,
-    label,
-    bucket,
+    qualifiedName,
+    id,
     limit,
     windowMs,
     unitsPerToken: unit,
@@ -121,7 +122,7 @@ export function resolvePolicy(given: Policy | PolicyText): Terms {
     refills,
     unitsPerMs: p,
     share,
-    policy: resolved,
+    resolved,
   });
 }
 

@@ -4,7 +4,7 @@ import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { bindingStore } from "../stores/cloudflare/binding-store.ts";
 import type { RateLimitBinding } from "../stores/cloudflare/platform.ts";
-import { limiterOn, type StoreKind } from "./limiter-on.ts";
+import { limiterForClient, type StoreKind } from "./limiter-on.ts";
 import type { FailureOptions } from "./on-store-error.ts";
 
 /**
@@ -17,7 +17,7 @@ export function bindingRateLimiter(
   options: FailureOptions = {},
 ): RateLimiter {
   // Asking costs next to nothing, and only the binding knows when its period ends.
-  return limiterOn(bindings, binding, policy, { ...options, localDenialMs: options.localDenialMs ?? 0 });
+  return limiterForClient(bindings, binding, policy, { ...options, localDenialMs: options.localDenialMs ?? 0 });
 }
 
 const bindings: StoreKind<RateLimitBinding, object> = { where: "bindingRateLimiter", options: [], make: bindingStore };

@@ -2,26 +2,26 @@
 import { SluiceError } from "../core/errors.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
-import type { Terms } from "../core/terms.ts";
-import type { Care } from "./on-store-error.ts";
+import type { CompiledPolicy } from "../core/terms.ts";
+import type { FailurePolicy } from "./on-store-error.ts";
 
 /** One policy on one store, and what its limiter does when that fails. */
-export interface Binding {
+export interface LimiterPart {
   readonly store: Store;
-  readonly terms: Terms;
-  readonly care: Care;
+  readonly terms: CompiledPolicy;
+  readonly care: FailurePolicy;
 }
 
 /** A limiter that tells what stands behind it. */
-export interface BoundLimiter extends RateLimiter {
+export interface ComposableLimiter extends RateLimiter {
   /** Its policies and their stores, in order. Not a part of the public contract. */
-  bindings(): readonly Binding[];
+  parts(): readonly LimiterPart[];
 }
 
 /** What stands behind a limiter; of a combination, all of it in order. */
-export function bindingsOf(limiter: RateLimiter): readonly Binding[] {
-  if (typeof (limiter as BoundLimiter | undefined)?.bindings === "function")
-    return (limiter as BoundLimiter).bindings();
+export function partsOf(limiter: RateLimiter): readonly LimiterPart[] {
+  if (typeof (limiter as ComposableLimiter | undefined)?.parts === "function")
+    return (limiter as ComposableLimiter).parts();
   throw new SluiceError(
     "invalid-limiter",
     "limiter",

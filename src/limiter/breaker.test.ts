@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { SluiceError } from "../core/errors.ts";
-import { Breaker, WHOLE } from "./breaker.ts";
+import { ALL_SHARDS, Breaker } from "./breaker.ts";
 
 /** What a client threw, as the guard tells it. */
 function fault(cause: unknown = new Error("down")): SluiceError {
@@ -98,14 +98,14 @@ describe("one fault", () => {
   it("is what fails many calls at once with the same error", () => {
     const { breaker, told } = watched();
     const error = new Error("a call for fifty");
-    for (let i = 0; i < 50; i++) breaker.failed(WHOLE, 1, fault(error), false);
+    for (let i = 0; i < 50; i++) breaker.failed(ALL_SHARDS, 1, fault(error), false);
     expect(told).toEqual([]);
   });
 
   it("is not what a client goes on failing with: the same object may come again and again", () => {
     const { breaker, told } = watched();
     const error = new Error("never connected");
-    for (let i = 0; i < 5; i++) breaker.failed(WHOLE, i * 20, fault(error), false);
+    for (let i = 0; i < 5; i++) breaker.failed(ALL_SHARDS, i * 20, fault(error), false);
     expect(told).toEqual(["down"]);
   });
 });

@@ -19,21 +19,21 @@ export interface Watcher {
 }
 
 /** A part of a store, as its `partOf` says, or all of it. */
-export type Part = number | string;
+export type Shard = number | string;
 
 /** What is known of a part that has failed lately. Times are elapsed milliseconds. */
-interface Trouble {
+interface ShardHealth {
   faults: number;
   /** The last of them, and when it was. */
   error: SluiceError;
   at: number;
   /** Whether it is left alone, but for one call that tries. */
   open: boolean;
-  tryAt: number;
+  probeAt: number;
 }
 
 /** All of it. It is left alone too when parts fail one after the other and none answers. */
-export const WHOLE = -1;
+export const ALL_SHARDS = -1;
 /** So many faults of any parts, with no answer in between, and it is the whole that is down. */
 const MOST_IN_ROW = 25;
 /** What fails with the same error within so many milliseconds is one fault: a call that was made for many. */
@@ -45,56 +45,56 @@ const FORGET_MS = 60_000;
 export class Breaker {
   /** Who is told of transitions: when the first part goes down, and when the last one is back. */
   readonly watchers: Set<Watcher> = new Set();
-  private readonly troubles: Map<Part, Trouble> = new Map();
+  private readonly troubles: Map<Shard, ShardHealth> = new Map();
   /** How many parts are left alone, and since when there are any. */
   private opened = 0;
   private openedAt = 0;
   private inRow = 0;
 
   /** Whether a part is left alone. */
-  isOpen(part: Part): boolean {
-    return this.troubles.size > 0 && (this.openAt(part) ?? this.openAt(WHOLE)) !== undefined;
+  isOpen(part: Shard): boolean {
+    return this.troubles.size > 0 && (this.openAt(part) ?? this.openAt(ALL_SHARDS)) !== undefined;
   }
 
   /** Why a part that is open was not asked; `undefined` when a call may go to it. While it is open, one may, once in a while. */
-  refusal(part: Part, now: number): SluiceError | undefined {
+  refusal(part: Shard, now: number): SluiceError | undefined {
     if (this.troubles.size === 0) return undefined;
-    const open = [this.openAt(WHOLE), this.openAt(part)].filter((trouble) => trouble !== undefined);
-    const held = open.find(({ tryAt }) => now < tryAt);
+    const open = [this.openAt(ALL_SHARDS), this.openAt(part)].filter((trouble) => trouble !== undefined);
+    const held = open.find(({ probeAt }) => now < probeAt);
     if (held) return held.error;
     // However long this one waits for its answer, others may try after the same time.
-    for (const trouble of open) trouble.tryAt = now + OPEN_MS;
+    for (const trouble of open) trouble.probeAt = now + OPEN_MS;
     return undefined;
   }
 
   /** Milliseconds until a part may be tried again, at least 1. */
-  retryAfterMs(part: Part, now: number): number {
-    const tryAt = Math.max(this.openAt(part)?.tryAt ?? 0, this.openAt(WHOLE)?.tryAt ?? 0);
+  retryAfterMs(part: Shard, now: number): number {
+    const tryAt = Math.max(this.openAt(part)?.probeAt ?? 0, this.openAt(ALL_SHARDS)?.probeAt ?? 0);
     return Math.max(1, Math.ceil(tryAt - now));
   }
 
-  passed(part: Part, now: number): void {
+  passed(part: Shard, now: number): void {
     this.inRow = 0;
     if (this.troubles.size === 0) return;
-    this.forget(WHOLE, now);
+    this.forget(ALL_SHARDS, now);
     this.forget(part, now);
     this.forgetOld(now);
   }
 
   /** Notes a fault; `tried` tells whether the call was the one that tried. */
-  failed(part: Part, now: number, error: SluiceError, tried: boolean): void {
+  failed(part: Shard, now: number, error: SluiceError, tried: boolean): void {
     // One part alone, however often it is tried in vain, is not the whole.
     const counts = !this.openAt(part);
     if (this.note(part, now, error, tried, MOST_FAULTS) && counts) this.inRow++;
-    if (part !== WHOLE && this.inRow >= MOST_IN_ROW) this.note(WHOLE, now, error, tried, 1);
+    if (part !== ALL_SHARDS && this.inRow >= MOST_IN_ROW) this.note(ALL_SHARDS, now, error, tried, 1);
     this.forgetOld(now);
-    if (this.troubles.size > MOST_PARTS) this.forget(this.troubles.keys().next().value as Part, now);
+    if (this.troubles.size > MOST_PARTS) this.forget(this.troubles.keys().next().value as Shard, now);
   }
 
   /** Counts a fault, if it is another one, and opens what has had too many. */
-  private note(part: Part, now: number, error: SluiceError, tried: boolean, most: number): boolean {
+  private note(part: Shard, now: number, error: SluiceError, tried: boolean, most: number): boolean {
     const known = this.troubles.get(part);
-    const trouble = known ?? { faults: 0, error, at: Number.NEGATIVE_INFINITY, open: false, tryAt: 0 };
+    const trouble = known ?? { faults: 0, error, at: Number.NEGATIVE_INFINITY, open: false, probeAt: 0 };
     if (!known) this.troubles.set(typeof part === "string" ? copyKey(part) : part, trouble);
     const isNew = now - trouble.at >= ONE_FAULT_MS || causeOf(error) !== causeOf(trouble.error);
     if (isNew) trouble.faults++;
@@ -102,10 +102,10 @@ export class Breaker {
     trouble.at = now;
     if (trouble.open) {
       // What had been asked before it opened says nothing new.
-      if (tried) trouble.tryAt = now + OPEN_MS;
+      if (tried) trouble.probeAt = now + OPEN_MS;
     } else if (trouble.faults >= most) {
       trouble.open = true;
-      trouble.tryAt = now + OPEN_MS;
+      trouble.probeAt = now + OPEN_MS;
       if (++this.opened === 1) {
         this.openedAt = now;
         for (const watcher of this.watchers) watcher.down(error);
@@ -114,7 +114,7 @@ export class Breaker {
     return isNew;
   }
 
-  private openAt(part: Part): Trouble | undefined {
+  private openAt(part: Shard): ShardHealth | undefined {
     const trouble = this.troubles.get(part);
     return trouble?.open ? trouble : undefined;
   }
@@ -127,7 +127,7 @@ export class Breaker {
     }
   }
 
-  private forget(part: Part, now: number): void {
+  private forget(part: Shard, now: number): void {
     const open = this.openAt(part);
     this.troubles.delete(part);
     if (!open || --this.opened > 0) return;

@@ -10,12 +10,12 @@ const MOST_KEYS = 1000;
 const LONGEST_NAME = 1024;
 
 /** One per store. Times are elapsed milliseconds. */
-export class Clearings {
+export class Invalidations {
   private readonly times: Map<string, number> = new Map();
   private floor: number = Number.NEGATIVE_INFINITY;
 
   /** Notes that a key of a bucket was changed for the better. */
-  mark(bucket: string, key: string, now: number): void {
+  record(bucket: string, key: string, now: number): void {
     const name = `${bucket}\0${key}`;
     if (name.length > LONGEST_NAME) {
       this.floor = now;
@@ -30,7 +30,7 @@ export class Clearings {
   }
 
   /** Whether what was asked at `sentAt` still stands. */
-  holds(bucket: string, key: string, sentAt: number): boolean {
+  isCurrent(bucket: string, key: string, sentAt: number): boolean {
     if (sentAt <= this.floor) return false;
     return this.times.size === 0 || sentAt > (this.times.get(`${bucket}\0${key}`) ?? Number.NEGATIVE_INFINITY);
   }

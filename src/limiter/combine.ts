@@ -7,10 +7,10 @@ import { checkOptions } from "../core/options.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import { type Consistency, isSync, type PolicyBuckets, type Store, type SyncStore } from "../core/store.ts";
-import { type Binding, type BoundLimiter, bindingsOf } from "./binding.ts";
-import { guardOf } from "./guard.ts";
-import { chargeJointly, chargeJointlySync, checkTogether, refundJointly, type Spend } from "./joint-charge.ts";
-import { Denials, repeat } from "./local-denial.ts";
+import { type ComposableLimiter, type LimiterPart, partsOf } from "./binding.ts";
+import { healthOf } from "./guard.ts";
+import { chargeJointly, chargeJointlySync, checkTogether, type PartCharge, refundJointly } from "./joint-charge.ts";
+import { DenialCache, replay } from "./local-denial.ts";
 import { merge } from "./merge.ts";
 
 /** One limiter that asks several, with the same key and cost: a burst and a daily quota. */
@@ -20,21 +20,21 @@ export function combine(limiters: readonly RateLimiter[]): RateLimiter {
   if (!Array.isArray(limiters)) {
     throw new SluiceError("invalid-option", "limiters", "a list of limiters", limiters);
   }
-  const bindings = limiters.flatMap(bindingsOf);
+  const bindings = limiters.flatMap(partsOf);
   checkTogether("limiters", bindings);
   return bindings.every(({ store }) => isSync(store)) ? new SyncCombined(bindings) : new Combined(bindings);
 }
 
-class Combined implements BoundLimiter {
+class Combined implements ComposableLimiter {
   readonly consistency: Consistency;
-  protected readonly parts: readonly Binding[];
+  protected readonly limiterParts: readonly LimiterPart[];
   private readonly policies: readonly ResolvedPolicy[];
-  private readonly denials: Denials = new Denials();
+  private readonly denials: DenialCache = new DenialCache();
   private disposed = false;
 
-  constructor(bindings: readonly Binding[]) {
-    this.parts = bindings;
-    this.policies = Object.freeze(bindings.map(({ terms }) => terms.policy));
+  constructor(bindings: readonly LimiterPart[]) {
+    this.limiterParts = bindings;
+    this.policies = Object.freeze(bindings.map(({ terms }) => terms.resolved));
     this.consistency = bindings.every(({ store }) => store.consistency === "exact") ? "exact" : "approximate";
   }
 
@@ -55,7 +55,7 @@ class Combined implements BoundLimiter {
       this.spends(key, 0).map(({ store, terms, care }) =>
         isSync(store)
           ? store.reset(terms, key)
-          : guardOf(store).reset(store, terms, care.localTerms, key, monotonicMs() + care.deadlineMs),
+          : healthOf(store).reset(store, terms, care.localPolicy, key, monotonicMs() + care.deadlineMs),
       ),
     );
   }
@@ -65,7 +65,7 @@ class Combined implements BoundLimiter {
       this.spends(key, 0).map(({ store, terms, care }) =>
         isSync(store)
           ? store.inspect(terms, key)
-          : guardOf(store).inspect(store, terms, key, monotonicMs() + care.deadlineMs),
+          : healthOf(store).inspect(store, terms, key, monotonicMs() + care.deadlineMs),
       ),
     );
     const tightest = parts.reduce((least, part) => (part.remaining < least.remaining ? part : least));
@@ -84,9 +84,9 @@ class Combined implements BoundLimiter {
     this.disposed = true;
   }
 
-  bindings(): readonly Binding[] {
+  parts(): readonly LimiterPart[] {
     if (this.disposed) refuseDisposed("limiter");
-    return this.parts;
+    return this.limiterParts;
   }
 
   protected check(key: string, cost: number): void {
@@ -95,9 +95,9 @@ class Combined implements BoundLimiter {
     checkCost(cost);
   }
 
-  protected spends(key: string, cost: number): Spend[] {
+  protected spends(key: string, cost: number): PartCharge[] {
     this.check(key, cost);
-    return this.parts.map(({ store, terms, care }) => ({ store, terms, care, key, cost }));
+    return this.limiterParts.map(({ store, terms, care }) => ({ store, terms, care, key, cost }));
   }
 }
 
@@ -106,10 +106,10 @@ class SyncCombined extends Combined implements SyncRateLimiter {
   private readonly store: SyncStore | undefined;
   private readonly buckets: readonly PolicyBuckets[];
 
-  constructor(bindings: readonly Binding[]) {
+  constructor(bindings: readonly LimiterPart[]) {
     super(bindings);
     const store = bindings[0]?.store as SyncStore;
-    const names = new Set(bindings.map(({ terms }) => terms.bucket));
+    const names = new Set(bindings.map(({ terms }) => terms.id));
     const one = names.size === bindings.length && bindings.every((binding) => binding.store === store);
     this.store = one ? store : undefined;
     this.buckets = one ? bindings.map(({ terms }) => store.open(terms)) : [];
@@ -157,43 +157,43 @@ export async function consumeAll(charges: readonly LimiterCharge[]): Promise<Dec
 
 /** The same for charges whose keys and costs are checked, without a promise where every store is synchronous. */
 export function consumeChecked(charges: readonly Required<LimiterCharge>[]): Decision | Promise<Decision> {
-  const spends: Spend[] = [];
+  const spends: PartCharge[] = [];
   let sync = true;
   for (const { limiter, key, cost } of charges) {
-    for (const { store, terms, care } of bindingsOf(limiter)) {
+    for (const { store, terms, care } of partsOf(limiter)) {
       spends.push({ store, terms, care, key, cost });
       sync &&= isSync(store);
     }
   }
   checkTogether("charges", spends);
   if (sync) return chargeJointlySync(spends, "take");
-  const { store } = spends[0] as Spend;
+  const { store } = spends[0] as PartCharge;
   let denials = denialsOf.get(store);
-  if (!denials) denialsOf.set(store, (denials = new Denials()));
+  if (!denials) denialsOf.set(store, (denials = new DenialCache()));
   const name = spends
     .map(
       ({ terms, key, cost }) =>
-        `${cost}:${terms.limit}:${terms.windowMs}:${terms.bucket.length}:${key.length}:${terms.bucket}${key}`,
+        `${cost}:${terms.limit}:${terms.windowMs}:${terms.id.length}:${key.length}:${terms.id}${key}`,
     )
     .join();
   return takeUnlessDenied(spends, name, denials);
 }
 
 /** What `consumeAll` was denied lately, for each store. */
-const denialsOf = new WeakMap<Store, Denials>();
+const denialsOf = new WeakMap<Store, DenialCache>();
 
 /** Takes, unless the very same was denied a moment ago. That is only remembered of one store that is elsewhere. */
-async function takeUnlessDenied(spends: readonly Spend[], name: string, denials: Denials): Promise<Decision> {
-  const { store } = spends[0] as Spend;
+async function takeUnlessDenied(spends: readonly PartCharge[], name: string, denials: DenialCache): Promise<Decision> {
+  const { store } = spends[0] as PartCharge;
   const forMs = Math.min(...spends.map(({ care }) => care.localDenialMs));
   if (forMs === 0 || isSync(store) || spends.some((spend) => spend.store !== store))
     return chargeJointly(spends, "take");
-  const { clearings } = guardOf(store);
-  const stands = (sentAt: number) => spends.every(({ terms, key }) => clearings.holds(terms.bucket, key, sentAt));
+  const { invalidations } = healthOf(store);
+  const stands = (sentAt: number) => spends.every(({ terms, key }) => invalidations.isCurrent(terms.id, key, sentAt));
   const sentAt = monotonicMs();
   const denial = denials.find(name, sentAt, forMs);
-  if (denial && stands(denial.sentAt)) return repeat(denial, sentAt);
+  if (denial && stands(denial.sentAt)) return replay(denial, sentAt);
   const decision = await chargeJointly(spends, "take");
-  if (stands(sentAt)) denials.note(name, 0, decision, sentAt, monotonicMs());
+  if (stands(sentAt)) denials.record(name, 0, decision, sentAt, monotonicMs());
   return decision;
 }

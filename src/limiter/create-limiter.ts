@@ -5,10 +5,16 @@ import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import { isSync, type Store, type SyncStore } from "../core/store.ts";
-import { resolvePolicy, type Terms } from "../core/terms.ts";
+import { type CompiledPolicy, compilePolicy } from "../core/terms.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { claimName, releaseName } from "./names.ts";
-import { type Care, checkCare, defaultCare, FAILURE_OPTIONS, type FailureOptions } from "./on-store-error.ts";
+import {
+  defaultFailurePolicy,
+  FAILURE_OPTIONS,
+  type FailureOptions,
+  type FailurePolicy,
+  parseFailureOptions,
+} from "./on-store-error.ts";
 import { RemoteLimiter } from "./remote-limiter.ts";
 import { SyncLimiter } from "./sync-limiter.ts";
 
@@ -30,8 +36,8 @@ export function createLimiter(options: LimiterOptions): RateLimiter {
     const expected = "a store, such as memoryStore()";
     throw new SluiceError("invalid-option", "store", expected, store);
   }
-  const terms = resolvePolicy(options.policy);
-  const care = checkCare(options, terms, store);
+  const terms = compilePolicy(options.policy);
+  const care = parseFailureOptions(options, terms, store);
   store?.check?.(terms, false);
   if (store === undefined) return limiterOwning(memoryStore(), terms, care);
   claimName(store, terms);
@@ -41,6 +47,10 @@ export function createLimiter(options: LimiterOptions): RateLimiter {
 }
 
 /** A limiter that disposes of its store with itself. */
-export function limiterOwning(store: SyncStore, terms: Terms, care: Care = defaultCare(terms)): SyncRateLimiter {
+export function limiterOwning(
+  store: SyncStore,
+  terms: CompiledPolicy,
+  care: FailurePolicy = defaultFailurePolicy(terms),
+): SyncRateLimiter {
   return new SyncLimiter(store, terms, care, () => store.dispose());
 }

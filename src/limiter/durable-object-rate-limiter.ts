@@ -8,7 +8,7 @@ import {
   durableObjectStore,
 } from "../stores/cloudflare/durable-object-store.ts";
 import type { DurableObjectNamespaceLike } from "../stores/cloudflare/platform.ts";
-import { limiterOn, type StoreKind } from "./limiter-on.ts";
+import { limiterForClient, type StoreKind } from "./limiter-on.ts";
 import type { FailureOptions } from "./on-store-error.ts";
 
 /** What a limiter on Durable Objects can be told. */
@@ -20,7 +20,7 @@ export function durableObjectRateLimiter(
   policy: Policy | PolicyText,
   options: DurableObjectRateLimiterOptions = {},
 ): RateLimiter {
-  return limiterOn(objects, namespace, policy, options);
+  return limiterForClient(objects, namespace, policy, options);
 }
 
 const objects: StoreKind<DurableObjectNamespaceLike, DurableObjectStoreOptions> = {

@@ -19,7 +19,7 @@ export type LimiterEvent =
 export type OnEvent = (event: LimiterEvent) => void;
 
 /** Calls the listener. What it throws must not turn into a denial or an error of the caller's request. */
-export function tell(onEvent: OnEvent | undefined, event: LimiterEvent): void {
+export function emit(onEvent: OnEvent | undefined, event: LimiterEvent): void {
   if (!onEvent) return;
   try {
     const told: unknown = onEvent(event);

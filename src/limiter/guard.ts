@@ -5,31 +5,31 @@ import { copyKey } from "../core/copy-key.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { type CallState, originOf, type Store, type SyncStore } from "../core/store.ts";
-import type { Terms } from "../core/terms.ts";
+import type { CompiledPolicy } from "../core/terms.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { Breaker, type Part, type Watcher, WHOLE } from "./breaker.ts";
-import { Clearings } from "./clearings.ts";
+import { ALL_SHARDS, Breaker, type Shard, type Watcher } from "./breaker.ts";
+import { Invalidations } from "./clearings.ts";
 import { Deadlines, type SharedError, type Timed } from "./deadlines.ts";
-import { Denials } from "./local-denial.ts";
+import { DenialCache } from "./local-denial.ts";
 
-const guards = new WeakMap<object, Guard>();
+const guards = new WeakMap<object, StoreHealth>();
 
 /** The one guard of a store, or of several that are one and the same. */
-export function guardOf(store: Store): Guard {
+export function healthOf(store: Store): StoreHealth {
   const origin = originOf(store);
   let guard = guards.get(origin);
-  if (!guard) guards.set(origin, (guard = new Guard()));
+  if (!guard) guards.set(origin, (guard = new StoreHealth()));
   return guard;
 }
 
 /** Why the store gave no answer. A value and not a rejection: in an outage there are many, and errors are dear. */
-export class Fault {
+export class StoreFailure {
   readonly error: SluiceError;
   /** Which part of the store it is about, where parts fail by themselves. */
-  readonly part: Part;
+  readonly part: Shard;
 
-  constructor(error: SluiceError, part: Part = WHOLE) {
+  constructor(error: SluiceError, part: Shard = ALL_SHARDS) {
     this.error = error;
     this.part = part;
   }
@@ -47,18 +47,18 @@ const MOST_WATCHERS = 256;
 const CALLERS = ["disposed", "cross-shard", "invalid-clock", "invalid-option", "invalid-cost", "unsupported"];
 
 /** All limiters on one store share its guard, because they share its fate. */
-export class Guard {
+export class StoreHealth {
   readonly breaker: Breaker = new Breaker();
-  readonly clearings: Clearings = new Clearings();
+  readonly invalidations: Invalidations = new Invalidations();
   private readonly deadlines: Deadlines = new Deadlines();
   private fallback: SyncStore | undefined;
   private warned: string | undefined;
   private hasAnswered = false;
   private isWarnedOfOutage = false;
   private isWarnedOfForeign = false;
-  private readonly denied: Map<string, Denials> = new Map();
+  private readonly denied: Map<string, DenialCache> = new Map();
   /** The buckets that were found spoilt and told of. */
-  private readonly spoilt: Set<string> = new Set();
+  private readonly corruptKeys: Set<string> = new Set();
 
   /** Buckets of this process for as long as the store is away. They are kept when it is back: it may go again. */
   get local(): SyncStore {
@@ -67,39 +67,45 @@ export class Guard {
   }
 
   /** What a policy has denied lately: the same for all limiters of it, also where each request makes its own. */
-  denialsOf({ bucket, limit, windowMs, unitsPerToken }: Terms): Denials {
-    const name = `${limit} ${windowMs} ${unitsPerToken} ${bucket}`;
+  denialsOf({ id, limit, windowMs, unitsPerToken }: CompiledPolicy): DenialCache {
+    const name = `${limit} ${windowMs} ${unitsPerToken} ${id}`;
     let denials = this.denied.get(name);
-    if (!denials) this.denied.set(copyKey(name), (denials = new Denials()));
+    if (!denials) this.denied.set(copyKey(name), (denials = new DenialCache()));
     if (this.denied.size > MOST_POLICIES) this.denied.delete(this.denied.keys().next().value as string);
     return denials;
   }
 
   /** One group of charges, until `due`. The answer is a list of one list, as the store gives it. */
-  take(store: Store, group: Group, due: number): Promise<Decision[][] | Fault> {
-    return this.ask(partOf(store, group[0]?.key ?? ""), due, (waiting) => store.apply([group], waiting));
+  take(store: Store, group: Group, due: number): Promise<Decision[][] | StoreFailure> {
+    return this.ask(shardOf(store, group[0]?.key ?? ""), due, (waiting) => store.apply([group], waiting));
   }
 
   /** Gives charges back, each on its own: a refund of a long log is as much as one call should do. */
-  giveBack(store: Store, charges: Group, due: number): Promise<Decision[][] | Fault> {
+  refund(store: Store, charges: Group, due: number): Promise<Decision[][] | StoreFailure> {
     const groups = charges.map((charge) => [charge]);
     return this.clearing(charges, () =>
-      this.ask(partOf(store, charges[0]?.key ?? ""), due, (waiting) => store.apply(groups, waiting)),
+      this.ask(shardOf(store, charges[0]?.key ?? ""), due, (waiting) => store.apply(groups, waiting)),
     );
   }
 
   /** Forgets a key, in the store and in the fallback. */
-  async reset(store: Store, terms: Terms, localTerms: Terms, key: string, due: number): Promise<void> {
+  async reset(
+    store: Store,
+    terms: CompiledPolicy,
+    localTerms: CompiledPolicy,
+    key: string,
+    due: number,
+  ): Promise<void> {
     await this.fallback?.reset(localTerms, key);
     const answer = await this.clearing([{ terms, key }], () =>
-      this.ask(partOf(store, key), due, () => store.reset(terms, key)),
+      this.ask(shardOf(store, key), due, () => store.reset(terms, key)),
     );
-    if (answer instanceof Fault) throw answer.error;
+    if (answer instanceof StoreFailure) throw answer.error;
   }
 
-  async inspect(store: Store, terms: Terms, key: string, due: number): Promise<Inspection> {
-    const answer = await this.ask(partOf(store, key), due, () => store.inspect(terms, key));
-    if (answer instanceof Fault) throw answer.error;
+  async inspect(store: Store, terms: CompiledPolicy, key: string, due: number): Promise<Inspection> {
+    const answer = await this.ask(shardOf(store, key), due, () => store.inspect(terms, key));
+    if (answer instanceof StoreFailure) throw answer.error;
     return answer;
   }
 
@@ -110,7 +116,7 @@ export class Guard {
   }
 
   /** What the store itself has to say, if that is news. */
-  newsOf({ warning }: Store): string | undefined {
+  nextWarning({ warning }: Store): string | undefined {
     if (warning === this.warned) return undefined;
     this.warned = warning;
     return warning;
@@ -120,7 +126,7 @@ export class Guard {
    * Warns once that decisions are made without the store: if it has never answered, or if its circuit is open. Not if a
    * limiter on the store has `onEvent`, which is called with `store-down`.
    */
-  warnUnavailable({ error, part }: Fault, effect: string): void {
+  warnUnavailable({ error, part }: StoreFailure, effect: string): void {
     if (this.breaker.watchers.size > 0) return;
     if (error.code === "foreign-value") {
       if (this.isWarnedOfForeign) return;
@@ -138,9 +144,9 @@ export class Guard {
   }
 
   /** Whether this is the first that is heard of a spoilt bucket. */
-  isNews({ code, option }: SluiceError): boolean {
-    if (code !== "foreign-value" || this.spoilt.has(option) || this.spoilt.size >= MOST_SPOILT) return false;
-    this.spoilt.add(copyKey(option));
+  isFirstReport({ code, option }: SluiceError): boolean {
+    if (code !== "foreign-value" || this.corruptKeys.has(option) || this.corruptKeys.size >= MOST_SPOILT) return false;
+    this.corruptKeys.add(copyKey(option));
     return true;
   }
 
@@ -149,9 +155,12 @@ export class Guard {
   }
 
   /** Does what frees budget of some keys: what was denied to them before stands no longer, and is asked anew. */
-  private async clearing<T>(charges: readonly { terms: Terms; key: string }[], free: () => Promise<T>): Promise<T> {
+  private async clearing<T>(
+    charges: readonly { terms: CompiledPolicy; key: string }[],
+    free: () => Promise<T>,
+  ): Promise<T> {
     const mark = (): void => {
-      for (const { terms, key } of charges) this.clearings.mark(terms.bucket, key, monotonicMs());
+      for (const { terms, key } of charges) this.invalidations.record(terms.id, key, monotonicMs());
     };
     mark();
     const answer = await free();
@@ -161,9 +170,9 @@ export class Guard {
   }
 
   /** Asks the store, unless that part of it is known to be down, and waits no longer than until `due`. */
-  private ask<T>(part: Part, due: number, ask: (waiting: CallState) => Promise<T>): Promise<T | Fault> {
+  private ask<T>(part: Shard, due: number, ask: (waiting: CallState) => Promise<T>): Promise<T | StoreFailure> {
     const refusal = this.breaker.refusal(part, monotonicMs());
-    if (refusal) return Promise.resolve(new Fault(refusal, part));
+    if (refusal) return Promise.resolve(new StoreFailure(refusal, part));
     return new Promise((resolve, reject) => {
       const call = new Call<T>(this, part, due, resolve, reject);
       this.deadlines.add(call);
@@ -184,17 +193,17 @@ export class Guard {
   }
 
   /** Notes that the store has answered a call, and so is not down. */
-  answered(call: Timed, part: Part): void {
+  answered(call: Timed, part: Shard): void {
     this.deadlines.remove(call);
     this.hasAnswered = true;
     this.breaker.passed(part, monotonicMs());
   }
 
   /** Notes that it has not. */
-  missed(call: Timed, part: Part, error: SluiceError, tries: boolean): Fault {
+  missed(call: Timed, part: Shard, error: SluiceError, tries: boolean): StoreFailure {
     this.deadlines.remove(call);
     this.breaker.failed(part, monotonicMs(), error, tries);
-    return new Fault(error, part);
+    return new StoreFailure(error, part);
   }
 }
 
@@ -203,18 +212,18 @@ class Call<T> implements Timed, CallState {
   readonly due: number;
   abandoned = false;
   place = 0;
-  private readonly guard: Guard;
-  private readonly part: Part;
+  private readonly guard: StoreHealth;
+  private readonly part: Shard;
   /** Whether it was let through to try a store that was down. */
   private readonly tries: boolean;
-  private readonly resolve: (answer: T | Fault) => void;
+  private readonly resolve: (answer: T | StoreFailure) => void;
   private readonly reject: (error: SluiceError) => void;
 
   constructor(
-    guard: Guard,
-    part: Part,
+    guard: StoreHealth,
+    part: Shard,
     due: number,
-    resolve: (answer: T | Fault) => void,
+    resolve: (answer: T | StoreFailure) => void,
     reject: (error: SluiceError) => void,
   ) {
     this.guard = guard;
@@ -246,30 +255,30 @@ class Call<T> implements Timed, CallState {
       return;
     }
     this.guard.answered(this, this.part);
-    this.resolve(new Fault(error, this.part));
+    this.resolve(new StoreFailure(error, this.part));
   }
 
   expire(shared: SharedError): void {
     if (this.abandoned) return;
     // The breaker counts errors, and an open one needs no more of them: stack traces are most of the cost.
-    if (!this.guard.breaker.isOpen(this.part)) this.failed(tooLate().error);
-    else this.failed((shared.error ??= tooLate().error));
+    if (!this.guard.breaker.isOpen(this.part)) this.failed(deadlineExceeded().error);
+    else this.failed((shared.error ??= deadlineExceeded().error));
   }
 }
 
 /** The part of a store that a key lives in, where parts fail by themselves. */
-function partOf(store: Store, key: string): Part {
+function shardOf(store: Store, key: string): Shard {
   try {
-    return store.failsPerShard ? (store.shardOf?.(key) ?? WHOLE) : WHOLE;
+    return store.failsPerShard ? (store.shardOf?.(key) ?? ALL_SHARDS) : ALL_SHARDS;
   } catch {
     // A function of a user's that throws: the store says so itself.
-    return WHOLE;
+    return ALL_SHARDS;
   }
 }
 
 /** What a call gets whose time is over. */
-function tooLate(): Fault {
-  return new Fault(new SluiceError("store-unavailable", "store", "an answer within deadlineMs"));
+function deadlineExceeded(): StoreFailure {
+  return new StoreFailure(new SluiceError("store-unavailable", "store", "an answer within deadlineMs"));
 }
 
 function unavailable(cause: unknown): SluiceError {

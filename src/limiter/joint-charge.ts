@@ -9,21 +9,21 @@ import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isGrant, recordUnknownGrant, refundOf } from "../core/grant.ts";
 import { isSync, originOf, type Store, type SyncStore } from "../core/store.ts";
-import type { Binding } from "./binding.ts";
-import { tell } from "./events.ts";
-import { Fault, guardOf } from "./guard.ts";
+import type { LimiterPart } from "./binding.ts";
+import { emit } from "./events.ts";
+import { healthOf, StoreFailure } from "./guard.ts";
 import { merge } from "./merge.ts";
 import { samePolicy } from "./names.ts";
-import { type Care, type CaredCharge, decideWithout } from "./on-store-error.ts";
+import { type CaredCharge, decideWithout, type FailurePolicy } from "./on-store-error.ts";
 
 /** One part of a joint charge. */
-export interface Spend extends Binding {
+export interface PartCharge extends LimiterPart {
   readonly key: string;
   readonly cost: number;
 }
 
 /** The charges of one step, and which parts of the whole each of them answers. */
-interface Share {
+interface ShardCharges {
   readonly store: Store;
   readonly part: number | string;
   readonly charges: CaredCharge[];
@@ -31,14 +31,14 @@ interface Share {
 }
 
 /** Refuses parts that can't be one step: too many, or two plans of one bucket. */
-export function checkTogether(option: string, bindings: readonly Binding[]): void {
+export function checkTogether(option: string, bindings: readonly LimiterPart[]): void {
   const count = bindings.length;
   if (count === 0) throw new SluiceError("invalid-option", option, "at least one limit", bindings);
   if (count > MAX_CHARGES) throw new SluiceError("too-many-charges", option, `at most ${MAX_CHARGES} limits`, count);
-  for (const { store, terms, key } of bindings as readonly (Binding & { key?: string })[]) {
+  for (const { store, terms, key } of bindings as readonly (LimiterPart & { key?: string })[]) {
     if (count > 1) store.check?.(terms, true);
-    const rival = (bindings as readonly (Binding & { key?: string })[]).find(
-      (one) => originOf(one.store) === originOf(store) && one.terms.bucket === terms.bucket && one.key === key,
+    const rival = (bindings as readonly (LimiterPart & { key?: string })[]).find(
+      (one) => originOf(one.store) === originOf(store) && one.terms.id === terms.id && one.key === key,
     );
     if (!rival || samePolicy(rival.terms, terms)) continue;
     throw new SluiceError("policy-conflict", option, "one plan of a shared bucket, not two at once", terms.name);
@@ -46,9 +46,9 @@ export function checkTogether(option: string, bindings: readonly Binding[]): voi
 }
 
 /** Takes or looks at all parts, within the shortest deadline of them. */
-export async function chargeJointly(spends: readonly Spend[], mode: "take" | "peek"): Promise<Decision> {
+export async function chargeJointly(spends: readonly PartCharge[], mode: "take" | "peek"): Promise<Decision> {
   const shares = sharesOf(spends, mode);
-  if (canSync(shares)) return settleSync(shares, spends.length, mode);
+  if (canSync(shares)) return applySharesSync(shares, spends.length, mode);
   const due = dueOf(spends);
   const inTurn = mode === "take" && shares.length > 1;
   const answers = await Promise.all(shares.map((share) => ask(share, inTurn ? "peek" : mode, due)));
@@ -58,7 +58,7 @@ export async function chargeJointly(spends: readonly Spend[], mode: "take" | "pe
 }
 
 /** Gives all parts back; with their decision, no more than is still in use of each grant. */
-export async function refundJointly(spends: readonly Spend[], decision?: Decision): Promise<void> {
+export async function refundJointly(spends: readonly PartCharge[], decision?: Decision): Promise<void> {
   if (decision !== undefined) {
     if (!isGrant(decision)) return;
     if (decision.parts?.length !== spends.length) {
@@ -77,26 +77,27 @@ export async function refundJointly(spends: readonly Spend[], decision?: Decisio
   );
 }
 
-function dueOf(charges: readonly { readonly care: Care }[]): number {
+function dueOf(charges: readonly { readonly care: FailurePolicy }[]): number {
   return monotonicMs() + Math.min(...charges.map(({ care }) => care.deadlineMs));
 }
 
 /** Takes share after share; when one denies, gives back what the others have taken. */
 async function takeInTurn(
-  shares: readonly Share[],
+  shares: readonly ShardCharges[],
   answers: readonly Answer[],
   looks: readonly Decision[][],
   count: number,
 ): Promise<Decision> {
   const taken: Decision[][] = [];
-  const undo = () => Promise.all(taken.map((decisions, i) => giveBack(shares[i] as Share, "or told", decisions)));
+  const undo = () =>
+    Promise.all(taken.map((decisions, i) => giveBack(shares[i] as ShardCharges, "or told", decisions)));
   for (const [i, share] of shares.entries()) {
     const answer = answers[i] as Answer;
     let decisions: Decision[];
     try {
       // A store that did not answer the look is not asked again. One that did has its own deadline for the take: another
       // store may have used up the common one.
-      const taken = answer instanceof Fault ? answer : await ask(share, "take", dueOf(share.charges));
+      const taken = answer instanceof StoreFailure ? answer : await ask(share, "take", dueOf(share.charges));
       decisions = decisionsOf(share, "take", taken);
     } catch (error) {
       await undo();
@@ -114,17 +115,17 @@ async function takeInTurn(
 }
 
 /** The same in one turn, when every store is synchronous: nobody can come in between. */
-export function chargeJointlySync(spends: readonly Spend[], mode: Mode): Decision {
-  return settleSync(sharesOf(spends, mode) as SyncShare[], spends.length, mode);
+export function chargeJointlySync(spends: readonly PartCharge[], mode: Mode): Decision {
+  return applySharesSync(sharesOf(spends, mode) as SyncShare[], spends.length, mode);
 }
 
-type SyncShare = Share & { readonly store: SyncStore };
+type SyncShare = ShardCharges & { readonly store: SyncStore };
 
-function canSync(shares: Share[]): shares is SyncShare[] {
+function canSync(shares: ShardCharges[]): shares is SyncShare[] {
   return shares.every((share) => isSync(share.store));
 }
 
-function settleSync(shares: readonly SyncShare[], count: number, mode: Mode): Decision {
+function applySharesSync(shares: readonly SyncShare[], count: number, mode: Mode): Decision {
   if (shares.length > 1 && mode === "take") {
     const look = assemble(
       shares,
@@ -141,14 +142,14 @@ function settleSync(shares: readonly SyncShare[], count: number, mode: Mode): De
 }
 
 /** What a store said about a share, or why it said nothing. */
-type Answer = Decision[] | Fault;
+type Answer = Decision[] | StoreFailure;
 
 /** Takes or looks at one share. */
-async function ask({ store, charges }: Share, mode: "take" | "peek", due: number): Promise<Answer> {
+async function ask({ store, charges }: ShardCharges, mode: "take" | "peek", due: number): Promise<Answer> {
   const group = inMode(charges, mode);
   if (isSync(store)) return store.applySync(group);
-  const answer = await guardOf(store).take(store, group, due);
-  if (answer instanceof Fault) return answer;
+  const answer = await healthOf(store).take(store, group, due);
+  if (answer instanceof StoreFailure) return answer;
   const decisions = answer[0] as Decision[];
   if (mode === "take")
     for (const [i, decision] of decisions.entries()) recordUnknownGrant(decision, group[i]?.cost ?? 0);
@@ -156,16 +157,20 @@ async function ask({ store, charges }: Share, mode: "take" | "peek", due: number
 }
 
 /** The decisions on a share; without its store, if that failed. */
-function decisionsOf({ store, charges }: Share, mode: "take" | "peek", answer: Answer): Decision[] {
-  if (!(answer instanceof Fault)) return answer;
-  return decideWithout(inMode(charges, mode), guardOf(store), answer, monotonicMs());
+function decisionsOf({ store, charges }: ShardCharges, mode: "take" | "peek", answer: Answer): Decision[] {
+  if (!(answer instanceof StoreFailure)) return answer;
+  return decideWithout(inMode(charges, mode), healthOf(store), answer, monotonicMs());
 }
 
 /**
  * Gives one share back, with the decisions on its charges if they are known. A fault is told, and thrown too if that is
  * what a limiter wants of its own refunds.
  */
-async function giveBack(share: Share, fault: "as wanted" | "or told", decisions?: readonly Decision[]): Promise<void> {
+async function giveBack(
+  share: ShardCharges,
+  fault: "as wanted" | "or told",
+  decisions?: readonly Decision[],
+): Promise<void> {
   const { store } = share;
   const charges: CaredCharge[] = [];
   share.charges.forEach((charge, i) => {
@@ -174,12 +179,12 @@ async function giveBack(share: Share, fault: "as wanted" | "or told", decisions?
   });
   if (charges.length === 0) return;
   if (isSync(store)) return void store.applySync(charges);
-  const answer = await guardOf(store).giveBack(store, charges, dueOf(charges));
-  if (!(answer instanceof Fault)) return;
+  const answer = await healthOf(store).refund(store, charges, dueOf(charges));
+  if (!(answer instanceof StoreFailure)) return;
   const { error } = answer;
   if (fault === "as wanted" && charges.some(({ care }) => care.onStoreError === "throw")) throw error;
   for (const { care, terms, cost } of charges) {
-    tell(care.onEvent, { type: "refund-lost", policy: terms.name, cost, error });
+    emit(care.onEvent, { type: "refund-lost", policy: terms.name, cost, error });
   }
 }
 
@@ -188,15 +193,15 @@ function inMode(charges: readonly CaredCharge[], mode: Mode): CaredCharge[] {
 }
 
 /** One share per part of a store. Costs to one bucket are summed: together they can't pass where one would not. */
-function sharesOf(spends: readonly Spend[], mode: Mode): Share[] {
-  const shares: Share[] = [];
+function sharesOf(spends: readonly PartCharge[], mode: Mode): ShardCharges[] {
+  const shares: ShardCharges[] = [];
   for (let place = 0; place < spends.length; place++) {
-    const { store, terms, care, key, cost } = spends[place] as Spend;
+    const { store, terms, care, key, cost } = spends[place] as PartCharge;
     const part = store.shardOf?.(key) ?? 0;
     let share = shares.find((share) => originOf(share.store) === originOf(store) && share.part === part);
     if (!share) shares.push((share = { store, part, charges: [], parts: [] }));
     const { charges, parts } = share;
-    const i = charges.findIndex((charge) => charge.key === key && charge.terms.bucket === terms.bucket);
+    const i = charges.findIndex((charge) => charge.key === key && charge.terms.id === terms.id);
     const earlier = charges[i];
     if (!earlier) {
       charges.push({ terms, care, key, cost, mode });
@@ -210,7 +215,7 @@ function sharesOf(spends: readonly Spend[], mode: Mode): Share[] {
 }
 
 /** The decisions in the order of the parts, and the one that they make together. */
-function assemble(shares: readonly Share[], decisions: readonly Decision[][], count: number): Decision {
+function assemble(shares: readonly ShardCharges[], decisions: readonly Decision[][], count: number): Decision {
   const parts = new Array<Decision>(count);
   shares.forEach((share, s) => {
     share.parts.forEach((places, i) => {

@@ -4,7 +4,7 @@ import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { KV_OPTIONS, type KVStoreOptions, kvStore } from "../stores/cloudflare/kv-store.ts";
 import type { KVNamespaceLike } from "../stores/cloudflare/platform.ts";
-import { limiterOn, type StoreKind } from "./limiter-on.ts";
+import { limiterForClient, type StoreKind } from "./limiter-on.ts";
 import type { FailureOptions } from "./on-store-error.ts";
 
 /** What a limiter on KV can be told. */
@@ -16,7 +16,7 @@ export function kvRateLimiter(
   policy: Policy | PolicyText,
   options: KVRateLimiterOptions = {},
 ): RateLimiter {
-  return limiterOn(namespaces, kv, policy, options);
+  return limiterForClient(namespaces, kv, policy, options);
 }
 
 const namespaces: StoreKind<KVNamespaceLike, KVStoreOptions> = {

@@ -21,7 +21,7 @@ export interface StoreKind<Client, Options extends object> {
 }
 
 /** A limiter for one policy. `options` are those of the store and of its failures. */
-export function limiterOn<Client extends object, Options extends object>(
+export function limiterForClient<Client extends object, Options extends object>(
   kind: StoreKind<Client, Options>,
   client: Client,
   policy: Policy | PolicyText,

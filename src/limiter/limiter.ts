@@ -4,20 +4,20 @@ import type { Decision, Inspection } from "../core/decision.ts";
 import { refuseDisposed } from "../core/errors.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { Consistency, Store } from "../core/store.ts";
-import type { Terms } from "../core/terms.ts";
-import type { Binding, BoundLimiter } from "./binding.ts";
-import type { Care } from "./on-store-error.ts";
+import type { CompiledPolicy } from "../core/terms.ts";
+import type { ComposableLimiter, LimiterPart } from "./binding.ts";
+import type { FailurePolicy } from "./on-store-error.ts";
 
 /** One policy on one store. */
-export abstract class Limiter<S extends Store = Store> implements BoundLimiter {
+export abstract class Limiter<S extends Store = Store> implements ComposableLimiter {
   readonly store: S;
-  readonly terms: Terms;
-  readonly care: Care;
+  readonly terms: CompiledPolicy;
+  readonly care: FailurePolicy;
   /** What is given up with the limiter. */
   private readonly release: () => Promise<void>;
   protected disposed = false;
 
-  constructor(store: S, terms: Terms, care: Care, release: () => Promise<void>) {
+  constructor(store: S, terms: CompiledPolicy, care: FailurePolicy, release: () => Promise<void>) {
     this.store = store;
     this.terms = terms;
     this.care = care;
@@ -35,7 +35,7 @@ export abstract class Limiter<S extends Store = Store> implements BoundLimiter {
   abstract inspect(key: string): Promise<Inspection>;
 
   getPolicy(): ResolvedPolicy {
-    return this.terms.policy;
+    return this.terms.resolved;
   }
 
   async dispose(): Promise<void> {
@@ -44,7 +44,7 @@ export abstract class Limiter<S extends Store = Store> implements BoundLimiter {
     await this.release();
   }
 
-  bindings(): readonly Binding[] {
+  parts(): readonly LimiterPart[] {
     if (this.disposed) refuseDisposed("limiter");
     return [this];
   }

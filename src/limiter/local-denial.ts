@@ -5,7 +5,7 @@
  */
 import { copyKey } from "../core/copy-key.ts";
 import type { Decision, Denied } from "../core/decision.ts";
-import type { Terms } from "../core/terms.ts";
+import type { CompiledPolicy } from "../core/terms.ts";
 
 /** So many denials are kept; the oldest go first, and then are only asked again. */
 const MOST_DENIALS = 10_000;
@@ -29,7 +29,7 @@ export interface Denial {
 }
 
 /** What was denied lately, by key. */
-export class Denials {
+export class DenialCache {
   private readonly byKey: Map<string, Denial> = new Map();
 
   /** The denial of this key that has not run out. Whether the key was refunded or reset since is for the caller to ask. */
@@ -44,7 +44,7 @@ export class Denials {
   }
 
   /** Notes a decision of the store, if it is a denial that time will lift. What was allowed makes others wait longer. */
-  note(key: string, cost: number, decision: Decision, sentAt: number, now: number): void {
+  record(key: string, cost: number, decision: Decision, sentAt: number, now: number): void {
     if (decision.allowed && this.byKey.size > 0) this.byKey.delete(key);
     if (decision.allowed || decision.retryAfterMs === null || decision.degraded || decision.unavailable) return;
     if (key.length > LONGEST_KEY) return;
@@ -58,7 +58,7 @@ export class Denials {
 }
 
 /** What a denial says now. */
-export function repeat({ decision, repliedAt }: Denial, now: number): Denied {
+export function replay({ decision, repliedAt }: Denial, now: number): Denied {
   return later(decision, Math.floor(now - repliedAt), 0);
 }
 
@@ -66,9 +66,9 @@ export function repeat({ decision, repliedAt }: Denial, now: number): Denied {
  * What a denial says to a greater cost, which waits longer: by how much is known of buckets and fixed windows. The
  * rest, and a lower cost, is a question for the store.
  */
-export function repeatFor(denial: Denial, cost: number, terms: Terms, now: number): Denied | undefined {
+export function replayFor(denial: Denial, cost: number, terms: CompiledPolicy, now: number): Denied | undefined {
   const { decision, cost: denied, repliedAt } = denial;
-  if (cost === denied) return repeat(denial, now);
+  if (cost === denied) return replay(denial, now);
   if (cost < denied || cost > terms.limit) return undefined;
   if (!terms.refills && terms.algorithm !== "fixed-window") return undefined;
   const longer = terms.refills ? Math.ceil(((cost - denied) * terms.unitsPerToken) / terms.unitsPerMs) : 0;

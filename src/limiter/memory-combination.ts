@@ -5,7 +5,7 @@ import { SluiceError } from "../core/errors.ts";
 import { isGrant, refundOf } from "../core/grant.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
-import { resolvePolicy } from "../core/terms.ts";
+import { compilePolicy } from "../core/terms.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { merge } from "./merge.ts";
 
@@ -19,15 +19,17 @@ export interface MemoryCombination {
 
 /** All policies or none, with the same key and cost. */
 export function memoryCombination(policies: readonly (Policy | PolicyText)[]): MemoryCombination {
-  const all = policies.map((policy) => resolvePolicy(policy));
+  const all = policies.map((policy) => compilePolicy(policy));
   if (all.length > MAX_CHARGES) {
     throw new SluiceError("too-many-charges", "policies", `at most ${MAX_CHARGES} policies`, all.length);
   }
-  const twice = all.find(({ label }, i) => all.findIndex((other) => other.label === label) !== i);
+  const twice = all.find(
+    ({ qualifiedName }, i) => all.findIndex((other) => other.qualifiedName === qualifiedName) !== i,
+  );
   if (twice) throw new SluiceError("policy-conflict", "policies", "each policy once, by a name of its own", twice.name);
   const store = memoryStore();
   const buckets = all.map((terms) => store.open(terms));
-  const resolved = Object.freeze(all.map(({ policy }) => policy));
+  const resolved = Object.freeze(all.map(({ resolved }) => resolved));
   const consumeSync = (key: string, cost = 1): Decision => {
     checkKey(key);
     checkCost(cost);

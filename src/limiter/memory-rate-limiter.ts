@@ -2,7 +2,7 @@
 import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
-import { resolvePolicy } from "../core/terms.ts";
+import { compilePolicy } from "../core/terms.ts";
 import { type MemoryStore, type MemoryStoreOptions, memoryStore } from "../stores/memory/memory-store.ts";
 import { limiterOwning } from "./create-limiter.ts";
 
@@ -14,5 +14,5 @@ export interface MemoryRateLimiter extends SyncRateLimiter {
 
 /** A limiter for one policy in this process's memory. */
 export function memoryRateLimiter(policy: Policy | PolicyText, options: MemoryStoreOptions = {}): MemoryRateLimiter {
-  return limiterOwning(memoryStore(options), resolvePolicy(policy)) as MemoryRateLimiter;
+  return limiterOwning(memoryStore(options), compilePolicy(policy)) as MemoryRateLimiter;
 }

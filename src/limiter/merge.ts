@@ -7,7 +7,7 @@ type Draft = { -readonly [K in keyof Decision]: Decision[K] } & { delayMs?: numb
 /** Allowed if every part is. A denial reports the longest wait, an allowance the least remaining. */
 export function merge(parts: readonly Decision[]): Decision {
   let binding = parts[0] as Decision;
-  for (const part of parts) if (binds(part, binding)) binding = part;
+  for (const part of parts) if (isTighter(part, binding)) binding = part;
   const { policy, limit, remaining, resetAfterMs, nextAfterMs } = binding;
   const whole = (
     binding.allowed
@@ -36,7 +36,7 @@ export function merge(parts: readonly Decision[]): Decision {
 }
 
 /** Whether `a` holds the caller back more than `b`. */
-function binds(a: Decision, b: Decision): boolean {
+function isTighter(a: Decision, b: Decision): boolean {
   if (a.allowed)
     return b.allowed && (a.remaining < b.remaining || (a.remaining === b.remaining && a.resetAfterMs > b.resetAfterMs));
   if (b.allowed) return true;

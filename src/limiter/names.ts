@@ -1,11 +1,11 @@
 /** One name, one policy: two policies under one name on one store would spend each other's budget. */
 import { SluiceError } from "../core/errors.ts";
 import { originOf, type Store } from "../core/store.ts";
-import type { Terms } from "../core/terms.ts";
+import type { CompiledPolicy } from "../core/terms.ts";
 
 /** Limiters that use one policy under a name. */
 interface Holder {
-  readonly terms: Terms;
+  readonly terms: CompiledPolicy;
   limiters: number;
 }
 
@@ -13,11 +13,11 @@ interface Holder {
 const claims = new WeakMap<object, Map<string, Map<string, Holder>>>();
 
 /** Claims a name on a store for a policy. Throws if another policy holds it and the two can't share their buckets. */
-export function claimName(store: Store, terms: Terms): void {
+export function claimName(store: Store, terms: CompiledPolicy): void {
   let names = claims.get(originOf(store));
   if (!names) claims.set(originOf(store), (names = new Map()));
-  let holders = names.get(terms.label);
-  if (!holders) names.set(terms.label, (holders = new Map()));
+  let holders = names.get(terms.qualifiedName);
+  if (!holders) names.set(terms.qualifiedName, (holders = new Map()));
   const same = holders.get(numbersOf(terms));
   if (same) {
     same.limiters++;
@@ -30,22 +30,22 @@ export function claimName(store: Store, terms: Terms): void {
 }
 
 /** Releases a name with its last limiter. Another policy may then claim it. */
-export function releaseName(store: Store, terms: Terms): void {
+export function releaseName(store: Store, terms: CompiledPolicy): void {
   const names = claims.get(originOf(store));
-  const holders = names?.get(terms.label);
+  const holders = names?.get(terms.qualifiedName);
   const holder = holders?.get(numbersOf(terms));
   if (!names || !holders || !holder || --holder.limiters > 0) return;
   holders.delete(numbersOf(terms));
-  if (holders.size === 0) names.delete(terms.label);
+  if (holders.size === 0) names.delete(terms.qualifiedName);
 }
 
 /** Refuses two policies under one name that are not plans of one product. */
-function checkShare(held: Terms, terms: Terms): void {
+function checkShare(held: CompiledPolicy, terms: CompiledPolicy): void {
   if (!held.share || !terms.share) {
     const expected = "a name that no other policy on this store has, or share: true on every plan that uses it";
     throw new SluiceError("policy-conflict", "name", expected, terms.name);
   }
-  if (held.bucket === terms.bucket) return;
+  if (held.id === terms.id) return;
   const expected =
     held.algorithm === terms.algorithm
       ? `plans with one window or fill time (${timeOf(held)} and ${timeOf(terms)} here): scale the limit and keep the window, or scale capacity and rate together; or give the plans two names`
@@ -53,14 +53,14 @@ function checkShare(held: Terms, terms: Terms): void {
   throw new SluiceError("policy-conflict", "share", expected, terms.name);
 }
 
-function timeOf({ windowMs, limit, refills, policy }: Terms): string {
-  return refills ? `${windowMs} ms for ${limit} at ${policy.tokensPerSecond}/s` : `${windowMs} ms`;
+function timeOf({ windowMs, limit, refills, resolved }: CompiledPolicy): string {
+  return refills ? `${windowMs} ms for ${limit} at ${resolved.tokensPerSecond}/s` : `${windowMs} ms`;
 }
 
 /** Whether two policies count alike. */
-export function samePolicy(a: Terms, b: Terms): boolean {
+export function samePolicy(a: CompiledPolicy, b: CompiledPolicy): boolean {
   return (
-    a.bucket === b.bucket &&
+    a.id === b.id &&
     a.limit === b.limit &&
     a.windowMs === b.windowMs &&
     a.unitsPerMs === b.unitsPerMs &&
@@ -68,6 +68,6 @@ export function samePolicy(a: Terms, b: Terms): boolean {
   );
 }
 
-function numbersOf({ bucket, limit, windowMs, unitsPerMs, unitsPerToken }: Terms): string {
-  return `${limit} ${windowMs} ${unitsPerMs} ${unitsPerToken} ${bucket}`;
+function numbersOf({ id, limit, windowMs, unitsPerMs, unitsPerToken }: CompiledPolicy): string {
+  return `${limit} ${windowMs} ${unitsPerMs} ${unitsPerToken} ${id}`;
 }

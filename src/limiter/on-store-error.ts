@@ -5,9 +5,9 @@ import { SluiceError } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
 import { parseDuration } from "../core/rate.ts";
 import type { Store } from "../core/store.ts";
-import type { Terms } from "../core/terms.ts";
-import { type OnEvent, tell } from "./events.ts";
-import type { Fault, Guard } from "./guard.ts";
+import type { CompiledPolicy } from "../core/terms.ts";
+import { emit, type OnEvent } from "./events.ts";
+import type { StoreFailure, StoreHealth } from "./guard.ts";
 
 /** Decide in this process, let everything pass, deny everything, or throw. */
 export type OnStoreError = "local" | "open" | "closed" | "throw";
@@ -39,32 +39,32 @@ export const FAILURE_OPTIONS: readonly string[] = [
 ];
 
 /** The options of one limiter, checked. */
-export interface Care {
+export interface FailurePolicy {
   readonly onStoreError: OnStoreError;
   readonly deadlineMs: number;
   readonly localDenialMs: number;
   readonly onEvent: OnEvent | undefined;
   /** The policy as one process of several applies it alone. */
-  readonly localTerms: Terms;
+  readonly localPolicy: CompiledPolicy;
 }
 
 const CHOICES: readonly string[] = ["local", "open", "closed", "throw"];
 const LONGEST_WAIT_MS = 3_600_000;
 
 /** The care of a limiter that was told nothing. A store in memory needs no other, and no checks of options. */
-export function defaultCare(terms: Terms): Care {
-  return { onStoreError: "local", deadlineMs: 250, localDenialMs: 1000, onEvent: undefined, localTerms: terms };
+export function defaultFailurePolicy(terms: CompiledPolicy): FailurePolicy {
+  return { onStoreError: "local", deadlineMs: 250, localDenialMs: 1000, onEvent: undefined, localPolicy: terms };
 }
 
 /** Checks the options, or refuses them by name. */
-export function checkCare(options: FailureOptions, terms: Terms, store?: Store): Care {
+export function parseFailureOptions(options: FailureOptions, terms: CompiledPolicy, store?: Store): FailurePolicy {
   const {
     onStoreError,
     deadlineMs,
     localDenialMs,
     onEvent,
     instances = 1,
-  } = { ...defaultCare(terms), ...(store?.deadlineMs && { deadlineMs: store.deadlineMs }), ...given(options) };
+  } = { ...defaultFailurePolicy(terms), ...(store?.deadlineMs && { deadlineMs: store.deadlineMs }), ...given(options) };
   if (!CHOICES.includes(onStoreError)) {
     throw new SluiceError("invalid-option", "onStoreError", `one of ${CHOICES.join(", ")}`, onStoreError);
   }
@@ -76,7 +76,7 @@ export function checkCare(options: FailureOptions, terms: Terms, store?: Store):
     deadlineMs: checkWhole("deadlineMs", parseDuration("deadlineMs", deadlineMs), 1, LONGEST_WAIT_MS),
     localDenialMs: checkWhole("localDenialMs", parseDuration("localDenialMs", localDenialMs), 0, LONGEST_WAIT_MS),
     onEvent,
-    localTerms: shareOf(terms, checkWhole("instances", instances, 1, 1_000_000)),
+    localPolicy: shareOf(terms, checkWhole("instances", instances, 1, 1_000_000)),
   };
 }
 
@@ -86,7 +86,7 @@ function given(options: FailureOptions): FailureOptions {
 }
 
 /** An equal share of a policy, never less than 1 at once. */
-function shareOf(terms: Terms, instances: number): Terms {
+function shareOf(terms: CompiledPolicy, instances: number): CompiledPolicy {
   if (instances === 1) return terms;
   const limit = Math.max(1, Math.floor(terms.limit / instances));
   // A bucket's rate is divided by making its unit larger; a window's is its limit.
@@ -98,7 +98,7 @@ function shareOf(terms: Terms, instances: number): Terms {
   return Object.freeze({
     ...terms,
     // Its fill time differs, so its buckets in the fallback store are its own.
-    bucket: `${terms.bucket}/${instances}`,
+    bucket: `${terms.id}/${instances}`,
     limit,
     unit,
     cap,
@@ -116,16 +116,21 @@ const EFFECTS: Readonly<Record<OnStoreError, string>> = {
 
 /** A charge, and what its limiter does without the store. */
 export interface CaredCharge extends Charge {
-  readonly care: Care;
+  readonly care: FailurePolicy;
 }
 
 /** Decides a group of takes or looks without the store, each charge as its own limiter wants it; all or none. */
-export function decideWithout(charges: readonly CaredCharge[], guard: Guard, fault: Fault, now: number): Decision[] {
+export function decideWithout(
+  charges: readonly CaredCharge[],
+  guard: StoreHealth,
+  fault: StoreFailure,
+  now: number,
+): Decision[] {
   const { error, part } = fault;
   if (charges.some(({ care }) => care.onStoreError === "throw")) throw error;
   guard.warnUnavailable(fault, EFFECTS[(charges[0] as CaredCharge).care.onStoreError]);
-  if (guard.isNews(error)) {
-    for (const { care, terms } of charges) tell(care.onEvent, { type: "foreign-value", policy: terms.name, error });
+  if (guard.isFirstReport(error)) {
+    for (const { care, terms } of charges) emit(care.onEvent, { type: "foreign-value", policy: terms.name, error });
   }
   const retryAfterMs = guard.breaker.retryAfterMs(part, now);
   const denied = charges.some(
@@ -135,7 +140,7 @@ export function decideWithout(charges: readonly CaredCharge[], guard: Guard, fau
   const own = charges.filter(({ care }) => care.onStoreError === "local");
   const decided = guard.local.applySync(
     // What is denied by another part takes nothing here either.
-    own.map(({ care, key, cost, mode }) => ({ terms: care.localTerms, key, cost, mode: denied ? "peek" : mode })),
+    own.map(({ care, key, cost, mode }) => ({ terms: care.localPolicy, key, cost, mode: denied ? "peek" : mode })),
   );
   return charges.map((charge) => {
     const i = own.indexOf(charge);

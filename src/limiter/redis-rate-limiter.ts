@@ -5,7 +5,7 @@ import { parseDuration } from "../core/rate.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { RedisClient } from "../stores/redis/redis-client.ts";
 import { REDIS_OPTIONS, type RedisStoreOptions, redisStore } from "../stores/redis/redis-store.ts";
-import { limiterOn, type StoreKind } from "./limiter-on.ts";
+import { limiterForClient, type StoreKind } from "./limiter-on.ts";
 import type { FailureOptions } from "./on-store-error.ts";
 
 /** What a limiter on Redis can be told. */
@@ -20,7 +20,7 @@ export function redisRateLimiter(
   policy: Policy | PolicyText,
   options: RedisRateLimiterOptions = {},
 ): RateLimiter {
-  return limiterOn(redis, client, policy, options);
+  return limiterForClient(redis, client, policy, options);
 }
 
 const redis: StoreKind<RedisClient, RedisStoreOptions> = {

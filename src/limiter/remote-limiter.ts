@@ -4,29 +4,29 @@ import type { Decision, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { recordUnknownGrant, refundOf } from "../core/grant.ts";
 import type { Store } from "../core/store.ts";
-import type { Terms } from "../core/terms.ts";
+import type { CompiledPolicy } from "../core/terms.ts";
 import type { Watcher } from "./breaker.ts";
-import { tell } from "./events.ts";
-import { Fault, type Guard, guardOf } from "./guard.ts";
+import { emit } from "./events.ts";
+import { healthOf, StoreFailure, type StoreHealth } from "./guard.ts";
 import { Limiter } from "./limiter.ts";
-import { type Denials, repeatFor } from "./local-denial.ts";
-import { type Care, type CaredCharge, decideWithout } from "./on-store-error.ts";
+import { type DenialCache, replayFor } from "./local-denial.ts";
+import { type CaredCharge, decideWithout, type FailurePolicy } from "./on-store-error.ts";
 
 /** One policy on a store that answers by promise. */
 export class RemoteLimiter extends Limiter {
-  private readonly guard: Guard;
-  private readonly denials: Denials;
+  private readonly guard: StoreHealth;
+  private readonly denials: DenialCache;
   private readonly watcher: Watcher;
 
-  constructor(store: Store, terms: Terms, care: Care, release: () => Promise<void>) {
+  constructor(store: Store, terms: CompiledPolicy, care: FailurePolicy, release: () => Promise<void>) {
     super(store, terms, care, release);
-    this.guard = guardOf(store);
+    this.guard = healthOf(store);
     this.denials = this.guard.denialsOf(terms);
     const { onEvent } = care;
     const policy = terms.name;
     this.watcher = {
-      down: (error) => tell(onEvent, { type: "store-down", policy, error }),
-      up: (downMs) => tell(onEvent, { type: "store-up", policy, downMs }),
+      down: (error) => emit(onEvent, { type: "store-down", policy, error }),
+      up: (downMs) => emit(onEvent, { type: "store-up", policy, downMs }),
     };
     if (onEvent) this.guard.watch(this.watcher);
     this.tellNews();
@@ -40,8 +40,8 @@ export class RemoteLimiter extends Limiter {
     }
     const now = monotonicMs();
     const denial = this.denials.find(key, now, this.care.localDenialMs);
-    if (denial !== undefined && this.guard.clearings.holds(this.terms.bucket, key, denial.sentAt)) {
-      const denied = repeatFor(denial, cost, this.terms, now);
+    if (denial !== undefined && this.guard.invalidations.isCurrent(this.terms.id, key, denial.sentAt)) {
+      const denied = replayFor(denial, cost, this.terms, now);
       if (denied) return Promise.resolve(denied);
     }
     return this.ask(key, cost, "take", now);
@@ -57,22 +57,22 @@ export class RemoteLimiter extends Limiter {
     const refund = refundOf(decision, cost);
     if (!refund) return;
     const { terms, care, guard } = this;
-    const answer = await guard.giveBack(
+    const answer = await guard.refund(
       this.store,
       [{ terms, key, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt }],
       monotonicMs() + care.deadlineMs,
     );
-    if (!(answer instanceof Fault)) return;
+    if (!(answer instanceof StoreFailure)) return;
     const { error } = answer;
     if (care.onStoreError === "throw") throw error;
-    tell(care.onEvent, { type: "refund-lost", policy: terms.name, cost, error });
+    emit(care.onEvent, { type: "refund-lost", policy: terms.name, cost, error });
   }
 
   /** Whoever resets a key wants to know that it was done: a fault is thrown, whatever is done about others. */
   override async reset(key: string): Promise<void> {
     this.check(key, 0);
-    const { localTerms, deadlineMs } = this.care;
-    await this.guard.reset(this.store, this.terms, localTerms, key, monotonicMs() + deadlineMs);
+    const { localPolicy, deadlineMs } = this.care;
+    await this.guard.reset(this.store, this.terms, localPolicy, key, monotonicMs() + deadlineMs);
   }
 
   override async inspect(key: string): Promise<Inspection> {
@@ -90,13 +90,13 @@ export class RemoteLimiter extends Limiter {
     const charge: CaredCharge = { terms, care, key, cost, mode };
     const answer = await guard.take(this.store, [charge], sentAt + care.deadlineMs);
     this.tellNews();
-    if (answer instanceof Fault) return decideWithout([charge], guard, answer, monotonicMs())[0] as Decision;
+    if (answer instanceof StoreFailure) return decideWithout([charge], guard, answer, monotonicMs())[0] as Decision;
     const decision = answer[0]?.[0];
     if (!decision) throw new SluiceError("invalid-option", "store", "a decision for every charge");
     if (mode === "take") recordUnknownGrant(decision, cost);
     const notable = mode === "take" && cost > 0 && care.localDenialMs > 0;
-    if (notable && guard.clearings.holds(terms.bucket, key, sentAt)) {
-      this.denials.note(key, cost, decision, sentAt, monotonicMs());
+    if (notable && guard.invalidations.isCurrent(terms.id, key, sentAt)) {
+      this.denials.record(key, cost, decision, sentAt, monotonicMs());
     }
     return decision;
   }
@@ -104,7 +104,7 @@ export class RemoteLimiter extends Limiter {
   /** Tells what the store has to say, to the first who listens. */
   private tellNews(): void {
     const { onEvent } = this.care;
-    const message = onEvent && this.guard.newsOf(this.store);
-    if (message !== undefined) tell(onEvent, { type: "warning", policy: this.terms.name, message });
+    const message = onEvent && this.guard.nextWarning(this.store);
+    if (message !== undefined) emit(onEvent, { type: "warning", policy: this.terms.name, message });
   }
 }

@@ -4,15 +4,15 @@ import type { Decision, Inspection } from "../core/decision.ts";
 import { refundOf } from "../core/grant.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { PolicyBuckets, SyncStore } from "../core/store.ts";
-import type { Terms } from "../core/terms.ts";
+import type { CompiledPolicy } from "../core/terms.ts";
 import { Limiter } from "./limiter.ts";
-import type { Care } from "./on-store-error.ts";
+import type { FailurePolicy } from "./on-store-error.ts";
 
 /** One policy on a synchronous store. */
 export class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
   private readonly buckets: PolicyBuckets;
 
-  constructor(store: SyncStore, terms: Terms, care: Care, release: () => Promise<void>) {
+  constructor(store: SyncStore, terms: CompiledPolicy, care: FailurePolicy, release: () => Promise<void>) {
     super(store, terms, care, release);
     this.buckets = store.open(terms);
   }

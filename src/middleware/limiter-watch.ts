@@ -1,6 +1,6 @@
 /** Detects a `limiter` function that creates a limiter for every request: with an empty store each, nothing is limited. */
 import type { WarningCode } from "../core/warnings.ts";
-import type { BoundLimiter } from "../limiter/binding.ts";
+import type { ComposableLimiter } from "../limiter/binding.ts";
 import { keyHash } from "./key-hash.ts";
 import type { LimiterLike } from "./options.ts";
 
@@ -20,7 +20,7 @@ export function limiterWatch<Call>(
     if (left === 0 || !limiter.consumeSync || typeof key !== "string") return;
     left--;
     // A combination may be made for a request from limiters that last.
-    const [part] = (limiter as Partial<BoundLimiter>).bindings?.() ?? [];
+    const [part] = (limiter as Partial<ComposableLimiter>).parts?.() ?? [];
     if (!part) return;
     const { store } = part;
     const hash = keyHash(key);

@@ -6,7 +6,7 @@ import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
-import { resolvePolicy } from "../core/terms.ts";
+import { compilePolicy } from "../core/terms.ts";
 import { type MemoryRateLimiter, memoryRateLimiter } from "../limiter/memory-rate-limiter.ts";
 import type { Facts } from "./facts.ts";
 import { policyFrom } from "./limiters.ts";
@@ -50,7 +50,7 @@ export function preflightBudget(
   }
   const policy: Policy = { ...policyFrom("preflight", preflight), name: "preflight" };
   // Throws if the policy is invalid.
-  resolvePolicy(policy);
+  compilePolicy(policy);
   return new PreflightBudget(policy);
 }
 

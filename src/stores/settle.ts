@@ -14,7 +14,7 @@ export interface States {
 export type Changes = Map<string, { readonly state: readonly number[]; readonly expires: number }>;
 
 /** Decides a group whose keys are buckets. What it changes is noted, and seen by those that come after it. */
-export function settle(group: Group, states: States, now: number, changes: Changes): Decision[] {
+export function decideGroup(group: Group, states: States, now: number, changes: Changes): Decision[] {
   const apply = (charge: Charge): Decision => {
     const { key: bucket, terms } = charge;
     const before = changes.get(bucket)?.state ?? states.read(bucket, terms.algorithm);

@@ -2,7 +2,7 @@
 import type { Charge, Group, Mode } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
 import type { AlgorithmName, Policy } from "../core/policy.ts";
-import { resolvePolicy, type Terms } from "../core/terms.ts";
+import { type CompiledPolicy, compilePolicy } from "../core/terms.ts";
 import type { Random } from "./random.ts";
 import { policyOf } from "./subject.ts";
 
@@ -14,17 +14,21 @@ export interface PlanBatch {
 }
 
 /** Two plans of one name: the same window or fill time, different limits. */
-export function planPair(algorithm: AlgorithmName, random: Random, name = "plan"): readonly [Terms, Terms] {
+export function planPair(
+  algorithm: AlgorithmName,
+  random: Random,
+  name = "plan",
+): readonly [CompiledPolicy, CompiledPolicy] {
   const spanMs = random.pick([1, 2, 7, 100, 1000, 3333, 60_000, random.whole(1, 100_000)]);
-  const plan = (limit: number) => resolvePolicy({ ...policyOf(algorithm, limit, spanMs, name), share: true } as Policy);
+  const plan = (limit: number) => compilePolicy({ ...policyOf(algorithm, limit, spanMs, name), share: true } as Policy);
   return [plan(random.whole(1, 12)), plan(random.pick([13, 100, 1000, random.whole(13, 2000)]))];
 }
 
 /** Batches of random charges to a few keys. */
-export function* planBatches(plans: readonly Terms[], random: Random, steps: number): Generator<PlanBatch> {
+export function* planBatches(plans: readonly CompiledPolicy[], random: Random, steps: number): Generator<PlanBatch> {
   const keys = ["a", "b", "c"];
   for (let step = 0; step < steps; ) {
-    const { windowMs } = plans[0] as Terms;
+    const { windowMs } = plans[0] as CompiledPolicy;
     const advanceMs = random.pick([
       0,
       0,
@@ -50,10 +54,10 @@ export function* planBatches(plans: readonly Terms[], random: Random, steps: num
  * for buckets, the limit per window for windows. A refund of any plan counts for all of them. Time must not run back.
  */
 export class PlanBounds {
-  private readonly plans: readonly Terms[];
+  private readonly plans: readonly CompiledPolicy[];
   private readonly meters: Map<string, Meter> = new Map();
 
-  constructor(plans: readonly Terms[]) {
+  constructor(plans: readonly CompiledPolicy[]) {
     this.plans = plans;
   }
 
@@ -70,17 +74,17 @@ export class PlanBounds {
     }
   }
 
-  private meterOf(plan: Terms): Meter {
+  private meterOf(plan: CompiledPolicy): Meter {
     if (plan.refills) return bucketMeter(plan, this.plans);
     return plan.algorithm === "sliding-log" ? logMeter(plan) : windowMeter(plan);
   }
 }
 
 /** Adds a cost in tokens of the plan `by`. Describes what was admitted if that is more than the bound. */
-type Meter = (cost: bigint, by: Terms, now: number) => string | undefined;
+type Meter = (cost: bigint, by: CompiledPolicy, now: number) => string | undefined;
 
 /** The most that any interval up to now has admitted beyond the rate. */
-function bucketMeter(plan: Terms, plans: readonly Terms[]): Meter {
+function bucketMeter(plan: CompiledPolicy, plans: readonly CompiledPolicy[]): Meter {
   // In these units a token of every plan is a whole number.
   const scale = plans.reduce((product, { limit }) => product * BigInt(limit), 1n);
   const full = BigInt(plan.capacityUnits) * scale;
@@ -94,7 +98,7 @@ function bucketMeter(plan: Terms, plans: readonly Terms[]): Meter {
   };
 }
 
-function windowMeter({ limit, windowMs }: Terms): Meter {
+function windowMeter({ limit, windowMs }: CompiledPolicy): Meter {
   let [start, count] = [0, 0n];
   return (cost, _by, now) => {
     const current = now - (now % windowMs);
@@ -105,7 +109,7 @@ function windowMeter({ limit, windowMs }: Terms): Meter {
   };
 }
 
-function logMeter({ limit, windowMs }: Terms): Meter {
+function logMeter({ limit, windowMs }: CompiledPolicy): Meter {
   let grants: { at: number; cost: bigint }[] = [];
   return (cost, _by, now) => {
     grants = grants.filter(({ at }) => at > now - windowMs);

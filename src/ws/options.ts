@@ -6,8 +6,8 @@ import type { Policy } from "../core/policy.ts";
 import { type PolicyText, policyFromText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { tokenBucket } from "../core/shorthand.ts";
-import { resolvePolicy, type Terms } from "../core/terms.ts";
-import { bindingsOf } from "../limiter/binding.ts";
+import { type CompiledPolicy, compilePolicy } from "../core/terms.ts";
+import { partsOf } from "../limiter/binding.ts";
 import {
   type CloseCodes,
   type EncodeNotice,
@@ -84,8 +84,8 @@ export interface FrameOptions<Data = unknown, F = Frame, Message = string | Uint
 /** The options, checked. */
 export interface Rules<Data, F = Frame, Message = string | Uint8Array> {
   readonly limits: readonly Required<FrameLimit<Data>>[];
-  readonly connection: Terms | undefined;
-  readonly heartbeat: Terms;
+  readonly connection: CompiledPolicy | undefined;
+  readonly heartbeat: CompiledPolicy;
   readonly maxBytes: number;
   readonly sizeOf: (frame: F, most: number) => number;
   readonly typeOf: ((frame: F) => string) | undefined;
@@ -238,7 +238,7 @@ function limitsOf<Data>(limits: FrameLimit<Data> | readonly FrameLimit<Data>[]):
         throw new SluiceError("invalid-limiter", "limiter", "a limiter, or a function that returns one", limiter);
       }
       // Several in one step need what stands behind them.
-      if (list.length > 1) bindingsOf(limiter);
+      if (list.length > 1) partsOf(limiter);
     }
     checkFunction("key", key);
     checkFunction("cost", cost);
@@ -258,7 +258,7 @@ function one(): number {
 }
 
 /** What is wrong with a policy is told under the name of the option that holds it. */
-function termsOf(option: string, policy: Policy | PolicyText): Terms {
+function termsOf(option: string, policy: Policy | PolicyText): CompiledPolicy {
   if ((typeof policy !== "string" && typeof policy !== "object") || isLimiter(policy)) {
     throw new SluiceError("invalid-option", option, 'a policy or a rate such as "100/s", and not a limiter', policy);
   }
@@ -268,7 +268,7 @@ function termsOf(option: string, policy: Policy | PolicyText): Terms {
       if (resolved[name] === undefined) continue;
       throw new SluiceError("invalid-option", name, "nothing: the bucket belongs to one connection", resolved[name]);
     }
-    return resolvePolicy(resolved);
+    return compilePolicy(resolved);
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
     throw new SluiceError(error.code, `${option}.${error.option}`, error.expected, error.received);

@@ -3,17 +3,17 @@ import type { Cells } from "../algorithms/algorithm.ts";
 import { algorithms } from "../algorithms/algorithms.ts";
 import { take } from "../algorithms/step.ts";
 import type { Decision } from "../core/decision.ts";
-import type { Terms } from "../core/terms.ts";
+import type { CompiledPolicy } from "../core/terms.ts";
 
 /** The numbers of a bucket, for whoever keeps them while a server sleeps. */
 export type BucketState = readonly number[];
 
 /** One policy for one connection. */
 export class OwnBucket {
-  private readonly terms: Terms;
+  private readonly terms: CompiledPolicy;
   private readonly cells: Cells;
 
-  constructor(terms: Terms, state?: BucketState) {
+  constructor(terms: CompiledPolicy, state?: BucketState) {
     this.terms = terms;
     const { list, width } = algorithms[terms.algorithm];
     const numbers = state && isState(state, list ? state.length : width) ? [...state] : undefined;

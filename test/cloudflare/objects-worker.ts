@@ -15,7 +15,7 @@ import {
   slidingLog,
   tokenBucket,
 } from "sluice";
-import { resolvePolicy } from "sluice/algorithms";
+import { compilePolicy } from "sluice/algorithms";
 import {
   type DurableObjectNamespaceLike,
   type DurableObjectStoreOptions,
@@ -252,7 +252,7 @@ export default workerOf<Env>({
       const namespace = new Fresh(OBJECTS);
       const objects = durableObjectStore(namespace, { shards: 4 });
       const memory = memoryStore({ clock: { now: () => Date.now() } });
-      const terms = ["p", "q"].map((name) => resolvePolicy({ ...randomSample(algorithm, random).policy, name }));
+      const terms = ["p", "q"].map((name) => compilePolicy({ ...randomSample(algorithm, random).policy, name }));
       return async () => {
         const key = `key ${upTo(5)}`;
         const mode = (["take", "take", "take", "take", "peek", "refund"] as Mode[])[upTo(5)] as Mode;
@@ -640,7 +640,7 @@ export default workerOf<Env>({
   async unwanted({ OBJECTS }) {
     const namespace = new Fresh(OBJECTS);
     const store = durableObjectStore(namespace, { shards: 1 });
-    const terms = resolvePolicy(FIFTY);
+    const terms = compilePolicy(FIFTY);
     void store.apply([[{ terms, key: "k", cost: 1, mode: "take" }]], { abandoned: true });
     const [[decision] = []] = await store.apply([[{ terms, key: "k", cost: 1, mode: "take" }]], { abandoned: false });
     return decision?.remaining;

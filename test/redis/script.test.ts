@@ -7,9 +7,9 @@ import { decide } from "../../src/algorithms/decide.ts";
 import type { Charge, Group, Mode } from "../../src/core/charge.ts";
 import type { Decision } from "../../src/core/decision.ts";
 import type { AlgorithmName } from "../../src/core/policy.ts";
-import { resolvePolicy, type Terms } from "../../src/core/terms.ts";
+import { type CompiledPolicy, compilePolicy } from "../../src/core/terms.ts";
 import { memoryStore } from "../../src/stores/memory/memory-store.ts";
-import { encode, type Job, settle } from "../../src/stores/redis/job.ts";
+import { encode, type Job, resolveJobs } from "../../src/stores/redis/job.ts";
 import { script, sha } from "../../src/stores/redis/script.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
@@ -72,7 +72,7 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
       counts.back += back > 0 ? 1 : 0;
       clock.advance(back > 0 ? -Math.min(back, clock.now() - 1) : Math.min(gap, 2 ** 51 - clock.now()));
       const now = clock.now();
-      const groups: (Group | { reset: Terms; key: string })[] = [];
+      const groups: (Group | { reset: CompiledPolicy; key: string })[] = [];
       // Some calls hold one shape only, as most do in real life.
       const same = random.whole(1, 3) === 1 ? random.pick(policies) : undefined;
       const cost = same && random.pick([1, 1, 2, same.limit, same.limit + 1]);
@@ -84,7 +84,7 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
       for (const [i, group] of groups.entries()) {
         if ("reset" in group) {
           await memory.reset(group.reset, group.key);
-          states.delete(`${group.key} ${group.reset.bucket}`);
+          states.delete(`${group.key} ${group.reset.id}`);
           continue;
         }
         step += group.length;
@@ -95,7 +95,7 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
         for (const [c, decision] of expected.entries()) {
           const { key, terms, mode, cost, grantEndsAt } = group[c] as Charge;
           if (mode === "take" && decision.allowed && cost > 0 && random.whole(1, 3) === 1) {
-            ends.set(`${key} ${terms.bucket}`, now + decision.resetAfterMs);
+            ends.set(`${key} ${terms.id}`, now + decision.resetAfterMs);
           }
           if (grantEndsAt !== undefined) counts.grants++;
           if (decision.allowed) counts.allowed++;
@@ -104,7 +104,7 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
         }
         if (group.length === 1) {
           const [charge] = group as [Charge];
-          const name = `${charge.key} ${charge.terms.bucket}`;
+          const name = `${charge.key} ${charge.terms.id}`;
           const outcome = decide(states.get(name), charge, now);
           expect(got[i]?.[0], told).toEqual(outcome.decision);
           if (outcome.changed) states.set(name, outcome.state);
@@ -120,7 +120,7 @@ describe(`long logs against the pure functions (seed ${seed})`, () => {
     const random = randomFrom(seed);
     const clock = fakeClock(1_790_000_000_000);
     const memory = memoryStore({ clock });
-    const terms = resolvePolicy({ algorithm: "sliding-log", limit: 3000, windowMs: 100_000, name: "long" });
+    const terms = compilePolicy({ algorithm: "sliding-log", limit: 3000, windowMs: 100_000, name: "long" });
     const counts = { allowed: 0, denied: 0, refund: 0, long: 0, grants: 0 };
     for (let round = 0; round < Math.max(3, STEPS / 20_000); round++) {
       const key = `k${round}`;
@@ -145,7 +145,7 @@ describe(`long logs against the pure functions (seed ${seed})`, () => {
         const odd = random.whole(1, 40);
         if (odd === 1) clock.advance(-random.pick([1, 50, 5000, random.whole(1, 99_999)]));
         else clock.advance(odd === 2 ? random.whole(1, 30_000) : random.whole(0, 60));
-        if ((await redis.llen(`long{${key}}${terms.bucket}`)) > 1000) counts.long++;
+        if ((await redis.llen(`long{${key}}${terms.id}`)) > 1000) counts.long++;
         await compare(
           { cost: 1, mode: "take" },
           { cost: random.whole(1, 3001), mode: "peek" },
@@ -161,11 +161,11 @@ describe(`long logs against the pure functions (seed ${seed})`, () => {
       await compare({ cost: 1, mode: "take" });
       const states = new Map<string, readonly number[]>();
       await adopt(states, memory, key, terms);
-      const [base = 0, ...grants] = (await redis.lrange(`long{${key}}${terms.bucket}`, 0, -1)).map(Number);
+      const [base = 0, ...grants] = (await redis.lrange(`long{${key}}${terms.id}`, 0, -1)).map(Number);
       const costs = grants.map((value, i) =>
         i % 2 === 0 ? value : value - (i === 1 ? base : (grants[i - 2] as number)),
       );
-      expect(costs).toEqual(states.get(`${key} ${terms.bucket}`)?.slice(1));
+      expect(costs).toEqual(states.get(`${key} ${terms.id}`)?.slice(1));
     }
     for (const [what, count] of Object.entries(counts)) expect(count, what).toBeGreaterThan(50);
   });
@@ -176,7 +176,7 @@ async function adopt(
   states: Map<string, readonly number[]>,
   memory: ReturnType<typeof memoryStore>,
   key: string,
-  terms: Terms,
+  terms: CompiledPolicy,
 ): Promise<void> {
   const buckets = memory.open(terms) as unknown as {
     slotsFor(name: string): {
@@ -187,12 +187,12 @@ async function adopt(
   };
   const { slotOf, cells, algorithm } = buckets.slotsFor(key);
   const at = slotOf.get(key);
-  if (at === undefined) return void states.delete(`${key} ${terms.bucket}`);
+  if (at === undefined) return void states.delete(`${key} ${terms.id}`);
   const slice = cells.slice(at * algorithm.width, (at + 1) * algorithm.width);
-  states.set(`${key} ${terms.bucket}`, (Array.from(slice as ArrayLike<number>) as number[]).flat());
+  states.set(`${key} ${terms.id}`, (Array.from(slice as ArrayLike<number>) as number[]).flat());
 }
 
-function makePolicies(algorithm: AlgorithmName, random: ReturnType<typeof randomFrom>): Terms[] {
+function makePolicies(algorithm: AlgorithmName, random: ReturnType<typeof randomFrom>): CompiledPolicy[] {
   const most = algorithm === "sliding-log" ? 2000 : 1_000_000;
   const spans = [
     [1, 1],
@@ -204,35 +204,35 @@ function makePolicies(algorithm: AlgorithmName, random: ReturnType<typeof random
     [Math.min(most, 100_000), 3_600_000],
     [random.whole(1, most), random.whole(10, 10_000_000)],
   ] as const;
-  const policies = spans.map(([limit, spanMs], i) => resolvePolicy(policyOf(algorithm, limit, spanMs, `p${i}`)));
+  const policies = spans.map(([limit, spanMs], i) => compilePolicy(policyOf(algorithm, limit, spanMs, `p${i}`)));
   // Plans that share a bucket: what one wrote, another reads.
   const shared = [5, 50].map((limit) =>
-    resolvePolicy({ ...policyOf(algorithm, limit, limit * 77, "plan"), share: true } as never),
+    compilePolicy({ ...policyOf(algorithm, limit, limit * 77, "plan"), share: true } as never),
   );
   if (algorithm !== "token-bucket" && algorithm !== "leaky-bucket") return [...policies, ...shared];
   const rate = algorithm === "token-bucket" ? "tokensPerSecond" : "leaksPerSecond";
   const odd = [0.1, 1 / 3, 12_345.67, "3/h", 999_983, 1e-3].map((value, i) =>
-    resolvePolicy({ algorithm, capacity: random.pick([1000, 1234]), [rate]: value, name: `odd${i}` } as never),
+    compilePolicy({ algorithm, capacity: random.pick([1000, 1234]), [rate]: value, name: `odd${i}` } as never),
   );
   return [...policies, ...shared, ...odd];
 }
 
 function randomGroup(
-  policies: Terms[],
+  policies: CompiledPolicy[],
   keys: string[],
   random: ReturnType<typeof randomFrom>,
   ends: ReadonlyMap<string, number>,
-): Group | { reset: Terms; key: string } {
+): Group | { reset: CompiledPolicy; key: string } {
   if (random.whole(1, 40) === 1) return { reset: random.pick(policies), key: random.pick(keys) };
   const size = random.whole(1, 5) === 1 ? random.whole(2, 4) : 1;
   const group: Charge[] = [];
   for (let i = 0; i < size; i++) {
     const terms = random.pick(policies);
     const key = random.pick(keys);
-    if (group.some((other) => other.key === key && other.terms.bucket === terms.bucket)) continue;
+    if (group.some((other) => other.key === key && other.terms.id === terms.id)) continue;
     const cost = random.pick([0, 1, 1, 1, 2, random.whole(1, terms.limit), terms.limit, terms.limit + 1]);
     const mode = random.pick<Mode>(["take", "take", "take", "take", "peek", "refund"]);
-    const grantEndsAt = mode === "refund" && random.whole(1, 3) > 1 ? ends.get(`${key} ${terms.bucket}`) : undefined;
+    const grantEndsAt = mode === "refund" && random.whole(1, 3) > 1 ? ends.get(`${key} ${terms.id}`) : undefined;
     group.push({ terms, key, cost, mode, grantEndsAt });
   }
   return group;
@@ -240,7 +240,7 @@ function randomGroup(
 
 async function runOnRedis(
   algorithm: string,
-  groups: (Group | { reset: Terms; key: string })[],
+  groups: (Group | { reset: CompiledPolicy; key: string })[],
   now: number,
 ): Promise<Decision[][]> {
   const results: Decision[][] = [];
@@ -250,7 +250,7 @@ async function runOnRedis(
     return {
       steps: charges.map((charge) => ({
         ...charge,
-        storedKey: `${algorithm}{${charge.key}}${charge.terms.bucket}`,
+        storedKey: `${algorithm}{${charge.key}}${charge.terms.id}`,
         ttlMs: 3_600_000,
       })),
       slot: 0,
@@ -263,7 +263,7 @@ async function runOnRedis(
   });
   const { keys, args } = encode(jobs);
   const reply = await redis.evalsha(fakeClockScript.sha, keys.length, ...keys, ...args, String(now));
-  expect(settle(jobs, reply)).toEqual([]);
+  expect(resolveJobs(jobs, reply)).toEqual([]);
   return results;
 }
 

@@ -6,7 +6,7 @@ import type { Group } from "../../core/charge.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import type { Store } from "../../core/store.ts";
-import type { Terms } from "../../core/terms.ts";
+import type { CompiledPolicy } from "../../core/terms.ts";
 import { storedKey, tagOf } from "../stored-key.ts";
 import { has, type RateLimitBinding } from "./platform.ts";
 
@@ -30,7 +30,7 @@ class Binding implements Store {
     this.binding = binding;
   }
 
-  check({ algorithm, windowMs }: Terms, together: boolean): void {
+  check({ algorithm, windowMs }: CompiledPolicy, together: boolean): void {
     if (algorithm !== "fixed-window") {
       throw new SluiceError("unsupported", "algorithm", "fixed-window, as the binding counts", algorithm);
     }
@@ -69,7 +69,7 @@ class Binding implements Store {
     if (cost > limit) return { allowed: false, ...about, ...full, retryAfterMs: null };
     if (cost !== 1) throw new SluiceError("invalid-cost", "cost", "0 or 1, as the binding counts requests", cost);
     // As other stores name it, so that no two policies on one binding spend each other's budget.
-    const { success } = await this.binding.limit({ key: storedKey(tagOf(key, {}), terms.bucket) });
+    const { success } = await this.binding.limit({ key: storedKey(tagOf(key, {}), terms.id) });
     if (success) return { allowed: true, ...about, ...full };
     // When the period began is not told, so that the whole of it is the wait that is surely enough.
     const period = { resetAfterMs: windowMs, nextAfterMs: windowMs, retryAfterMs: windowMs };

@@ -5,7 +5,7 @@
 import type { Charge } from "../../core/charge.ts";
 import { wallClockMs } from "../../core/clock.ts";
 import type { Decision } from "../../core/decision.ts";
-import { type Changes, settle } from "../settle.ts";
+import { type Changes, decideGroup } from "../settle.ts";
 import { BucketTable } from "./bucket-table.ts";
 import type { DurableObjectStorageLike } from "./platform.ts";
 import { readBucketCall, readTakeCall, type TakeReply, type WireInspection, wireDecision } from "./wire.ts";
@@ -35,7 +35,7 @@ export class DurableBuckets {
     const groups = readTakeCall(call);
     const now = wallClockMs();
     const changes: Changes = new Map();
-    const decided = groups.map((group) => settle(group, this.table, now, changes).map(wireDecision));
+    const decided = groups.map((group) => decideGroup(group, this.table, now, changes).map(wireDecision));
     // In the same turn as the rows, so that neither is stored without the other.
     if (changes.size > 0) await this.wakeBy(this.table.write(changes, now));
     return { now, groups: decided };
@@ -49,7 +49,7 @@ export class DurableBuckets {
     const { terms, bucket } = readBucketCall(call);
     const now = wallClockMs();
     const look: Charge = { terms, key: bucket, cost: 0, mode: "peek" };
-    const [decision] = settle([look], this.table, now, new Map()) as [Decision];
+    const [decision] = decideGroup([look], this.table, now, new Map()) as [Decision];
     const row = decision.resetAfterMs > 0 ? this.table.show(bucket) : undefined;
     return {
       decision: wireDecision(decision),

@@ -4,7 +4,7 @@ import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { CallState, Store } from "../../core/store.ts";
-import type { Terms } from "../../core/terms.ts";
+import type { CompiledPolicy } from "../../core/terms.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
 import { type DurableObjectNamespaceLike, type DurableObjectStubLike, has } from "./platform.ts";
 import type { RateLimiterObject } from "./rate-limiter-do.ts";
@@ -87,7 +87,7 @@ class DurableObjects implements DurableObjectStore {
     this.options = options;
   }
 
-  check(terms: Terms): void {
+  check(terms: CompiledPolicy): void {
     checkSendable(terms);
   }
 
@@ -105,14 +105,14 @@ class DurableObjects implements DurableObjectStore {
     );
   }
 
-  async reset(terms: Terms, key: string): Promise<void> {
+  async reset(terms: CompiledPolicy, key: string): Promise<void> {
     await this.ask("reset", terms, key);
   }
 
-  async inspect(terms: Terms, key: string): Promise<Inspection> {
+  async inspect(terms: CompiledPolicy, key: string): Promise<Inspection> {
     const { decision, raw, ttlMs } = await this.ask("inspect", terms, key);
     const { policy, limit, remaining, resetAfterMs } = readDecision(decision, terms);
-    const bucket = storedKey(tagOf(key, this.options), terms.bucket);
+    const bucket = storedKey(tagOf(key, this.options), terms.id);
     return { policy, key, storedKey: bucket, found: raw !== null, limit, remaining, resetAfterMs, ttlMs, raw };
   }
 
@@ -136,19 +136,19 @@ class DurableObjects implements DurableObjectStore {
       const own = this.partOfTag(tag);
       part ??= own;
       if (own !== part) throw new SluiceError("cross-shard", "group", "keys of one shard, or one key for an object");
-      return { ...charge, key: storedKey(tag, charge.terms.bucket) };
+      return { ...charge, key: storedKey(tag, charge.terms.id) };
     });
     return { part: part as number | string, buckets };
   }
 
   private async ask<M extends "reset" | "inspect">(
     method: M,
-    terms: Terms,
+    terms: CompiledPolicy,
     key: string,
   ): Promise<Awaited<ReturnType<RateLimiterObject[M]>>> {
     if (this.disposed) refuseDisposed("durableObjectStore");
     const tag = tagOf(key, this.options);
-    return this.call(this.partOfTag(tag), method, bucketCall(terms, storedKey(tag, terms.bucket)));
+    return this.call(this.partOfTag(tag), method, bucketCall(terms, storedKey(tag, terms.id)));
   }
 
   private add(part: number | string, job: Job): void {

@@ -5,7 +5,7 @@ import { monotonicMs } from "../../core/clock.ts";
 import { copyKey } from "../../core/copy-key.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { AlgorithmName } from "../../core/policy.ts";
-import type { Terms } from "../../core/terms.ts";
+import type { CompiledPolicy } from "../../core/terms.ts";
 import { inPresent, mergeStates } from "./merge-states.ts";
 import type { KVNamespaceLike } from "./platform.ts";
 import { isState } from "./state-text.ts";
@@ -91,7 +91,7 @@ export class Entry {
   }
 
   /** What is granted in all, if anything. */
-  total(terms: Terms): readonly number[] | undefined {
+  total(terms: CompiledPolicy): readonly number[] | undefined {
     let total: readonly number[] = [];
     for (const { state } of [this.own, ...this.others.values()]) {
       if (state) total = mergeStates(total, state, terms);
@@ -100,7 +100,7 @@ export class Entry {
   }
 
   /** Brings what lies in the future into the present, for good: it would be there again with every look. */
-  heal(terms: Terms, now: number): void {
+  heal(terms: CompiledPolicy, now: number): void {
     for (const [id, { version, state }] of this.accounts()) {
       const healed = state && inPresent(state, terms, now);
       if (!healed || healed === state) continue;
@@ -122,7 +122,7 @@ export class Entry {
   }
 
   /** Takes over what is newer in a value, and sees to it that what is older there is written again. */
-  learn({ accounts, resetAt: told }: Value, terms: Terms, now: number, passed: number): void {
+  learn({ accounts, resetAt: told }: Value, terms: CompiledPolicy, now: number, passed: number): void {
     // A reset matters for as long as somebody could still count what was before it.
     const stands = (time: number) => (time + 2 * terms.windowMs < now ? 0 : time);
     this.resetAt = stands(this.resetAt);
@@ -272,7 +272,7 @@ function parse(text: string | null): { isolates?: object; resetAt?: unknown; unt
   }
 }
 
-function usageOf(state: readonly number[], terms: Terms, now: number): number {
+function usageOf(state: readonly number[], terms: CompiledPolicy, now: number): number {
   const algorithm = algorithms[terms.algorithm];
   return usage(algorithm, algorithm.list ? [[...state]] : [...state], 0, terms, now);
 }

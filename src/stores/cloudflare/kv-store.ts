@@ -17,8 +17,8 @@ import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { copyGrant } from "../../core/grant.ts";
 import { checkOptions } from "../../core/options.ts";
 import type { CallState, Store } from "../../core/store.ts";
-import type { Terms } from "../../core/terms.ts";
-import { settle } from "../settle.ts";
+import type { CompiledPolicy } from "../../core/terms.ts";
+import { decideGroup } from "../settle.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
 import { type Entry, type Isolate, isolateOf, readValue, writeValue } from "./kv-entries.ts";
 import { has, type KVNamespaceLike, type WaitUntil } from "./platform.ts";
@@ -83,7 +83,7 @@ class KV implements KVStore {
     return this.isolate.warning;
   }
 
-  check({ algorithm }: Terms): void {
+  check({ algorithm }: CompiledPolicy): void {
     if (algorithm !== "token-bucket" && algorithm !== "leaky-bucket") return;
     const expected = "fixed-window, sliding-window or sliding-log on KV: a bucket changes with every millisecond";
     throw new SluiceError("unsupported", "algorithm", expected, algorithm);
@@ -96,7 +96,7 @@ class KV implements KVStore {
   }
 
   /** Says in KV that what was counted before counts no more: isolates that have granted something would write it again. */
-  async reset(terms: Terms, key: string): Promise<void> {
+  async reset(terms: CompiledPolicy, key: string): Promise<void> {
     const bucket = this.bucketOf(terms, key);
     await this.isolate.use([bucket], async ([found]) => {
       const entry = found as Entry;
@@ -107,7 +107,7 @@ class KV implements KVStore {
     });
   }
 
-  async inspect(terms: Terms, key: string): Promise<Inspection> {
+  async inspect(terms: CompiledPolicy, key: string): Promise<Inspection> {
     const bucket = this.bucketOf(terms, key);
     const raw = await this.kv.get(bucket);
     const [decision] = (await this.takeGroup([{ terms, key, cost: 0, mode: "peek" }])) as [Decision];
@@ -122,9 +122,9 @@ class KV implements KVStore {
     this.disposed = true;
   }
 
-  private bucketOf(terms: Terms, key: string): string {
+  private bucketOf(terms: CompiledPolicy, key: string): string {
     if (this.disposed) refuseDisposed("kvStore");
-    return storedKey(tagOf(key, this.options), terms.bucket);
+    return storedKey(tagOf(key, this.options), terms.id);
   }
 
   private async takeGroup(charges: Group, waiting?: CallState): Promise<Decision[]> {
@@ -145,7 +145,7 @@ class KV implements KVStore {
       if (charge.mode === "refund") apply(charge, entry, now);
     });
     const totals = new Map(group.map(({ key, terms }, i) => [key, (entries[i] as Entry).total(terms)]));
-    const decisions = settle(
+    const decisions = decideGroup(
       group.map((charge) => (charge.mode === "refund" ? { ...charge, cost: 0, mode: "peek" } : charge)),
       { read: (bucket) => totals.get(bucket) },
       now,
@@ -200,7 +200,7 @@ class KV implements KVStore {
   }
 
   /** What was decided stands, and counts here, whether it can be written or not. */
-  private async tryToPut(bucket: string, terms: Terms, entry: Entry): Promise<void> {
+  private async tryToPut(bucket: string, terms: CompiledPolicy, entry: Entry): Promise<void> {
     try {
       await this.put(bucket, terms, entry);
       this.isolate.warning = undefined;
@@ -212,7 +212,7 @@ class KV implements KVStore {
     }
   }
 
-  private async put(bucket: string, terms: Terms, entry: Entry): Promise<void> {
+  private async put(bucket: string, terms: CompiledPolicy, entry: Entry): Promise<void> {
     const now = wallClockMs();
     const { ttlMs } = decide(entry.total(terms), { terms, key: bucket, cost: 0, mode: "peek" }, now);
     // What was reset has to be known for as long as somebody could still count it.

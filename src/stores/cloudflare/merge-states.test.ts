@@ -1,18 +1,18 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decide } from "../../algorithms/decide.ts";
-import { resolvePolicy, type Terms } from "../../core/terms.ts";
+import { type CompiledPolicy, compilePolicy } from "../../core/terms.ts";
 import { mergeStates } from "./merge-states.ts";
 
 type State = readonly number[];
 
-function take(state: State, terms: Terms, cost: number, now: number): State {
+function take(state: State, terms: CompiledPolicy, cost: number, now: number): State {
   return decide(state.length > 0 ? state : undefined, { terms, key: "k", cost, mode: "take" }, now).state;
 }
 
 describe("mergeStates", () => {
   const policies = (["fixed-window", "sliding-window", "sliding-log"] as const).map((algorithm) =>
-    resolvePolicy({ algorithm, limit: 1000, windowMs: 100 }),
+    compilePolicy({ algorithm, limit: 1000, windowMs: 100 }),
   );
 
   it.each(policies)("$algorithm: two that counted apart are one that counted all", (terms) => {

@@ -1,12 +1,12 @@
 /** Two counts of one window made one: what KV holds, and what this isolate has granted since it was read. */
 import { windowStart } from "../../algorithms/algorithm.ts";
-import type { Terms } from "../../core/terms.ts";
+import type { CompiledPolicy } from "../../core/terms.ts";
 
 /**
  * A state as it counts now. What lies in the future, because another clock is ahead or ours was, begins with the window
  * of now: whoever counts together has to count in the same windows.
  */
-export function inPresent(state: readonly number[], terms: Terms, now: number): readonly number[] {
+export function inPresent(state: readonly number[], terms: CompiledPolicy, now: number): readonly number[] {
   if (terms.algorithm === "sliding-log") {
     const latest = now + terms.windowMs;
     const ahead = state.some((cell, i) => i % 2 === 1 && cell > latest);
@@ -19,7 +19,7 @@ export function inPresent(state: readonly number[], terms: Terms, now: number): 
 }
 
 /** The sum of two states of a policy, neither of them in the future. A state is empty when nothing was counted. */
-export function mergeStates(a: readonly number[], b: readonly number[], terms: Terms): readonly number[] {
+export function mergeStates(a: readonly number[], b: readonly number[], terms: CompiledPolicy): readonly number[] {
   if (a.length === 0 || b.length === 0) return a.length === 0 ? b : a;
   if (terms.algorithm === "sliding-log") return mergeLogs(a, b);
   // Windows begin at the same instants everywhere; the later one is the one that counts.
@@ -29,7 +29,7 @@ export function mergeStates(a: readonly number[], b: readonly number[], terms: T
 }
 
 /** The counters of a state when the window of `start` has begun: they count on, have become the ones before, or are over. */
-function countsAt([own = 0, ...counts]: readonly number[], start: number, { windowMs }: Terms): number[] {
+function countsAt([own = 0, ...counts]: readonly number[], start: number, { windowMs }: CompiledPolicy): number[] {
   if (own > start - windowMs) return counts;
   const over = counts.map(() => 0);
   if (counts.length > 1 && own > start - 2 * windowMs) over[0] = counts[1] as number;

@@ -7,7 +7,7 @@ import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
 import type { Policy } from "../../core/policy.ts";
-import { resolvePolicy, type Terms } from "../../core/terms.ts";
+import { type CompiledPolicy, compilePolicy } from "../../core/terms.ts";
 
 /** Changes with the form of what is sent. Workers and objects of two versions meet while a deployment rolls out. */
 const VERSION = 2;
@@ -56,7 +56,7 @@ export interface BucketCall {
 }
 
 /** A policy as it is sent: by its numbers alone. A rate is a ratio, because a number would round it. */
-function wirePolicy({ algorithm, limit, windowMs, unitsPerMs, unitsPerToken }: Terms): Policy {
+function wirePolicy({ algorithm, limit, windowMs, unitsPerMs, unitsPerToken }: CompiledPolicy): Policy {
   if (algorithm === "token-bucket")
     return { algorithm, capacity: limit, tokensPerSecond: `${unitsPerMs}/${unitsPerToken}ms` };
   if (algorithm === "leaky-bucket")
@@ -66,8 +66,8 @@ function wirePolicy({ algorithm, limit, windowMs, unitsPerMs, unitsPerToken }: T
 
 /** Groups of charges as they are sent; each policy once. The keys of the charges are buckets. */
 export function takeCall(groups: readonly Group[]): TakeCall {
-  const known: Terms[] = [];
-  const numberOf = (terms: Terms): number => {
+  const known: CompiledPolicy[] = [];
+  const numberOf = (terms: CompiledPolicy): number => {
     const number = known.indexOf(terms);
     return number >= 0 ? number : known.push(terms) - 1;
   };
@@ -84,12 +84,12 @@ export function takeCall(groups: readonly Group[]): TakeCall {
 }
 
 /** Refuses a policy that can't be sent: a rate whose ratio is of too large numbers. */
-export function checkSendable(terms: Terms): void {
-  resolvePolicy(wirePolicy(terms));
+export function checkSendable(terms: CompiledPolicy): void {
+  compilePolicy(wirePolicy(terms));
 }
 
 /** One bucket as it is sent. */
-export function bucketCall(terms: Terms, bucket: string): BucketCall {
+export function bucketCall(terms: CompiledPolicy, bucket: string): BucketCall {
   return { version: VERSION, policy: wirePolicy(terms), bucket };
 }
 
@@ -124,7 +124,7 @@ function textOf(policy: unknown): string {
   }
 }
 
-function readCharge(charge: unknown, terms: readonly Terms[]): Charge {
+function readCharge(charge: unknown, terms: readonly CompiledPolicy[]): Charge {
   const [policy, bucket, cost, mode, grantEndsAt] = Array.isArray(charge) ? charge : [];
   const own = Number.isInteger(policy) ? terms[policy as number] : undefined;
   if (!own) throw new SluiceError("invalid-option", "policy", "the number of a policy of this call", policy);
@@ -139,20 +139,20 @@ function readCharge(charge: unknown, terms: readonly Terms[]): Charge {
 }
 
 /** The bucket that an object was asked about. */
-export function readBucketCall(call: unknown): { terms: Terms; bucket: string } {
+export function readBucketCall(call: unknown): { terms: CompiledPolicy; bucket: string } {
   const { policy, bucket } = checkCall(call) as Partial<BucketCall>;
   return { terms: termsOf(policy as Policy), bucket: checkBucket(bucket) };
 }
 
 /** The policies of late, checked. An object is told the same few with every call. */
-const known = new Map<string, Terms>();
+const known = new Map<string, CompiledPolicy>();
 const MOST_KNOWN = 1000;
 
-function termsOf(policy: Policy): Terms {
+function termsOf(policy: Policy): CompiledPolicy {
   const text = textOf(policy);
   let terms = known.get(text);
   if (!terms) {
-    terms = resolvePolicy(policy);
+    terms = compilePolicy(policy);
     if (known.size >= MOST_KNOWN) known.clear();
     known.set(text, terms);
   }
@@ -188,7 +188,7 @@ export function readChargeDecision(wire: WireDecision, { terms, cost, mode }: Ch
 /** The decision that was sent, under the policy that was asked about. */
 export function readDecision(
   [allowed, remaining, resetAfterMs, nextAfterMs, waitMs]: WireDecision,
-  { name: policy, limit, algorithm }: Terms,
+  { name: policy, limit, algorithm }: CompiledPolicy,
 ): Decision {
   if (!allowed) {
     return { allowed: false, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs: waitMs };

@@ -1,5 +1,5 @@
 /** Buckets in this process's memory: synchronous, bounded, without timers. */
-import { fits, heal, peek, refund, take } from "../../algorithms/step.ts";
+import { clampToNow, fits, peek, refund, take } from "../../algorithms/step.ts";
 import type { Group } from "../../core/charge.ts";
 import { type Clock, checkedClock, systemClock } from "../../core/clock.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
@@ -7,7 +7,7 @@ import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { PolicyBuckets, SyncStore } from "../../core/store.ts";
-import type { Terms } from "../../core/terms.ts";
+import type { CompiledPolicy } from "../../core/terms.ts";
 import { storedKey } from "./long-key.ts";
 import { PolicySizes, type Sized } from "./policy-sizes.ts";
 import { SlotTable } from "./slots.ts";
@@ -72,13 +72,13 @@ class InMemoryStore implements MemoryStore {
     this.maxKeys = maxKeys;
   }
 
-  open(terms: Terms): MemoryBuckets {
+  open(terms: CompiledPolicy): MemoryBuckets {
     return new MemoryBuckets(this, terms, this.seed);
   }
 
   /** The slots of a policy that has keys. */
-  find(terms: Terms): PolicySlots | undefined {
-    const policy = this.policies.get(terms.bucket);
+  find(terms: CompiledPolicy): PolicySlots | undefined {
+    const policy = this.policies.get(terms.id);
     if (policy && terms.windowMs > (policy.shards[0] as SlotTable).terms.windowMs) {
       for (const slots of policy.shards) slots.terms = terms;
     }
@@ -119,7 +119,7 @@ class InMemoryStore implements MemoryStore {
     return groups.map((group) => this.applySync(group));
   }
 
-  async reset(terms: Terms, key: string): Promise<void> {
+  async reset(terms: CompiledPolicy, key: string): Promise<void> {
     this.clock.now();
     const name = storedKey(key);
     const policy = this.find(terms);
@@ -128,7 +128,7 @@ class InMemoryStore implements MemoryStore {
     if (policy && slot !== undefined) this.remove(policy, slots, slot);
   }
 
-  async inspect(terms: Terms, key: string): Promise<Inspection> {
+  async inspect(terms: CompiledPolicy, key: string): Promise<Inspection> {
     const now = this.clock.now();
     const name = storedKey(key);
     const bucket = this.open(terms);
@@ -156,14 +156,14 @@ class InMemoryStore implements MemoryStore {
   }
 
   /** Makes room for a new key of a policy, and tells where it belongs. */
-  makeRoom(terms: Terms, now: number): PolicySlots {
+  makeRoom(terms: CompiledPolicy, now: number): PolicySlots {
     let policy = this.find(terms);
     if (this.size >= this.maxKeys) this.evict(policy, now);
     if (!policy) {
       // Up to twice the size there is one shard, so that ordinary stores pay for no hash of ours.
       const count = this.maxKeys <= 2 * KEYS_PER_SHARD ? 1 : 2 ** Math.ceil(Math.log2(this.maxKeys / KEYS_PER_SHARD));
       const shards = Array.from({ length: count }, () => new SlotTable(terms));
-      policy = { bucket: terms.bucket, shards, size: 0, place: 0 };
+      policy = { bucket: terms.id, shards, size: 0, place: 0 };
     }
     // It may have lost its only key just now.
     if (policy.size === 0) this.policies.set(policy.bucket, policy);
@@ -224,7 +224,7 @@ function draw({ shards }: PolicySlots): [SlotTable, number] {
 /** The buckets of one policy; names are keys as they are stored. */
 class MemoryBuckets implements PolicyBuckets {
   private readonly memory: InMemoryStore;
-  private readonly terms: Terms;
+  private readonly terms: CompiledPolicy;
   private readonly seed: number;
   /** The policy's slots when they were last looked for. Without keys they may be out of date, and only then. */
   private policy: PolicySlots | undefined = undefined;
@@ -232,7 +232,7 @@ class MemoryBuckets implements PolicyBuckets {
   /** The only one, when there is one. */
   private whole: SlotTable | undefined;
 
-  constructor(memory: InMemoryStore, terms: Terms, seed: number) {
+  constructor(memory: InMemoryStore, terms: CompiledPolicy, seed: number) {
     this.memory = memory;
     this.terms = terms;
     this.seed = seed;
@@ -279,7 +279,7 @@ class MemoryBuckets implements PolicyBuckets {
   deny(name: string, cost: number, now: number): Decision {
     const { slotOf, cells, algorithm } = this.slotsFor(name);
     const slot = slotOf.get(name);
-    if (slot !== undefined) heal(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
+    if (slot !== undefined) clampToNow(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
     return this.look(name, cost, now);
   }
 

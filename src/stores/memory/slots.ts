@@ -7,7 +7,7 @@ import type { Algorithm, Cells } from "../../algorithms/algorithm.ts";
 import { algorithms } from "../../algorithms/algorithms.ts";
 import { usage } from "../../algorithms/step.ts";
 import { copyKey } from "../../core/copy-key.ts";
-import type { Terms } from "../../core/terms.ts";
+import type { CompiledPolicy } from "../../core/terms.ts";
 
 const FIRST_SIZE = 16;
 
@@ -19,9 +19,9 @@ export class SlotTable {
   /** The cells of all slots; slot `i` begins at `i * algorithm.width`. */
   cells: Cells = [];
   /** The terms that keep a bucket longest, of all plans that share these. */
-  terms: Terms;
+  terms: CompiledPolicy;
 
-  constructor(terms: Terms) {
+  constructor(terms: CompiledPolicy) {
     this.terms = terms;
     this.algorithm = algorithms[terms.algorithm];
     this.clear();

@@ -3,7 +3,7 @@
  * the connection of its node, and nobody waits for another's reply. All stores on one client share its batches.
  */
 import { SluiceError } from "../../core/errors.ts";
-import { encode, type Job, settle, weightOf } from "./job.ts";
+import { encode, type Job, resolveJobs, weightOf } from "./job.ts";
 import type { Connection } from "./redis-client.ts";
 import { script, sha } from "./script.ts";
 
@@ -95,7 +95,7 @@ export class Batches {
       else job.reject(error);
     };
     try {
-      for (const [job, error] of settle(jobs, await this.run(jobs))) fail(job, error);
+      for (const [job, error] of resolveJobs(jobs, await this.run(jobs))) fail(job, error);
     } catch (error) {
       for (const job of jobs) fail(job, error as Error);
     }

@@ -7,7 +7,7 @@ import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
 import type { CallState } from "../../core/store.ts";
-import type { Terms } from "../../core/terms.ts";
+import type { CompiledPolicy } from "../../core/terms.ts";
 
 /** What can be done to a bucket: what a charge can, and what people do by hand. */
 export type Action = Mode | "reset" | "inspect";
@@ -94,7 +94,7 @@ function shapeOf({ terms, mode, cost, ttlMs, grantEndsAt }: Step): string {
  * Reads the reply to some jobs, and gives those of them back that failed, with the reason: what ails one bucket is the
  * error of its own caller.
  */
-export function settle(jobs: readonly Job[], reply: unknown): [Job, Error][] {
+export function resolveJobs(jobs: readonly Job[], reply: unknown): [Job, Error][] {
   const failed: [Job, Error][] = [];
   const items = Array.isArray(reply) ? reply : [];
   // The last item is the server's time.
@@ -166,10 +166,17 @@ function faultOf({ storedKey }: Step, text: unknown): Error {
   return new SluiceError("foreign-value", storedKey, "a bucket of sluice at this key of Redis");
 }
 
-type Reader = (cursor: Cursor, terms: Terms, used: number, cost: number, allowed: boolean, taken: number) => Decision;
+type Reader = (
+  cursor: Cursor,
+  terms: CompiledPolicy,
+  used: number,
+  cost: number,
+  allowed: boolean,
+  taken: number,
+) => Decision;
 
 /** What each algorithm replies besides what is in use, turned into the state that the figures are made from. */
-const readers: Readonly<Record<Terms["algorithm"], Reader>> = {
+const readers: Readonly<Record<CompiledPolicy["algorithm"], Reader>> = {
   "token-bucket": readBucket,
   "leaky-bucket": readBucket,
 
@@ -202,7 +209,7 @@ const readers: Readonly<Record<Terms["algorithm"], Reader>> = {
 
 function readBucket(
   _cursor: Cursor,
-  terms: Terms,
+  terms: CompiledPolicy,
   used: number,
   cost: number,
   allowed: boolean,
@@ -219,7 +226,7 @@ function next(cursor: Cursor): number {
 const cells: Cells = new Float64Array(3);
 
 function figures(
-  terms: Terms,
+  terms: CompiledPolicy,
   a: number,
   b: number,
   c: number,

@@ -5,7 +5,7 @@ import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import { parseDuration } from "../../core/rate.ts";
 import type { CallState, Store } from "../../core/store.ts";
-import type { Terms } from "../../core/terms.ts";
+import type { CompiledPolicy } from "../../core/terms.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
 import { Batches } from "./batches.ts";
 import { hashSlot } from "./hash-slot.ts";
@@ -89,18 +89,18 @@ class Redis implements RedisStore {
     return Promise.all(groups.map((group) => this.ask(group, waiting, (decisions) => decisions)));
   }
 
-  async reset(terms: Terms, key: string): Promise<void> {
+  async reset(terms: CompiledPolicy, key: string): Promise<void> {
     await this.ask([{ terms, key, cost: 0, mode: "reset" }], undefined, () => undefined);
   }
 
-  async inspect(terms: Terms, key: string): Promise<Inspection> {
+  async inspect(terms: CompiledPolicy, key: string): Promise<Inspection> {
     return this.ask([{ terms, key, cost: 0, mode: "inspect" }], undefined, ([decision], stored) => {
       const { policy, limit, remaining, resetAfterMs } = decision as Decision;
       const found = resetAfterMs > 0;
       return {
         policy,
         key,
-        storedKey: this.connection.keyPrefix + storedKey(tagOf(key, this.options), terms.bucket),
+        storedKey: this.connection.keyPrefix + storedKey(tagOf(key, this.options), terms.id),
         found,
         limit,
         remaining,
@@ -136,7 +136,7 @@ class Redis implements RedisStore {
           if (i > 0 && own !== slot) throw new SluiceError("cross-shard", "group", "keys of one slot of the cluster");
           slot = own;
         }
-        return { terms, key, cost, mode, grantEndsAt, storedKey: storedKey(tag, terms.bucket), ttlMs: this.ttlMs };
+        return { terms, key, cost, mode, grantEndsAt, storedKey: storedKey(tag, terms.id), ttlMs: this.ttlMs };
       });
       const settle = (decisions: Decision[], stored: Stored): void => resolve(read(decisions, stored));
       this.batches.add({ steps, slot, waiting, resolve: settle, reject });

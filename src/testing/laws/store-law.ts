@@ -3,7 +3,7 @@ import type { Charge, Mode } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { AlgorithmName, Policy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
-import { resolvePolicy, type Terms } from "../../core/terms.ts";
+import { type CompiledPolicy, compilePolicy } from "../../core/terms.ts";
 import type { Random } from "../random.ts";
 import { policyOf } from "../subject.ts";
 
@@ -28,17 +28,22 @@ export interface StoreLaw {
 export const DAY: number = 86_400_000;
 
 /** Terms that do not refill while a case runs. */
-export function termsOf({ algorithm }: StoreBench, limit: number, name: string, more: Partial<Policy> = {}): Terms {
-  return resolvePolicy({ ...policyOf(algorithm, limit, DAY, name), ...more } as Policy);
+export function termsOf(
+  { algorithm }: StoreBench,
+  limit: number,
+  name: string,
+  more: Partial<Policy> = {},
+): CompiledPolicy {
+  return compilePolicy({ ...policyOf(algorithm, limit, DAY, name), ...more } as Policy);
 }
 
 /** One charge. */
-export function charge(terms: Terms, key: string, cost = 1, mode: Mode = "take"): Charge {
+export function charge(terms: CompiledPolicy, key: string, cost = 1, mode: Mode = "take"): Charge {
   return { terms, key, cost, mode };
 }
 
 /** What is left of a key, by a look. */
-export async function left(store: Store, terms: Terms, key: string): Promise<number> {
+export async function left(store: Store, terms: CompiledPolicy, key: string): Promise<number> {
   const [[decision] = []] = await store.apply([[charge(terms, key, 0, "peek")]]);
   return (decision as Decision).remaining;
 }

@@ -1,7 +1,7 @@
 /** What a store promises of single charges beyond the laws of a limiter on it. */
 import type { Charge } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
-import { resolvePolicy, type Terms } from "../../core/terms.ts";
+import { type CompiledPolicy, compilePolicy } from "../../core/terms.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, refuses, same } from "../check.ts";
 import { PlanBounds, planBatches, planPair } from "../plan-walk.ts";
@@ -21,13 +21,13 @@ export const storeLaws: readonly StoreLaw[] = [
         termsOf(bench, 1, "ap"),
         termsOf(bench, 1, "pa"),
         termsOf(bench, 1, "a", { prefix: "b" }),
-        resolvePolicy(policyOf(bench.algorithm, 1, DAY)),
-        resolvePolicy(policyOf(bench.algorithm, 1, DAY - 1000)),
-        resolvePolicy(policyOf(bench.algorithm, 2, DAY)),
+        compilePolicy(policyOf(bench.algorithm, 1, DAY)),
+        compilePolicy(policyOf(bench.algorithm, 1, DAY - 1000)),
+        compilePolicy(policyOf(bench.algorithm, 2, DAY)),
       ];
       for (const terms of policies) {
         const [[decision] = []] = await store.apply([[charge(terms, "k")]]);
-        check(decision?.allowed === true, `another policy spent the budget of ${terms.bucket}`);
+        check(decision?.allowed === true, `another policy spent the budget of ${terms.id}`);
       }
       const joined = [
         ["a", "b:c"],
@@ -62,7 +62,10 @@ export const storeLaws: readonly StoreLaw[] = [
     async run(bench) {
       // A plan that sees no more than its own limit must not write that back: the other one has counted more.
       const shared = await bench.create();
-      const [small, large] = [5, 50].map((limit) => termsOf(bench, limit, "cut", { share: true })) as [Terms, Terms];
+      const [small, large] = [5, 50].map((limit) => termsOf(bench, limit, "cut", { share: true })) as [
+        CompiledPolicy,
+        CompiledPolicy,
+      ];
       await shared.apply([[charge(large, "k", 50)], [charge(small, "k", 1, "refund")]]);
       const given = small.refills ? 10 : 1;
       same(await left(shared, large, "k"), given, "left of 50 after the smaller plan gave 1 of its 5 back");
@@ -87,10 +90,10 @@ export const storeLaws: readonly StoreLaw[] = [
     title: "a named policy with another window or fill time has buckets of its own",
     async run(bench) {
       const store = await bench.create();
-      const [daily, short] = [DAY, 1000].map((spanMs) => resolvePolicy(policyOf(bench.algorithm, 5, spanMs, "plan")));
-      await store.apply([[charge(daily as Terms, "k", 5)]]);
-      await store.apply([[charge(short as Terms, "k", 5)], [charge(short as Terms, "k")]]);
-      same(await left(store, daily as Terms, "k"), 0, "left of the daily plan after charges to the short one");
+      const [daily, short] = [DAY, 1000].map((spanMs) => compilePolicy(policyOf(bench.algorithm, 5, spanMs, "plan")));
+      await store.apply([[charge(daily as CompiledPolicy, "k", 5)]]);
+      await store.apply([[charge(short as CompiledPolicy, "k", 5)], [charge(short as CompiledPolicy, "k")]]);
+      same(await left(store, daily as CompiledPolicy, "k"), 0, "left of the daily plan after charges to the short one");
     },
   },
   {

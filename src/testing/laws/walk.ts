@@ -2,7 +2,7 @@
 import { decide } from "../../algorithms/decide.ts";
 import type { Mode } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
-import { resolvePolicy } from "../../core/terms.ts";
+import { compilePolicy } from "../../core/terms.ts";
 import { figures, same } from "../check.ts";
 import { policyOf } from "../subject.ts";
 import { type Bench, pass, phase } from "./law.ts";
@@ -11,7 +11,7 @@ import { type Bench, pass, phase } from "./law.ts";
 export async function walk(bench: Bench, limit: number, spanMs: number, steps: number): Promise<void> {
   const { random } = bench;
   const policy = policyOf(bench.algorithm, bench.algorithm === "sliding-log" ? Math.min(limit, 10_000) : limit, spanMs);
-  const terms = resolvePolicy(policy);
+  const terms = compilePolicy(policy);
   const subject = await bench.create(policy);
   const { limiter } = subject;
   let now = await phase(subject);
