@@ -9,7 +9,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { decide, resolvePolicy } from "../dist/algorithms/index.js";
+import { decide, compilePolicy } from "../dist/algorithms/index.js";
 import { startRedis } from "../test/servers/redis-server.js";
 
 const PROCESSES = 4;
@@ -85,7 +85,7 @@ function check(
   /** @type {number} */ allowed,
   /** @type {boolean} */ complete,
 ) {
-  const terms = resolvePolicy(policy);
+  const terms = compilePolicy(policy);
   log.sort((a, b) => a.number - b.number);
   const { p, unit, cap } = terms;
   const failures = { O1: [], O2: [], O3: [], O4: [] };

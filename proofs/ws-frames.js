@@ -271,7 +271,7 @@ class Run {
     if (!decisions.every(({ allowed }) => allowed)) return decisions;
     for (const { terms, key, cost, mode = "take" } of group) {
       if (mode === "peek") continue;
-      const { name, limit, tokensPerSecond } = terms.policy;
+      const { name, limit, tokensPerSecond } = terms.resolved;
       const bucket = this.bucket(`${name} ${key}`);
       const now = clock.now();
       const spent = mode === "refund" ? -cost : cost;

@@ -69,7 +69,7 @@ describe("the package", () => {
           "leakyBucket",
           "peek",
           "refund",
-          "resolvePolicy",
+          "compilePolicy",
           "slidingLog",
           "slidingWindow",
           "take",

@@ -46,8 +46,15 @@ describe("a rate is a ratio of whole numbers", () => {
     ["5/999999999999999ms", 5, 999_999_999_999_999],
   ])("%s is %i tokens every %i ms", (rate, p, q) => {
     const capacity = Math.max(1, Math.ceil(p / q));
-    expect(compilePolicy({ capacity, tokensPerSecond: rate })).toMatchObject({ p, unit: q, limit: capacity });
-    expect(compilePolicy({ algorithm: "leaky-bucket", capacity, leaksPerSecond: rate })).toMatchObject({ p, unit: q });
+    expect(compilePolicy({ capacity, tokensPerSecond: rate })).toMatchObject({
+      unitsPerMs: p,
+      unitsPerToken: q,
+      limit: capacity,
+    });
+    expect(compilePolicy({ algorithm: "leaky-bucket", capacity, leaksPerSecond: rate })).toMatchObject({
+      unitsPerMs: p,
+      unitsPerToken: q,
+    });
   });
 
   test("any double is taken for exactly itself, in lowest terms, or refused by name", () => {
@@ -106,7 +113,7 @@ describe("a rate is a ratio of whole numbers", () => {
     const mayRefuse = !isExact || everyMs >= 2n ** 53n;
     const error = thrownBy(resolve);
     if (mayRefuse && error) expect(refusalOf(error).code).toBe("out-of-range");
-    else expect(resolve()).toMatchObject({ p: Number(rule.p), unit: Number(rule.q) });
+    else expect(resolve()).toMatchObject({ unitsPerMs: Number(rule.p), unitsPerToken: Number(rule.q) });
     if (!isExact) expect(error).toBeDefined();
   }
 
@@ -502,7 +509,7 @@ function each<T>(values: readonly T[]): [T][] {
   return values.map((value) => [value]);
 }
 
-/** What `resolvePolicy` says to a policy that it has to refuse. */
+/** What `compilePolicy` says to a policy that it has to refuse. */
 function refusal(policy: unknown): SluiceError {
   return refusalOf(thrownBy(() => compilePolicy(policy as Policy)));
 }

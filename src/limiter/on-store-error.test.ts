@@ -413,7 +413,7 @@ describe("what one must not do to the others", () => {
   });
 
   it("a store that gives nothing is told by name", async () => {
-    const store = { ...flakyStore(), take: async () => [] };
+    const store = { ...flakyStore(), apply: async () => [] };
     await expect(createLimiter({ policy, store }).consume("k")).rejects.toMatchObject({ option: "store" });
   });
 });

@@ -90,19 +90,19 @@ function shareOf(terms: CompiledPolicy, instances: number): CompiledPolicy {
   if (instances === 1) return terms;
   const limit = Math.max(1, Math.floor(terms.limit / instances));
   // A bucket's rate is divided by making its unit larger; a window's is its limit.
-  const unit = terms.refills ? terms.unitsPerToken * instances : terms.unitsPerToken;
-  const cap = limit * unit;
-  if (cap > Number.MAX_SAFE_INTEGER) {
+  const unitsPerToken = terms.refills ? terms.unitsPerToken * instances : terms.unitsPerToken;
+  const capacityUnits = limit * unitsPerToken;
+  if (capacityUnits > Number.MAX_SAFE_INTEGER) {
     throw new SluiceError("out-of-range", "instances", "a share of the policy that is exact", instances);
   }
   return Object.freeze({
     ...terms,
     // Its fill time differs, so its buckets in the fallback store are its own.
-    bucket: `${terms.id}/${instances}`,
+    id: `${terms.id}/${instances}`,
     limit,
-    unit,
-    cap,
-    windowMs: terms.refills ? Math.ceil(cap / terms.unitsPerMs) : terms.windowMs,
+    unitsPerToken,
+    capacityUnits,
+    windowMs: terms.refills ? Math.ceil(capacityUnits / terms.unitsPerMs) : terms.windowMs,
   });
 }
 

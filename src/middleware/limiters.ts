@@ -37,7 +37,7 @@ export function policyFrom(option: string, policy: Policy | PolicyText): Policy 
 /** A limiter, or a clear error. */
 export function checkLimiter(limiter: LimiterLike): LimiterLike {
   if (typeof limiter === "object" && limiter !== null && typeof limiter.consume === "function") return limiter;
-  const isStore = typeof (limiter as { take?: unknown } | null | undefined)?.take === "function";
+  const isStore = typeof (limiter as { apply?: unknown } | null | undefined)?.apply === "function";
   const expected = isStore
     ? "a limiter, and not a store: createLimiter({ policy, store })"
     : "an object with consume(key, cost)";
