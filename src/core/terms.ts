@@ -55,9 +55,9 @@ const WORD: Record<AlgorithmName, string> = {
 
 const EXACT = Number.MAX_SAFE_INTEGER;
 /** Twice a window after the end of time is still exact. */
-const LONGEST_WINDOW = 2 ** 51;
-const LONGEST_FILL = 2 ** 52;
-const MOST_LOGGED = 10_000;
+const MAX_WINDOW_MS = 2 ** 51;
+const MAX_FILL_MS = 2 ** 52;
+const MAX_LOG_LIMIT = 10_000;
 
 /** Checks a policy and turns it into whole numbers, or refuses it by the name of the option. */
 export function compilePolicy(given: Policy | PolicyText): CompiledPolicy {
@@ -145,7 +145,7 @@ function bucketNumbers(option: string, capacity: unknown, rate: unknown): Number
   if (p > 2 ** 32 || q > EXACT) {
     throw new SluiceError("out-of-range", option, "a ratio of smaller whole numbers", rate);
   }
-  const largest = Math.min(Math.floor(EXACT / q), Math.floor((LONGEST_FILL / q) * p));
+  const largest = Math.min(Math.floor(EXACT / q), Math.floor((MAX_FILL_MS / q) * p));
   const expected = `from ${Math.ceil(p / q)} to ${largest} at this rate`;
   if (limit > largest || limit * q < p) {
     throw new SluiceError("out-of-range", "capacity", expected, capacity);
@@ -154,9 +154,9 @@ function bucketNumbers(option: string, capacity: unknown, rate: unknown): Number
 }
 
 function windowNumbers(algorithm: AlgorithmName, givenLimit: unknown, givenWindow: unknown): Numbers {
-  const windowMs = checkWhole("windowMs", parseDuration("windowMs", givenWindow), 1, LONGEST_WINDOW);
+  const windowMs = checkWhole("windowMs", parseDuration("windowMs", givenWindow), 1, MAX_WINDOW_MS);
   const sliding = algorithm === "sliding-window";
-  const most = sliding ? Math.floor(EXACT / windowMs / 2) : algorithm === "sliding-log" ? MOST_LOGGED : EXACT;
+  const most = sliding ? Math.floor(EXACT / windowMs / 2) : algorithm === "sliding-log" ? MAX_LOG_LIMIT : EXACT;
   return { limit: checkWhole("limit", givenLimit, 1, most), windowMs, unit: sliding ? windowMs : 1, p: 0 };
 }
 

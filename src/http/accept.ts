@@ -4,11 +4,11 @@ const JSON_TYPES = ["application/problem+json", "application/json", "application
 const TEXT_TYPES = ["text/plain", "text/*", "*/*"];
 
 /** A longer list is not worth the work: a flood could bring one with every request. */
-const LONGEST = 1024;
+const MAX_LENGTH = 1024;
 
 /** Whether plain text is wanted more than JSON. When in doubt it is JSON. */
 export function prefersText(accept: string | undefined): boolean {
-  if (!accept || accept.length > LONGEST) return false;
+  if (!accept || accept.length > MAX_LENGTH) return false;
   const weights = new Map(accept.split(",").map(weightOf));
   return best(TEXT_TYPES, weights) > best(JSON_TYPES, weights);
 }

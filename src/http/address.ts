@@ -24,7 +24,7 @@ const PORT = "(?::(\\d{1,5}|_[A-Za-z0-9._-]+))?";
 const WITH_BRACKETS = new RegExp(`^\\[([^\\]]*)\\]${PORT}$`);
 const WITH_PORT = new RegExp(`^(${PART}(?:\\.${PART}){3})${PORT}$`);
 /** Longer than any address with a zone and a port. */
-const LONGEST = 100;
+const MAX_LENGTH = 100;
 /** Prefixes whose last 32 bits are an address of IPv4: written for IPv6 sockets, and translated by NAT64. */
 const CARRIES_IPV4: readonly Range[] = [
   [ipaddr.IPv6.parse("::ffff:0:0"), 96],
@@ -35,7 +35,7 @@ const CARRIES_IPV4: readonly Range[] = [
 export function parseAddress(text: string | undefined): Address | undefined {
   if (typeof text !== "string") return undefined;
   const trimmed = trimBlanks(text);
-  if (trimmed.length > LONGEST) return undefined;
+  if (trimmed.length > MAX_LENGTH) return undefined;
   const [, host = trimmed, port = "0"] = WITH_BRACKETS.exec(trimmed) ?? WITH_PORT.exec(trimmed) ?? [];
   if (Number(port) > 65_535) return undefined;
   // Only IPv6 has brackets.

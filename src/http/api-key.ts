@@ -19,7 +19,7 @@ export interface ApiKeyOptions {
 type Verified = boolean | string | null | undefined;
 
 /** No key that was made by somebody is longer. */
-const LONGEST = 1024;
+const MAX_LENGTH = 1024;
 
 /** Makes the function that tells the client's key from a request's API key, or `undefined`. */
 export function apiKeyHolder(options: ApiKeyOptions): (header: ReadHeader) => Promise<string | undefined> | undefined {
@@ -44,7 +44,7 @@ export function apiKeyHolder(options: ApiKeyOptions): (header: ReadHeader) => Pr
   };
   return (read) => {
     const key = read(header);
-    return key !== undefined && key !== "" && key.length <= LONGEST ? holderOf(key) : undefined;
+    return key !== undefined && key !== "" && key.length <= MAX_LENGTH ? holderOf(key) : undefined;
   };
 }
 

@@ -6,7 +6,7 @@ import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import { emitProcessWarning, type WarningCode } from "../core/warnings.ts";
 import { type Address, isIn, parseAddress, parseRange, type Range } from "./address.ts";
-import { entriesOfForwarded, entriesOfXForwardedFor, MOST_ENTRIES } from "./forwarded.ts";
+import { entriesOfForwarded, entriesOfXForwardedFor, MAX_ENTRIES } from "./forwarded.ts";
 import { type Preset, presets } from "./presets.ts";
 
 /** Headers as `fetch` has them, or as Node has them. */
@@ -144,7 +144,7 @@ interface Belief {
 }
 
 function beliefOf(trusted: number | readonly string[]): Belief {
-  if (typeof trusted === "number" && Number.isInteger(trusted) && trusted >= 1 && trusted <= MOST_ENTRIES) {
+  if (typeof trusted === "number" && Number.isInteger(trusted) && trusted >= 1 && trusted <= MAX_ENTRIES) {
     return { proves: () => true, hops: trusted };
   }
   if (!Array.isArray(trusted) || trusted.length === 0) {

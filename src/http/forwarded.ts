@@ -4,8 +4,8 @@
  */
 
 /** No honest chain is longer, in characters and in entries. */
-const LONGEST = 8192;
-export const MOST_ENTRIES = 64;
+const MAX_LENGTH = 8192;
+export const MAX_ENTRIES = 64;
 
 /** The entries of `X-Forwarded-For`, nearest first: texts that may or may not be addresses. */
 export function entriesOfXForwardedFor(field: string): string[] {
@@ -19,9 +19,9 @@ export function entriesOfForwarded(field: string): string[] {
 
 /** Cuts a list from the right. An entry that is cut off by the longest length is as good as none. */
 function nearest(field: string, commaBefore: (text: string, end: number) => number): string[] {
-  const text = field.slice(-LONGEST);
+  const text = field.slice(-MAX_LENGTH);
   const entries: string[] = [];
-  for (let end = text.length; end >= 0 && entries.length < MOST_ENTRIES; ) {
+  for (let end = text.length; end >= 0 && entries.length < MAX_ENTRIES; ) {
     const comma = end === 0 ? -1 : commaBefore(text, end);
     entries.push(comma < 0 && text !== field ? "" : text.slice(comma + 1, end));
     end = comma;

@@ -40,7 +40,7 @@ const REFETCH_PAUSE_MS = 5000;
 /** Keys of a remote set that are cached. Only keys that the set really has are, so that no set comes near. */
 const MAX_CACHED_KEYS = 1000;
 /** A token longer than this is not worth the work. */
-const LONGEST = 8192;
+const MAX_LENGTH = 8192;
 /** The algorithms whose key is a secret have a key of their own kind: one list may not mix them. */
 const WITH_SECRET = /^HS(?:256|384|512)$/;
 const WITH_PUBLIC_KEY = /^(?:(?:RS|PS|ES)(?:256|384|512)|ES256K|EdDSA|Ed25519|ML-DSA-\d+)$/;
@@ -74,7 +74,7 @@ export function jwtSubject(
   };
   return (header, context) => {
     const token = tokenOf(header);
-    return token !== undefined && token !== "" && token.length <= LONGEST ? verify(token, context) : undefined;
+    return token !== undefined && token !== "" && token.length <= MAX_LENGTH ? verify(token, context) : undefined;
   };
 }
 

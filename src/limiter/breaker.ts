@@ -6,11 +6,11 @@ import { copyKey } from "../core/copy-key.ts";
 import type { SluiceError } from "../core/errors.ts";
 
 /** So many faults in a row open it. */
-const MOST_FAULTS = 5;
+const MAX_CONSECUTIVE_FAILURES = 5;
 /** How long it then stays open before a call may try. */
 const OPEN_MS = 1000;
 /** So many parts with faults are known at once. */
-const MOST_PARTS = 1000;
+const MAX_SHARDS_TRACKED = 1000;
 
 /** Hears when the store goes down and when it is back. */
 export interface Watcher {
@@ -35,7 +35,7 @@ interface ShardHealth {
 /** All of it. It is left alone too when parts fail one after the other and none answers. */
 export const ALL_SHARDS = -1;
 /** So many faults of any parts, with no answer in between, and it is the whole that is down. */
-const MOST_IN_ROW = 25;
+const MAX_FAILURES_OF_ALL_SHARDS = 25;
 /** What fails with the same error within so many milliseconds is one fault: a call that was made for many. */
 const ONE_FAULT_MS = 5;
 /** A part that nobody has asked for so long is forgotten. */
@@ -85,10 +85,10 @@ export class Breaker {
   failed(part: Shard, now: number, error: SluiceError, tried: boolean): void {
     // One part alone, however often it is tried in vain, is not the whole.
     const counts = !this.openAt(part);
-    if (this.note(part, now, error, tried, MOST_FAULTS) && counts) this.inRow++;
-    if (part !== ALL_SHARDS && this.inRow >= MOST_IN_ROW) this.note(ALL_SHARDS, now, error, tried, 1);
+    if (this.note(part, now, error, tried, MAX_CONSECUTIVE_FAILURES) && counts) this.inRow++;
+    if (part !== ALL_SHARDS && this.inRow >= MAX_FAILURES_OF_ALL_SHARDS) this.note(ALL_SHARDS, now, error, tried, 1);
     this.forgetOld(now);
-    if (this.troubles.size > MOST_PARTS) this.forget(this.troubles.keys().next().value as Shard, now);
+    if (this.troubles.size > MAX_SHARDS_TRACKED) this.forget(this.troubles.keys().next().value as Shard, now);
   }
 
   /** Counts a fault, if it is another one, and opens what has had too many. */

@@ -5,9 +5,9 @@
 import { copyKey } from "../core/copy-key.ts";
 
 /** So many keys are told apart; of older ones only the time of the last is known, which then stands for every key. */
-const MOST_KEYS = 1000;
+const MAX_KEYS = 1000;
 /** Keys longer than this are not told apart at all. */
-const LONGEST_NAME = 1024;
+const MAX_NAME_CHARS = 1024;
 
 /** One per store. Times are elapsed milliseconds. */
 export class Invalidations {
@@ -17,13 +17,13 @@ export class Invalidations {
   /** Notes that a key of a bucket was changed for the better. */
   record(bucket: string, key: string, now: number): void {
     const name = `${bucket}\0${key}`;
-    if (name.length > LONGEST_NAME) {
+    if (name.length > MAX_NAME_CHARS) {
       this.floor = now;
       return;
     }
     this.times.delete(name);
     this.times.set(copyKey(name), now);
-    if (this.times.size <= MOST_KEYS) return;
+    if (this.times.size <= MAX_KEYS) return;
     const [oldest, time] = this.times.entries().next().value as [string, number];
     this.times.delete(oldest);
     this.floor = Math.max(this.floor, time);

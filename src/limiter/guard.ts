@@ -36,12 +36,12 @@ export class StoreFailure {
 }
 
 /** So many spoilt buckets are told of, each once: they stay spoilt until somebody mends them. */
-const MOST_SPOILT = 1000;
+const MAX_CORRUPT_KEYS = 1000;
 
 /** Of so many policies it is known what they denied. */
-const MOST_POLICIES = 256;
+const MAX_POLICIES = 256;
 /** So many limiters hear of transitions. */
-const MOST_WATCHERS = 256;
+const MAX_WATCHERS = 256;
 
 /** Mistakes of the caller, not of the store: they are thrown, whatever is done about faults. */
 const CALLERS = ["disposed", "cross-shard", "invalid-clock", "invalid-option", "invalid-cost", "unsupported"];
@@ -71,7 +71,7 @@ export class StoreHealth {
     const name = `${limit} ${windowMs} ${unitsPerToken} ${id}`;
     let denials = this.denied.get(name);
     if (!denials) this.denied.set(copyKey(name), (denials = new DenialCache()));
-    if (this.denied.size > MOST_POLICIES) this.denied.delete(this.denied.keys().next().value as string);
+    if (this.denied.size > MAX_POLICIES) this.denied.delete(this.denied.keys().next().value as string);
     return denials;
   }
 
@@ -112,7 +112,7 @@ export class StoreHealth {
   /** Tells transitions from now on. */
   watch(watcher: Watcher): void {
     // Limiters that are made for every request are never disposed of: the first ones are those that last.
-    if (this.breaker.watchers.size < MOST_WATCHERS) this.breaker.watchers.add(watcher);
+    if (this.breaker.watchers.size < MAX_WATCHERS) this.breaker.watchers.add(watcher);
   }
 
   /** What the store itself has to say, if that is news. */
@@ -145,7 +145,8 @@ export class StoreHealth {
 
   /** Whether this is the first that is heard of a spoilt bucket. */
   isFirstReport({ code, option }: SluiceError): boolean {
-    if (code !== "foreign-value" || this.corruptKeys.has(option) || this.corruptKeys.size >= MOST_SPOILT) return false;
+    if (code !== "foreign-value" || this.corruptKeys.has(option) || this.corruptKeys.size >= MAX_CORRUPT_KEYS)
+      return false;
     this.corruptKeys.add(copyKey(option));
     return true;
   }

@@ -41,13 +41,13 @@ export function limiterForClient<Client extends object, Options extends object>(
     made = { kind, options: own, store: kind.make(client, own as Options) };
     const lasting = kind.options.filter((name) => !kind.perCall?.includes(name));
     const likeIt = known.some((one) => one.kind === kind && lasting.every(same(one.options)));
-    if (!likeIt) stores.set(client, [...known.slice(-MOST_STORES), made]);
+    if (!likeIt) stores.set(client, [...known.slice(-MAX_STORES), made]);
   }
   return createLimiter({ policy, store: made.store, ...failure });
 }
 
 /** So many stores of one client are known: functions that are made anew for every request are new options every time. */
-const MOST_STORES = 15;
+const MAX_STORES = 15;
 
 /** The stores of every client, one for each set of options. */
 const stores = new WeakMap<object, { kind: object; options: Record<string, unknown>; store: Store }[]>();

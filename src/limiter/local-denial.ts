@@ -8,9 +8,9 @@ import type { Decision, Denied } from "../core/decision.ts";
 import type { CompiledPolicy } from "../core/terms.ts";
 
 /** So many denials are kept; the oldest go first, and then are only asked again. */
-const MOST_DENIALS = 10_000;
+const MAX_DENIALS = 10_000;
 /** Longer keys are always asked: what a client writes into a header must not fill the memory. */
-const LONGEST_KEY = 512;
+const MAX_KEY_CHARS = 512;
 
 /**
  * A cached denial ends this long before `retryAfterMs`, so that a caller who waits with `setTimeout(retryAfterMs)` always
@@ -47,13 +47,13 @@ export class DenialCache {
   record(key: string, cost: number, decision: Decision, sentAt: number, now: number): void {
     if (decision.allowed && this.byKey.size > 0) this.byKey.delete(key);
     if (decision.allowed || decision.retryAfterMs === null || decision.degraded || decision.unavailable) return;
-    if (key.length > LONGEST_KEY) return;
+    if (key.length > MAX_KEY_CHARS) return;
     const known = this.byKey.get(key);
     // The lowest cost says the most: who is denied that is denied more.
     if (known && known.cost < cost && now - known.sentAt < (known.decision.retryAfterMs as number)) return;
     this.byKey.delete(key);
     this.byKey.set(copyKey(key), { decision, cost, sentAt, repliedAt: now });
-    if (this.byKey.size > MOST_DENIALS) this.byKey.delete(this.byKey.keys().next().value as string);
+    if (this.byKey.size > MAX_DENIALS) this.byKey.delete(this.byKey.keys().next().value as string);
   }
 }
 

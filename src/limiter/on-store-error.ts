@@ -49,7 +49,7 @@ export interface FailurePolicy {
 }
 
 const CHOICES: readonly string[] = ["local", "open", "closed", "throw"];
-const LONGEST_WAIT_MS = 3_600_000;
+const MAX_WAIT_MS = 3_600_000;
 
 /** The care of a limiter that was told nothing. A store in memory needs no other, and no checks of options. */
 export function defaultFailurePolicy(terms: CompiledPolicy): FailurePolicy {
@@ -73,8 +73,8 @@ export function parseFailureOptions(options: FailureOptions, terms: CompiledPoli
   }
   return {
     onStoreError,
-    deadlineMs: checkWhole("deadlineMs", parseDuration("deadlineMs", deadlineMs), 1, LONGEST_WAIT_MS),
-    localDenialMs: checkWhole("localDenialMs", parseDuration("localDenialMs", localDenialMs), 0, LONGEST_WAIT_MS),
+    deadlineMs: checkWhole("deadlineMs", parseDuration("deadlineMs", deadlineMs), 1, MAX_WAIT_MS),
+    localDenialMs: checkWhole("localDenialMs", parseDuration("localDenialMs", localDenialMs), 0, MAX_WAIT_MS),
     onEvent,
     localPolicy: shareOf(terms, checkWhole("instances", instances, 1, 1_000_000)),
   };

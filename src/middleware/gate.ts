@@ -61,7 +61,7 @@ export interface Gate<Call extends readonly unknown[]> {
   requestFailed(error: unknown): void;
 }
 
-const LONGEST_DELAY = 10_000;
+const DEFAULT_MAX_DELAY_MS = 10_000;
 /** Double mounts show up within the first requests. */
 const MOUNT_SAMPLE = 1000;
 
@@ -97,7 +97,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     this.options = options;
     this.facts = facts;
     this.shadow = options.mode === "shadow";
-    this.maxDelayMs = options.maxDelayMs ?? LONGEST_DELAY;
+    this.maxDelayMs = options.maxDelayMs ?? DEFAULT_MAX_DELAY_MS;
     const { headers } = options;
     const headerOptions = typeof headers === "string" || Array.isArray(headers) ? { mode: headers } : headers;
     const warn = (message: string): void => void this.headerWarnings.push(message);

@@ -110,7 +110,7 @@ const KNOWN = [
   "onEvent",
 ];
 const FUNCTIONS = ["key", "skip", "onLimited", "onDecision", "onError", "onEvent"] as const;
-const LONGEST_TIMER = 2 ** 31 - 1;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 const POLICY_INSTEAD = 'policy in place of it, such as policy: "100/m"';
 const HEADERS_INSTEAD = 'headers in place of it, such as headers: "draft-8"';
 
@@ -148,7 +148,7 @@ export function checkRateLimit<Call extends readonly unknown[], L>(options: Rate
   }
   const { cost, mode, maxDelayMs, refundIf, key, identity } = options;
   if (typeof cost !== "function" && cost !== undefined) checkCost(cost);
-  if (maxDelayMs !== undefined) checkWhole("maxDelayMs", maxDelayMs, 0, LONGEST_TIMER);
+  if (maxDelayMs !== undefined) checkWhole("maxDelayMs", maxDelayMs, 0, MAX_TIMER_MS);
   if (mode !== undefined && mode !== "enforce" && mode !== "shadow") {
     throw new SluiceError("invalid-option", "mode", '"enforce" or "shadow"', mode);
   }

@@ -17,16 +17,16 @@ export interface KeyOptions {
 }
 
 /** Keys that are longer, in bytes as they are stored, are stored as a tag. */
-const LONGEST = 128;
+const MAX_KEY_BYTES = 128;
 const encoder = new TextEncoder();
 
 /** The part of the stored key that stands between the braces. */
 export function tagOf(key: string, { secretKeys = false, hmacSecret = "" }: KeyOptions): string {
   const secret = typeof secretKeys === "function" ? isSecret(secretKeys, key) : secretKeys;
-  if (secret || key.length > LONGEST) return `#${hashOf(key, hmacSecret)}`;
+  if (secret || key.length > MAX_KEY_BYTES) return `#${hashOf(key, hmacSecret)}`;
   const tag = needsEscape.test(key) ? key.replace(escapable, escaped) : key;
   // No character has more than three bytes, so that short keys need no counting.
-  const long = tag.length * 3 > LONGEST && encoder.encode(tag).length > LONGEST;
+  const long = tag.length * 3 > MAX_KEY_BYTES && encoder.encode(tag).length > MAX_KEY_BYTES;
   return long ? `#${hashOf(key, hmacSecret)}` : tag;
 }
 

@@ -52,7 +52,7 @@ export const ADMISSION_OPTIONS: readonly (keyof AdmissionOptions)[] = [
 ];
 
 /** So long is waited for what others say of a client: a session store that hangs is not to keep places for ever. */
-const LONGEST_MS = 10_000;
+const MAX_MS = 10_000;
 
 /** Whether a client may connect. */
 export type Admission<Data = unknown> =
@@ -187,8 +187,8 @@ async function inTime<T>(option: string, told: T | Promise<T>): Promise<T> {
   if (!isPromise(told)) return told;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
-    const error = new SluiceError("unidentified", option, `an answer about a client within ${LONGEST_MS} ms`);
-    timer = setTimeout(() => reject(error), LONGEST_MS);
+    const error = new SluiceError("unidentified", option, `an answer about a client within ${MAX_MS} ms`);
+    timer = setTimeout(() => reject(error), MAX_MS);
   });
   try {
     return await Promise.race([told, late]);

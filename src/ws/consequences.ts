@@ -49,7 +49,7 @@ interface Strikes {
 /** After a notice a client is told nothing of the same for as long as it has to wait, within these bounds. */
 const QUIET_MS = { least: 1000, most: 60_000 };
 /** The most notices that are kept apart. */
-const MOST_NOTICES = 8;
+const MAX_NOTICES = 8;
 /** So long after the last denial, strikes are forgotten. */
 const STRIKES_MS = 60_000;
 const NOTHING: { readonly retryAfterMs?: number | null } = {};
@@ -136,9 +136,9 @@ export class Consequences<Data, F, Message> implements Strikes {
     const now = this.rules.clock.now();
     const same = `${notice.code}:${about}`;
     if ((this.quiet.get(same) ?? 0) > now) return;
-    if (this.quiet.size >= MOST_NOTICES) {
+    if (this.quiet.size >= MAX_NOTICES) {
       for (const [other, until] of this.quiet) if (until <= now) this.quiet.delete(other);
-      if (this.quiet.size >= MOST_NOTICES) return;
+      if (this.quiet.size >= MAX_NOTICES) return;
     }
     this.quiet.set(copyKey(same), now + Math.min(Math.max(notice.retryAfterMs ?? 0, QUIET_MS.least), QUIET_MS.most));
     try {

@@ -44,7 +44,7 @@ interface Held<Data> {
 }
 
 /** A tag of the platform has at most so many characters. */
-const LONGEST_TAG = 256;
+const MAX_TAG_CHARS = 256;
 
 /** Guards the connections of one object. */
 export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSocket> {
@@ -211,8 +211,8 @@ class OpenSockets implements Counting {
   }
 
   enter({ key, limit }: OpenCount): Entry {
-    if (key.length > LONGEST_TAG) {
-      throw new SluiceError("invalid-key", "userId", `a name that fits a tag of ${LONGEST_TAG} characters`, key);
+    if (key.length > MAX_TAG_CHARS) {
+      throw new SluiceError("invalid-key", "userId", `a name that fits a tag of ${MAX_TAG_CHARS} characters`, key);
     }
     // One that the guard has closed is there until its client answers, which may be never.
     const isThere = (socket: DurableSocket) => socket.readyState !== CLOSED && !this.gone.has(socket);

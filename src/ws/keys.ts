@@ -34,8 +34,8 @@ export function perUserKey(context: KeyContext): string {
 export const keyPerUser: (context: KeyContext) => string = perUserKey;
 
 /** More types than this are not remembered, and none that is longer: clients may invent them. */
-const MOST_TYPES = 64;
-const LONGEST_TYPE = 128;
+const MAX_TYPES = 64;
+const MAX_TYPE_CHARS = 128;
 
 /** The keys of one connection, made once: a new text with every frame would cost more than the decision. */
 export class KeyMemory {
@@ -57,7 +57,7 @@ export class KeyMemory {
     let key = keys.get(context.type);
     if (key !== undefined) return key;
     key = make(context);
-    if (keys.size < MOST_TYPES && context.type.length <= LONGEST_TYPE) keys.set(copyKey(context.type), copyKey(key));
+    if (keys.size < MAX_TYPES && context.type.length <= MAX_TYPE_CHARS) keys.set(copyKey(context.type), copyKey(key));
     return key;
   }
 }

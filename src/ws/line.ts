@@ -11,7 +11,7 @@ export interface Waiting {
 }
 
 /** A timer that is longer fires at once. */
-export const LONGEST_TIMER: number = 2 ** 31 - 1;
+export const MAX_TIMER_MS: number = 2 ** 31 - 1;
 
 /** A line in the order in which frames came. */
 export class Line<Turn extends Waiting> {
@@ -57,7 +57,7 @@ export class Line<Turn extends Waiting> {
       if (wait > 0) {
         // Whoever went on may have set another one meanwhile.
         clearTimeout(this.timer);
-        this.timer = setTimeout(() => this.advance(), Math.min(Math.ceil(wait), LONGEST_TIMER));
+        this.timer = setTimeout(() => this.advance(), Math.min(Math.ceil(wait), MAX_TIMER_MS));
         return;
       }
       this.turns.shift();

@@ -135,7 +135,7 @@ const FUNCTIONS = ["typeOf", "validate", "encode", "onLimitExceeded", "onInvalid
 const ACTIONS: readonly unknown[] = ["send", "close", "ban", "custom"];
 const MOST: number = 2 ** 31 - 1;
 /** A line is a list from which the first is taken, again and again. */
-const MOST_QUEUED = 100_000;
+const MAX_QUEUED = 100_000;
 
 /** Whether something is an action. */
 export function isAction(action: unknown): action is ExceededAction {
@@ -168,7 +168,7 @@ export function checkRulesOf<Data, F, Message>(
     sizeOf,
     ...typesOf(options),
     maxPending: checkWhole("maxPending", options.maxPending ?? 100, 1, MOST),
-    maxQueued: checkWhole("maxQueued", options.maxQueued ?? 1000, 1, MOST_QUEUED),
+    maxQueued: checkWhole("maxQueued", options.maxQueued ?? 1000, 1, MAX_QUEUED),
     maxQueuedBytes: checkWhole("maxQueuedBytes", maxQueuedBytes, maxBytes, MOST),
     validate: options.validate,
     onExceeded,

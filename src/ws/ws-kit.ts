@@ -10,7 +10,7 @@ import { isPromise } from "../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
 import { type LimitExceeded, waitLeft } from "./answers.ts";
 import { keyPerUserPerType } from "./keys.ts";
-import { LONGEST_TIMER } from "./line.ts";
+import { MAX_TIMER_MS } from "./line.ts";
 import { checkFunction, isLimiter } from "./options.ts";
 import { errorReporter, tell, toldAtOnce } from "./tell.ts";
 
@@ -181,5 +181,5 @@ function whenDue(decision: WsKitDecision): Told | Promise<Told> {
   const told = { decision, at: monotonicMs() };
   const delayMs = decision.allowed ? decision.delayMs : 0;
   if (!delayMs) return told;
-  return new Promise((resolve) => setTimeout(() => resolve(told), Math.min(delayMs, LONGEST_TIMER)));
+  return new Promise((resolve) => setTimeout(() => resolve(told), Math.min(delayMs, MAX_TIMER_MS)));
 }

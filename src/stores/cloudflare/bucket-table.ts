@@ -15,11 +15,11 @@ const GRAIN_MS = 5000;
 /** By this part of its time to full a bucket is kept longer than it has to be, and at least by the grain. */
 const SPARE = 1 / 8;
 /** So many numbers are held in memory, of the buckets that were read or written last. */
-const MOST_NUMBERS = 100_000;
+const MAX_NUMBERS = 100_000;
 /** What a bucket costs besides its numbers, in numbers. */
 const OVERHEAD = 16;
 /** So many rows are forgotten in one go, so that nobody waits for it long. */
-const MOST_FORGOTTEN = 10_000;
+const MAX_EXPIRED_PER_ALARM = 10_000;
 /** Changes with the form of the rows. Tables of other versions are dropped: what they hold can't be read. */
 const TABLE = "sluice_buckets_1";
 
@@ -123,7 +123,7 @@ export class BucketTable implements States {
         `DELETE FROM ${TABLE} WHERE bucket IN
            (SELECT bucket FROM ${TABLE} WHERE kept_until <= ? ORDER BY kept_until LIMIT ?) RETURNING bucket`,
         now,
-        MOST_FORGOTTEN,
+        MAX_EXPIRED_PER_ALARM,
       )
       .toArray();
     for (const { bucket } of gone) this.drop(bucket as string);
@@ -160,7 +160,7 @@ export class BucketTable implements States {
     this.hot.set(bucket, row);
     this.numbers += OVERHEAD + row.state.length;
     for (const oldest of this.hot.keys()) {
-      if (this.numbers <= MOST_NUMBERS) return;
+      if (this.numbers <= MAX_NUMBERS) return;
       this.drop(oldest);
     }
   }

@@ -13,7 +13,7 @@ import {
   type BucketCall,
   bucketCall,
   checkSendable,
-  MOST_CHARGES,
+  MAX_CHARGES_PER_CALL,
   readChargeDecision,
   readDecision,
   type TakeCall,
@@ -39,7 +39,7 @@ export interface DurableObjectStore extends Store {
 /** The names of all these options. */
 export const DURABLE_OBJECT_OPTIONS: readonly string[] = ["shards", ...KEY_OPTIONS];
 
-const MOST_SHARDS = 65_536;
+const MAX_SHARDS = 65_536;
 
 /** Keeps buckets in the objects of a namespace whose class is `RateLimiterDO`. */
 export function durableObjectStore(
@@ -56,7 +56,7 @@ export function durableObjectStore(
   if (typeof shards === "string" && shards !== "per-key") {
     throw new SluiceError("invalid-option", "shards", 'a whole number >= 1 or "per-key"', shards);
   }
-  if (shards !== "per-key") checkWhole("shards", shards, 1, MOST_SHARDS);
+  if (shards !== "per-key") checkWhole("shards", shards, 1, MAX_SHARDS);
   checkKeyOptions(options);
   return new DurableObjects(namespace, shards, options);
 }
@@ -169,7 +169,7 @@ class DurableObjects implements DurableObjectStore {
         // What nobody waits for is not sent: it would be charged for an answer that was given without it.
         if (job.waiting?.abandoned) continue;
         charges += job.group.length;
-        if (charges > MOST_CHARGES) {
+        if (charges > MAX_CHARGES_PER_CALL) {
           void this.send(part, batch);
           [batch, charges] = [[], job.group.length];
         }

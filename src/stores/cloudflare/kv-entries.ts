@@ -11,7 +11,7 @@ import type { KVNamespaceLike } from "./platform.ts";
 import { isState } from "./state-text.ts";
 
 /** So many numbers are held, of all buckets. */
-const MOST_NUMBERS = 500_000;
+const MAX_NUMBERS = 500_000;
 /** What an entry costs besides its numbers, in numbers. */
 const OVERHEAD = 32;
 /** So many accounts are kept whether they count or not: an older one that is read late is then known to be older. */
@@ -191,7 +191,7 @@ export class Isolate {
     this.numbers -= entry.weight;
     entry.weight = entry.size;
     this.numbers += entry.weight;
-    while (this.numbers > MOST_NUMBERS && this.evictOne()) {}
+    while (this.numbers > MAX_NUMBERS && this.evictOne()) {}
   }
 
   private entryOf(bucket: string): Entry {

@@ -43,7 +43,7 @@ export const KV_OPTIONS: readonly string[] = ["waitUntil", ...KEY_OPTIONS];
 /** The platform's limit for each key, and how often it is read. */
 const EVERY_MS = 1000;
 /** KV keeps nothing for less. */
-const SHORTEST_TTL_S = 60;
+const MIN_TTL_S = 60;
 
 /** Keeps counters in a namespace of Workers KV: windows, not buckets. */
 export function kvStore(kv: KVNamespaceLike, options: KVStoreOptions = {}): KVStore {
@@ -217,7 +217,7 @@ class KV implements KVStore {
     const { ttlMs } = decide(entry.total(terms), { terms, key: bucket, cost: 0, mode: "peek" }, now);
     // What was reset has to be known for as long as somebody could still count it.
     const keptMs = entry.resetAt > 0 ? Math.max(ttlMs, 2 * terms.windowMs) : ttlMs;
-    const expirationTtl = Math.max(SHORTEST_TTL_S, Math.ceil(keptMs / 1000));
+    const expirationTtl = Math.max(MIN_TTL_S, Math.ceil(keptMs / 1000));
     const value = writeValue(entry, now + expirationTtl * 1000);
     entry.writing(monotonicMs());
     try {

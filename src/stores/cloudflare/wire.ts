@@ -12,9 +12,9 @@ import { type CompiledPolicy, compilePolicy } from "../../core/terms.ts";
 /** Changes with the form of what is sent. Workers and objects of two versions meet while a deployment rolls out. */
 const VERSION = 2;
 /** The longest name of a bucket: a key of 128 bytes, a name and a prefix are shorter. */
-const LONGEST_BUCKET = 1024;
+const MAX_STORED_KEY_CHARS = 1024;
 /** So many charges are sent in one call. */
-export const MOST_CHARGES = 1024;
+export const MAX_CHARGES_PER_CALL = 1024;
 
 /** One charge: which of the call's policies, the bucket as it is stored, the cost, what to do, and `grantEndsAt` if known. */
 type WireCharge = readonly [policy: number, bucket: string, cost: number, mode: Mode, grantEndsAt?: number];
@@ -106,7 +106,8 @@ export function readTakeCall(call: unknown): Charge[][] {
       throw new SluiceError("invalid-option", "group", `a list of at most ${MAX_CHARGES} charges`, group);
     }
     charges += group.length;
-    if (charges > MOST_CHARGES) throw new SluiceError("invalid-option", "groups", `at most ${MOST_CHARGES} charges`);
+    if (charges > MAX_CHARGES_PER_CALL)
+      throw new SluiceError("invalid-option", "groups", `at most ${MAX_CHARGES_PER_CALL} charges`);
     // Not `map`, which passes by what is missing.
     const read = Array.from(group, (charge) => readCharge(charge, terms));
     if (new Set(read.map(({ key }) => key)).size < read.length) {
@@ -146,14 +147,14 @@ export function readBucketCall(call: unknown): { terms: CompiledPolicy; bucket: 
 
 /** The policies of late, checked. An object is told the same few with every call. */
 const known = new Map<string, CompiledPolicy>();
-const MOST_KNOWN = 1000;
+const MAX_CACHED_POLICIES = 1000;
 
 function termsOf(policy: Policy): CompiledPolicy {
   const text = textOf(policy);
   let terms = known.get(text);
   if (!terms) {
     terms = compilePolicy(policy);
-    if (known.size >= MOST_KNOWN) known.clear();
+    if (known.size >= MAX_CACHED_POLICIES) known.clear();
     known.set(text, terms);
   }
   return terms;
@@ -167,8 +168,8 @@ function checkCall(call: unknown): object {
 }
 
 function checkBucket(bucket: unknown): string {
-  if (typeof bucket === "string" && bucket !== "" && bucket.length <= LONGEST_BUCKET) return bucket;
-  throw new SluiceError("invalid-key", "bucket", `a string of 1 to ${LONGEST_BUCKET} characters`, bucket);
+  if (typeof bucket === "string" && bucket !== "" && bucket.length <= MAX_STORED_KEY_CHARS) return bucket;
+  throw new SluiceError("invalid-key", "bucket", `a string of 1 to ${MAX_STORED_KEY_CHARS} characters`, bucket);
 }
 
 /** A decision as it is sent. */

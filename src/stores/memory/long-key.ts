@@ -5,13 +5,13 @@
  */
 
 /** Keys up to this length are kept as they are. */
-const LONGEST = 128;
+const MAX_KEY_CHARS = 128;
 
 let secret: Int32Array | undefined;
 
 /** The key itself when it is short, else its tag. */
 export function storedKey(key: string): string {
-  return key.length <= LONGEST ? key : tagOf(key);
+  return key.length <= MAX_KEY_CHARS ? key : tagOf(key);
 }
 
 function tagOf(key: string): string {

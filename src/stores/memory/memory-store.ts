@@ -32,7 +32,7 @@ export interface MemoryStore extends SyncStore {
 
 /** What is drawn when a bucket has to go; the fullest of them goes. */
 const CANDIDATES = 8;
-const MOST_KEYS = 2 ** 27;
+const MAX_KEYS = 2 ** 27;
 /** A `Map` moves all its entries when it grows; at this size that takes a few milliseconds. */
 const KEYS_PER_SHARD = 2 ** 16;
 /** The cells of a key that has none. They are read, never written. */
@@ -46,7 +46,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   }
   checkOptions("memoryStore", options, ["clock", "maxKeys"]);
   const { clock, maxKeys = 100_000 } = options;
-  checkWhole("maxKeys", maxKeys, 1, MOST_KEYS);
+  checkWhole("maxKeys", maxKeys, 1, MAX_KEYS);
   if (clock !== undefined && typeof clock?.now !== "function") {
     throw new SluiceError("invalid-option", "clock", "an object with now()", clock);
   }

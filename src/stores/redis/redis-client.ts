@@ -45,7 +45,7 @@ export interface Connection {
 }
 
 /** Few enough that one reply is read while Redis makes the next. */
-const MOST_KEYS = 32;
+const MAX_KEYS = 32;
 
 /** Recognises a client, or says what was expected. */
 export function connectionTo(client: RedisClient): Connection {
@@ -90,7 +90,7 @@ function ioredis(client: Ioredis): Connection {
         : undefined;
   return {
     cluster,
-    mostKeys: MOST_KEYS,
+    mostKeys: MAX_KEYS,
     sharesTurns: true,
     keyPrefix: checkPrefix(cluster, options.keyPrefix ?? ""),
     ...(resends && {
@@ -133,7 +133,7 @@ function nodeRedis(client: NodeRedis): Connection {
     (client as Required<NodeRedis>).sendCommand(keys[0], false, [command, text, `${keys.length}`, ...keys, ...args]);
   return {
     cluster,
-    mostKeys: MOST_KEYS,
+    mostKeys: MAX_KEYS,
     sharesTurns: true,
     keyPrefix: checkPrefix(cluster, String(client._keyPrefix ?? "")),
     ...(sentinel && {
