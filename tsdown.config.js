@@ -29,7 +29,7 @@ export default defineConfig({
       groups: [
         { name: "address", test: /ipaddr\.js|http\/address/ },
         // What the two doors of sluice/cloudflare have in common. Not its declarations, which have another dot.
-        { name: "objects", test: /stores\/(settle|cloudflare\/(?!in-|outside-)[\w-]+)\.ts$/ },
+        { name: "objects", test: /(algorithms\/decide-group|stores\/cloudflare\/(?!in-|outside-)[\w-]+)\.ts$/ },
       ],
     },
   },

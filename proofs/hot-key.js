@@ -9,7 +9,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { decide, compilePolicy } from "../dist/algorithms/index.js";
+import { compilePolicy, decide } from "../dist/algorithms/index.js";
 import { startRedis } from "../test/servers/redis-server.js";
 
 const PROCESSES = 4;

@@ -1,6 +1,7 @@
 /** The front door. */
 export type { Charge, Group, Mode } from "./core/charge.ts";
 export type { Clock } from "./core/clock.ts";
+export type { CompiledPolicy } from "./core/compile.ts";
 export type { Allowed, Decision, Denied, Figures, Inspection } from "./core/decision.ts";
 export { type ErrorCode, SluiceError } from "./core/errors.ts";
 export type {
@@ -26,10 +27,9 @@ export {
   tokenBucket,
 } from "./core/shorthand.ts";
 export type { CallState, Consistency, PolicyBuckets, Store, SyncStore } from "./core/store.ts";
-export type { CompiledPolicy } from "./core/terms.ts";
 export { combine, consumeAll, type LimiterCharge } from "./limiter/combine.ts";
 export { createLimiter, type LimiterOptions } from "./limiter/create-limiter.ts";
-export type { LimiterEvent, OnEvent } from "./limiter/events.ts";
 export { type MemoryRateLimiter, memoryRateLimiter } from "./limiter/memory-rate-limiter.ts";
-export type { FailureOptions, OnStoreError } from "./limiter/on-store-error.ts";
+export type { LimiterEvent, OnEvent } from "./resilience/events.ts";
+export type { FailureOptions, OnStoreError } from "./resilience/failure-policy.ts";
 export { type MemoryStore, type MemoryStoreOptions, memoryStore } from "./stores/memory/memory-store.ts";

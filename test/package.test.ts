@@ -63,13 +63,13 @@ describe("the package", () => {
         ],
         "./algorithms": [
           "algorithms",
+          "compilePolicy",
           "decide",
           "fits",
           "fixedWindow",
           "leakyBucket",
           "peek",
           "refund",
-          "compilePolicy",
           "slidingLog",
           "slidingWindow",
           "take",
@@ -273,7 +273,7 @@ describe("the package", () => {
 
   it("shakes: one import does not bring the rest", async () => {
     const bytes = await bundle(`import { tokenBucket } from "sluice"; globalThis.x = tokenBucket;`);
-    expect(bytes.min).toBeLessThan(4200);
+    expect(bytes.min).toBeLessThan(4300);
   });
 
   it("keeps the memory limiter within its size budget", async () => {
@@ -304,7 +304,7 @@ const MIDDLEWARE_BUDGET = 27_500;
  * growth is noticed. About 1500 are for policies as text with their errors and for refunds with their decision, 500 for
  * the shares of policies and copies of keys. The bench prints the same number.
  */
-const BUDGET = 8400;
+const BUDGET = 8550;
 /**
  * Gzip bytes of a limiter with the Redis store: the script, the failure policy and HMAC-SHA-256 are included. About 1500
  * are for sliding logs in lists and for damaged values.

@@ -3,9 +3,10 @@
  * and how a change is written down. All else is the same for all of them and stands in step.ts.
  * No clock and no I/O: time is an argument.
  */
+
+import type { CompiledPolicy } from "../core/compile.ts";
 import type { Decision } from "../core/decision.ts";
 import type { AlgorithmName } from "../core/policy.ts";
-import type { CompiledPolicy } from "../core/terms.ts";
 
 /**
  * A bucket's state is a run of whole numbers from `cells[at]` on, or one list of them at `cells[at]`.

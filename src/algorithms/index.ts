@@ -1,5 +1,5 @@
 /** The five pure algorithms, for people who write stores. No clock, no I/O: time is an argument. */
-export { type CompiledPolicy, compilePolicy } from "../core/terms.ts";
+export { type CompiledPolicy, compilePolicy } from "../core/compile.ts";
 export type { Algorithm, Cells } from "./algorithm.ts";
 export { algorithms } from "./algorithms.ts";
 export { type DecideResult, decide } from "./decide.ts";

@@ -1,7 +1,8 @@
 /** One step of any algorithm. It reads and writes the cells it is given and touches nothing else. */
+
+import type { CompiledPolicy } from "../core/compile.ts";
 import type { Decision } from "../core/decision.ts";
 import { recordGrant } from "../core/grant.ts";
-import type { CompiledPolicy } from "../core/terms.ts";
 import type { Algorithm, Cells } from "./algorithm.ts";
 
 /** Takes `cost` if it fits. A denial leaves the cells alone, except to heal a state from the future. */

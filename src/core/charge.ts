@@ -1,6 +1,7 @@
 /** One spending of one cost by one key, and the checks that every store relies on. */
+
+import type { CompiledPolicy } from "./compile.ts";
 import { SluiceError } from "./errors.ts";
-import type { CompiledPolicy } from "./terms.ts";
 
 /** Take it, only look, or give it back. */
 export type Mode = "take" | "peek" | "refund";

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { createLimiter } from "../limiter/create-limiter.ts";
 import { memoryRateLimiter } from "../limiter/memory-rate-limiter.ts";
+import { compilePolicy } from "./compile.ts";
 import type { Policy } from "./policy.ts";
 import { type PolicyText, parsePolicy } from "./policy-text.ts";
 import { tokenBucket } from "./shorthand.ts";
-import { compilePolicy } from "./terms.ts";
 
 describe("policies as text", () => {
   it("chooses the algorithm by a word after the rate", () => {

@@ -1,7 +1,7 @@
 /** What a store promises: that a step is atomic. Nothing else is its business. */
 import type { Group } from "./charge.ts";
+import type { CompiledPolicy } from "./compile.ts";
 import type { Decision, Inspection } from "./decision.ts";
-import type { CompiledPolicy } from "./terms.ts";
 
 /** Exact stores obey every law; approximate ones say so in each decision. */
 export type Consistency = "exact" | "approximate";

@@ -2,10 +2,10 @@
 import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
+import type { FailureOptions } from "../resilience/failure-policy.ts";
 import { bindingStore } from "../stores/cloudflare/binding-store.ts";
 import type { RateLimitBinding } from "../stores/cloudflare/platform.ts";
-import { limiterForClient, type StoreKind } from "./limiter-on.ts";
-import type { FailureOptions } from "./on-store-error.ts";
+import { limiterForClient, type StoreKind } from "./limiter-for-client.ts";
 
 /**
  * A limiter that asks a binding. The policy has to say what the binding is set to: a fixed window of 10 or 60

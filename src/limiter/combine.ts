@@ -7,10 +7,10 @@ import { checkOptions } from "../core/options.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import { type Consistency, isSync, type PolicyBuckets, type Store, type SyncStore } from "../core/store.ts";
-import { type ComposableLimiter, type LimiterPart, partsOf } from "./binding.ts";
-import { healthOf } from "./guard.ts";
+import { DenialCache, replay } from "../resilience/denial-cache.ts";
+import { healthOf } from "../resilience/store-health.ts";
 import { chargeJointly, chargeJointlySync, checkTogether, type PartCharge, refundJointly } from "./joint-charge.ts";
-import { DenialCache, replay } from "./local-denial.ts";
+import { type ComposableLimiter, type LimiterPart, partsOf } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
 
 /** One limiter that asks several, with the same key and cost: a burst and a daily quota. */

@@ -1,20 +1,21 @@
 /** Joins a policy and a store into a limiter. */
+
+import { type CompiledPolicy, compilePolicy } from "../core/compile.ts";
 import { SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import { isSync, type Store, type SyncStore } from "../core/store.ts";
-import { type CompiledPolicy, compilePolicy } from "../core/terms.ts";
-import { memoryStore } from "../stores/memory/memory-store.ts";
-import { claimName, releaseName } from "./names.ts";
 import {
   defaultFailurePolicy,
   FAILURE_OPTIONS,
   type FailureOptions,
   type FailurePolicy,
   parseFailureOptions,
-} from "./on-store-error.ts";
+} from "../resilience/failure-policy.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import { claimName, releaseName } from "./names.ts";
 import { RemoteLimiter } from "./remote-limiter.ts";
 import { SyncLimiter } from "./sync-limiter.ts";
 

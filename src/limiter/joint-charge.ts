@@ -9,12 +9,12 @@ import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isGrant, recordUnknownGrant, refundOf } from "../core/grant.ts";
 import { isSync, originOf, type Store, type SyncStore } from "../core/store.ts";
-import type { LimiterPart } from "./binding.ts";
-import { emit } from "./events.ts";
-import { healthOf, StoreFailure } from "./guard.ts";
+import { emit } from "../resilience/events.ts";
+import { type CaredCharge, decideWithout, type FailurePolicy } from "../resilience/failure-policy.ts";
+import { healthOf, StoreFailure } from "../resilience/store-health.ts";
+import type { LimiterPart } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
 import { samePolicy } from "./names.ts";
-import { type CaredCharge, decideWithout, type FailurePolicy } from "./on-store-error.ts";
 
 /** One part of a joint charge. */
 export interface PartCharge extends LimiterPart {

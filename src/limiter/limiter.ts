@@ -1,12 +1,12 @@
 /** What all limiters of one policy have in common, wherever their store is. */
 import { checkCost, checkKey } from "../core/charge.ts";
+import type { CompiledPolicy } from "../core/compile.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { refuseDisposed } from "../core/errors.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { Consistency, Store } from "../core/store.ts";
-import type { CompiledPolicy } from "../core/terms.ts";
-import type { ComposableLimiter, LimiterPart } from "./binding.ts";
-import type { FailurePolicy } from "./on-store-error.ts";
+import type { FailurePolicy } from "../resilience/failure-policy.ts";
+import type { ComposableLimiter, LimiterPart } from "./limiter-part.ts";
 
 /** One policy on one store. */
 export abstract class Limiter<S extends Store = Store> implements ComposableLimiter {

@@ -1,11 +1,11 @@
 /** Several policies in one memory store as one limiter, without what `combine` needs for stores elsewhere. */
 import { type Charge, checkCost, checkKey, MAX_CHARGES } from "../core/charge.ts";
+import { compilePolicy } from "../core/compile.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isGrant, refundOf } from "../core/grant.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
-import { compilePolicy } from "../core/terms.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { merge } from "./merge.ts";
 

@@ -1,8 +1,9 @@
 /** The shortest way to a limiter: one policy, in memory. */
+
+import { compilePolicy } from "../core/compile.ts";
 import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
-import { compilePolicy } from "../core/terms.ts";
 import { type MemoryStore, type MemoryStoreOptions, memoryStore } from "../stores/memory/memory-store.ts";
 import { limiterOwning } from "./create-limiter.ts";
 

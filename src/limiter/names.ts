@@ -1,7 +1,8 @@
 /** One name, one policy: two policies under one name on one store would spend each other's budget. */
+
+import type { CompiledPolicy } from "../core/compile.ts";
 import { SluiceError } from "../core/errors.ts";
 import { originOf, type Store } from "../core/store.ts";
-import type { CompiledPolicy } from "../core/terms.ts";
 
 /** Limiters that use one policy under a name. */
 interface Holder {

@@ -3,10 +3,10 @@ import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import { parseDuration } from "../core/rate.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
+import type { FailureOptions } from "../resilience/failure-policy.ts";
 import type { RedisClient } from "../stores/redis/redis-client.ts";
 import { REDIS_OPTIONS, type RedisStoreOptions, redisStore } from "../stores/redis/redis-store.ts";
-import { limiterForClient, type StoreKind } from "./limiter-on.ts";
-import type { FailureOptions } from "./on-store-error.ts";
+import { limiterForClient, type StoreKind } from "./limiter-for-client.ts";
 
 /** What a limiter on Redis can be told. */
 export interface RedisRateLimiterOptions extends RedisStoreOptions, FailureOptions {}

@@ -1,16 +1,16 @@
 /** A limiter whose store is elsewhere: it may be slow or away, and asking it costs a round trip. */
 import { monotonicMs } from "../core/clock.ts";
+import type { CompiledPolicy } from "../core/compile.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { recordUnknownGrant, refundOf } from "../core/grant.ts";
 import type { Store } from "../core/store.ts";
-import type { CompiledPolicy } from "../core/terms.ts";
-import type { Watcher } from "./breaker.ts";
-import { emit } from "./events.ts";
-import { healthOf, StoreFailure, type StoreHealth } from "./guard.ts";
+import type { Watcher } from "../resilience/breaker.ts";
+import { type DenialCache, replayFor } from "../resilience/denial-cache.ts";
+import { emit } from "../resilience/events.ts";
+import { type CaredCharge, decideWithout, type FailurePolicy } from "../resilience/failure-policy.ts";
+import { healthOf, StoreFailure, type StoreHealth } from "../resilience/store-health.ts";
 import { Limiter } from "./limiter.ts";
-import { type DenialCache, replayFor } from "./local-denial.ts";
-import { type CaredCharge, decideWithout, type FailurePolicy } from "./on-store-error.ts";
 
 /** One policy on a store that answers by promise. */
 export class RemoteLimiter extends Limiter {

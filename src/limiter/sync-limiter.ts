@@ -1,12 +1,12 @@
 /** A limiter whose store answers in the same turn. It can't fail, so that there is nothing to guard. */
 import { isCost } from "../core/charge.ts";
+import type { CompiledPolicy } from "../core/compile.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { refundOf } from "../core/grant.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { PolicyBuckets, SyncStore } from "../core/store.ts";
-import type { CompiledPolicy } from "../core/terms.ts";
+import type { FailurePolicy } from "../resilience/failure-policy.ts";
 import { Limiter } from "./limiter.ts";
-import type { FailurePolicy } from "./on-store-error.ts";
 
 /** One policy on a synchronous store. */
 export class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {

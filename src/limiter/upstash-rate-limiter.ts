@@ -4,7 +4,7 @@ import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { REDIS_OPTIONS, type RedisStoreOptions } from "../stores/redis/redis-store.ts";
 import { type UpstashClient, upstashStore } from "../stores/upstash/upstash-store.ts";
-import { limiterForClient, type StoreKind } from "./limiter-on.ts";
+import { limiterForClient, type StoreKind } from "./limiter-for-client.ts";
 import { type RedisRateLimiterOptions, sameTime } from "./redis-rate-limiter.ts";
 
 /** A limiter for one policy on Upstash. Limiters on one client share one store, so that `combine` is one step. */

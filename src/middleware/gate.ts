@@ -10,10 +10,10 @@ import { type HeaderFields, type HeaderOptions, headerWriter, type WriteHeaders 
 import type { Told } from "../http/response.ts";
 import { type Rejection, rejection } from "../http/too-many-requests.ts";
 import type { Facts } from "./facts.ts";
-import { deniedForDelay } from "./held-too-long.ts";
 import { type Keys, keysOf } from "./keys.ts";
 import { limiterWatch } from "./limiter-watch.ts";
 import { checkDecision, checkLimiter, errorFrom, limiterFrom, policiesOf } from "./limiters.ts";
+import { deniedForDelay } from "./max-delay.ts";
 import {
   checkRateLimit,
   type Decided,

@@ -6,7 +6,7 @@ import type { ReadHeader, Warn } from "../http/client-ip.ts";
 import { identifier, UNIDENTIFIED } from "../http/client-key.ts";
 import { presets } from "../http/presets.ts";
 import type { Facts } from "./facts.ts";
-import { keyWatch } from "./key-watch.ts";
+import { keyWatch } from "./key-cardinality.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { Reports } from "./reports.ts";
 

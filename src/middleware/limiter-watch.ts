@@ -1,6 +1,6 @@
 /** Detects a `limiter` function that creates a limiter for every request: with an empty store each, nothing is limited. */
 import type { WarningCode } from "../core/warnings.ts";
-import type { ComposableLimiter } from "../limiter/binding.ts";
+import type { ComposableLimiter } from "../limiter/limiter-part.ts";
 import { keyHash } from "./key-hash.ts";
 import type { LimiterLike } from "./options.ts";
 

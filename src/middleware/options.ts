@@ -7,7 +7,7 @@ import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import type { Identity } from "../http/client-key.ts";
 import type { HeaderMode, HeaderOptions } from "../http/headers.ts";
-import type { LimiterEvent } from "../limiter/events.ts";
+import type { LimiterEvent } from "../resilience/events.ts";
 
 /** What a middleware asks of a limiter: ours, or any object that decides. */
 export interface LimiterLike {

@@ -2,11 +2,12 @@
  * CORS preflights. They carry no credentials, and a rejected one looks like a network error to a script, so they are not
  * charged to the caller's budget. Left uncounted they would be a bypass, so they have a budget per IP address.
  */
+
+import { compilePolicy } from "../core/compile.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
-import { compilePolicy } from "../core/terms.ts";
 import { type MemoryRateLimiter, memoryRateLimiter } from "../limiter/memory-rate-limiter.ts";
 import type { Facts } from "./facts.ts";
 import { policyFrom } from "./limiters.ts";

@@ -1,7 +1,7 @@
 /** Reports problems of one middleware: to the callback that is set for them, or else as a process warning, once. */
 import { isPromise } from "../core/maybe-promise.ts";
 import { describeError, emitProcessWarning, type WarningCode } from "../core/warnings.ts";
-import type { LimiterEvent } from "../limiter/events.ts";
+import type { LimiterEvent } from "../resilience/events.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 /** Callbacks whose errors do not affect the request. */

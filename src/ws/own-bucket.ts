@@ -2,8 +2,8 @@
 import type { Cells } from "../algorithms/algorithm.ts";
 import { algorithms } from "../algorithms/algorithms.ts";
 import { take } from "../algorithms/step.ts";
+import type { CompiledPolicy } from "../core/compile.ts";
 import type { Decision } from "../core/decision.ts";
-import type { CompiledPolicy } from "../core/terms.ts";
 
 /** The numbers of a bucket, for whoever keeps them while a server sleeps. */
 export type BucketState = readonly number[];

@@ -3,10 +3,10 @@
  * answers yes or no: there is nothing to look at, to give back or to show.
  */
 import type { Group } from "../../core/charge.ts";
+import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import type { Store } from "../../core/store.ts";
-import type { CompiledPolicy } from "../../core/terms.ts";
 import { storedKey, tagOf } from "../stored-key.ts";
 import { has, type RateLimitBinding } from "./platform.ts";
 

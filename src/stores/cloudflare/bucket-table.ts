@@ -5,8 +5,9 @@
  * A row says until when it has to be kept. That time is rounded up, so that a bucket which is used all the time has
  * its place in the index moved once in a while, and not with every grant.
  */
+
+import type { Changes, States } from "../../algorithms/decide-group.ts";
 import type { AlgorithmName } from "../../core/policy.ts";
-import type { Changes, States } from "../settle.ts";
 import type { DurableObjectStorageLike } from "./platform.ts";
 import { isState, readState, stateText } from "./state-text.ts";
 

@@ -2,10 +2,11 @@
  * What a Durable Object does: the pure algorithms on the buckets of its table, with its own clock. A call is one
  * synchronous step from reading to writing, so that no other call can come in between.
  */
+
+import { type Changes, decideGroup } from "../../algorithms/decide-group.ts";
 import type { Charge } from "../../core/charge.ts";
 import { wallClockMs } from "../../core/clock.ts";
 import type { Decision } from "../../core/decision.ts";
-import { type Changes, decideGroup } from "../settle.ts";
 import { BucketTable } from "./bucket-table.ts";
 import type { DurableObjectStorageLike } from "./platform.ts";
 import { readBucketCall, readTakeCall, type TakeReply, type WireInspection, wireDecision } from "./wire.ts";

@@ -1,10 +1,10 @@
 /** Buckets in Durable Objects: exact for all of Cloudflare, one call for all that is asked of an object in one tick. */
 import type { Charge, Group } from "../../core/charge.ts";
+import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { CallState, Store } from "../../core/store.ts";
-import type { CompiledPolicy } from "../../core/terms.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
 import { type DurableObjectNamespaceLike, type DurableObjectStubLike, has } from "./platform.ts";
 import type { RateLimiterObject } from "./rate-limiter-do.ts";

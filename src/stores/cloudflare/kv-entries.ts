@@ -2,10 +2,10 @@
 import { algorithms } from "../../algorithms/algorithms.ts";
 import { usage } from "../../algorithms/step.ts";
 import { monotonicMs } from "../../core/clock.ts";
+import type { CompiledPolicy } from "../../core/compile.ts";
 import { copyKey } from "../../core/copy-key.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { AlgorithmName } from "../../core/policy.ts";
-import type { CompiledPolicy } from "../../core/terms.ts";
 import { inPresent, mergeStates } from "./merge-states.ts";
 import type { KVNamespaceLike } from "./platform.ts";
 import { isState } from "./state-text.ts";

@@ -10,15 +10,15 @@
  * itself in between.
  */
 import { decide } from "../../algorithms/decide.ts";
+import { decideGroup } from "../../algorithms/decide-group.ts";
 import type { Charge, Group } from "../../core/charge.ts";
 import { monotonicMs, wallClockMs } from "../../core/clock.ts";
+import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { copyGrant } from "../../core/grant.ts";
 import { checkOptions } from "../../core/options.ts";
 import type { CallState, Store } from "../../core/store.ts";
-import type { CompiledPolicy } from "../../core/terms.ts";
-import { decideGroup } from "../settle.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
 import { type Entry, type Isolate, isolateOf, readValue, writeValue } from "./kv-entries.ts";
 import { has, type KVNamespaceLike, type WaitUntil } from "./platform.ts";

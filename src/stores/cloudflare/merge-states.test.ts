@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decide } from "../../algorithms/decide.ts";
-import { type CompiledPolicy, compilePolicy } from "../../core/terms.ts";
+import { type CompiledPolicy, compilePolicy } from "../../core/compile.ts";
 import { mergeStates } from "./merge-states.ts";
 
 type State = readonly number[];

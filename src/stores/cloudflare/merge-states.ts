@@ -1,6 +1,6 @@
 /** Two counts of one window made one: what KV holds, and what this isolate has granted since it was read. */
 import { windowStart } from "../../algorithms/algorithm.ts";
-import type { CompiledPolicy } from "../../core/terms.ts";
+import type { CompiledPolicy } from "../../core/compile.ts";
 
 /**
  * A state as it counts now. What lies in the future, because another clock is ahead or ours was, begins with the window

@@ -3,11 +3,11 @@
  * policies, keys and costs are checked there again, all of them before anything is done.
  */
 import { type Charge, checkCost, type Group, MAX_CHARGES, type Mode } from "../../core/charge.ts";
+import { type CompiledPolicy, compilePolicy } from "../../core/compile.ts";
 import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
 import type { Policy } from "../../core/policy.ts";
-import { type CompiledPolicy, compilePolicy } from "../../core/terms.ts";
 
 /** Changes with the form of what is sent. Workers and objects of two versions meet while a deployment rolls out. */
 const VERSION = 2;

@@ -2,12 +2,12 @@
 import { clampToNow, fits, peek, refund, take } from "../../algorithms/step.ts";
 import type { Group } from "../../core/charge.ts";
 import { type Clock, checkedClock, systemClock } from "../../core/clock.ts";
+import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { PolicyBuckets, SyncStore } from "../../core/store.ts";
-import type { CompiledPolicy } from "../../core/terms.ts";
 import { storedKey } from "./long-key.ts";
 import { PolicySizes, type Sized } from "./policy-sizes.ts";
 import { SlotTable } from "./slots.ts";

@@ -6,8 +6,8 @@
 import type { Algorithm, Cells } from "../../algorithms/algorithm.ts";
 import { algorithms } from "../../algorithms/algorithms.ts";
 import { usage } from "../../algorithms/step.ts";
+import type { CompiledPolicy } from "../../core/compile.ts";
 import { copyKey } from "../../core/copy-key.ts";
-import type { CompiledPolicy } from "../../core/terms.ts";
 
 const FIRST_SIZE = 16;
 

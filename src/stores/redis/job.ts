@@ -3,11 +3,11 @@ import type { Cells } from "../../algorithms/algorithm.ts";
 import { algorithms } from "../../algorithms/algorithms.ts";
 import { report } from "../../algorithms/step.ts";
 import type { Charge, Mode } from "../../core/charge.ts";
+import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
 import type { CallState } from "../../core/store.ts";
-import type { CompiledPolicy } from "../../core/terms.ts";
 
 /** What can be done to a bucket: what a charge can, and what people do by hand. */
 export type Action = Mode | "reset" | "inspect";

@@ -1,11 +1,11 @@
 /** Buckets in Redis: exact for every process that shares it, one round trip for all that is asked in one tick. */
 import type { Charge, Group } from "../../core/charge.ts";
+import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { refuseDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import { parseDuration } from "../../core/rate.ts";
 import type { CallState, Store } from "../../core/store.ts";
-import type { CompiledPolicy } from "../../core/terms.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
 import { Batches } from "./batches.ts";
 import { hashSlot } from "./hash-slot.ts";

@@ -1,9 +1,9 @@
 /** What a law of stores is, and what most of them need. */
 import type { Charge, Mode } from "../../core/charge.ts";
+import { type CompiledPolicy, compilePolicy } from "../../core/compile.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { AlgorithmName, Policy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
-import { type CompiledPolicy, compilePolicy } from "../../core/terms.ts";
 import type { Random } from "../random.ts";
 import { policyOf } from "../subject.ts";
 

@@ -1,7 +1,7 @@
 /** What a store promises of single charges beyond the laws of a limiter on it. */
 import type { Charge } from "../../core/charge.ts";
+import { type CompiledPolicy, compilePolicy } from "../../core/compile.ts";
 import type { Decision } from "../../core/decision.ts";
-import { type CompiledPolicy, compilePolicy } from "../../core/terms.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, refuses, same } from "../check.ts";
 import { PlanBounds, planBatches, planPair } from "../plan-walk.ts";

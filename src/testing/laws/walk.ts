@@ -1,8 +1,8 @@
 /** A random walk of a limiter beside the pure function. */
 import { decide } from "../../algorithms/decide.ts";
 import type { Mode } from "../../core/charge.ts";
+import { compilePolicy } from "../../core/compile.ts";
 import type { Decision } from "../../core/decision.ts";
-import { compilePolicy } from "../../core/terms.ts";
 import { figures, same } from "../check.ts";
 import { policyOf } from "../subject.ts";
 import { type Bench, pass, phase } from "./law.ts";

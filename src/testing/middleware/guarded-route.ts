@@ -4,8 +4,8 @@ import type { Policy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { Identity } from "../../http/client-key.ts";
 import { createLimiter } from "../../limiter/create-limiter.ts";
-import type { FailureOptions } from "../../limiter/on-store-error.ts";
 import type { RateLimitOptions } from "../../middleware/options.ts";
+import type { FailureOptions } from "../../resilience/failure-policy.ts";
 
 /** Options of any server's `rateLimit`. */
 export type GuardOptions = RateLimitOptions<

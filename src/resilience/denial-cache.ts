@@ -3,9 +3,10 @@
  * that takes. It never admits more. Another process that refunds or resets the key is noticed `localDenialMs` later
  * at most; a limiter here that shares the store, at once.
  */
+
+import type { CompiledPolicy } from "../core/compile.ts";
 import { copyKey } from "../core/copy-key.ts";
 import type { Decision, Denied } from "../core/decision.ts";
-import type { CompiledPolicy } from "../core/terms.ts";
 
 /** So many denials are kept; the oldest go first, and then are only asked again. */
 const MAX_DENIALS = 10_000;

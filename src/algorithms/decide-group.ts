@@ -1,8 +1,9 @@
 /** A group of charges by the pure algorithms, for stores that keep states as values: all or none, in one turn. */
-import { decide } from "../algorithms/decide.ts";
+
 import type { Charge, Group } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
 import type { AlgorithmName } from "../core/policy.ts";
+import { decide } from "./decide.ts";
 
 /** Where states are read. */
 export interface States {

@@ -1,17 +1,17 @@
 /** Stands between limiters and a store that can fail: deadline, circuit breaker, and what this process knows of it. */
 import type { Group } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
+import type { CompiledPolicy } from "../core/compile.ts";
 import { copyKey } from "../core/copy-key.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { type CallState, originOf, type Store, type SyncStore } from "../core/store.ts";
-import type { CompiledPolicy } from "../core/terms.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { ALL_SHARDS, Breaker, type Shard, type Watcher } from "./breaker.ts";
-import { Invalidations } from "./clearings.ts";
 import { Deadlines, type SharedError, type Timed } from "./deadlines.ts";
-import { DenialCache } from "./local-denial.ts";
+import { DenialCache } from "./denial-cache.ts";
+import { Invalidations } from "./invalidations.ts";
 
 const guards = new WeakMap<object, StoreHealth>();
 

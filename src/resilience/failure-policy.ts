@@ -1,13 +1,13 @@
 /** What a limiter does when its store can't be asked, and how that is chosen. */
 import type { Charge } from "../core/charge.ts";
+import type { CompiledPolicy } from "../core/compile.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
 import { parseDuration } from "../core/rate.ts";
 import type { Store } from "../core/store.ts";
-import type { CompiledPolicy } from "../core/terms.ts";
 import { emit, type OnEvent } from "./events.ts";
-import type { StoreFailure, StoreHealth } from "./guard.ts";
+import type { StoreFailure, StoreHealth } from "./store-health.ts";
 
 /** Decide in this process, let everything pass, deny everything, or throw. */
 export type OnStoreError = "local" | "open" | "closed" | "throw";

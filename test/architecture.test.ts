@@ -1,4 +1,4 @@
-/** House rules: which room may import which, no cycles, nothing of Node in what is published. */
+/** The architecture: which layer may import which, no cycles, nothing of Node in what is published. */
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -6,16 +6,17 @@ import { describe, expect, it } from "vitest";
 
 const src = fileURLToPath(new URL("../src", import.meta.url));
 
-/** Room -> rooms that it may import besides itself. */
+/** Layer -> layers that it may import besides itself. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   core: [],
   algorithms: ["core"],
   stores: ["core", "algorithms"],
-  limiter: ["core", "algorithms", "stores"],
+  resilience: ["core", "algorithms", "stores"],
+  limiter: ["core", "algorithms", "stores", "resilience"],
   http: ["core"],
-  middleware: ["core", "http", "limiter"],
-  ws: ["core", "algorithms", "http", "limiter"],
-  testing: ["core", "algorithms", "stores", "limiter", "http", "middleware", "ws"],
+  middleware: ["core", "http", "limiter", "resilience"],
+  ws: ["core", "algorithms", "http", "limiter", "resilience"],
+  testing: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws"],
 };
 
 /** What is bundled. */
@@ -48,22 +49,23 @@ function localImportsOf(file: string): string[] {
     .map((path) => relative(src, resolve(src, dirname(file), path)).replaceAll("\\", "/"));
 }
 
-describe("house rules", () => {
+describe("the architecture", () => {
   it("finds the source", () => expect(files.length).toBeGreaterThan(20));
 
-  it.each(files.filter((file) => file.includes("/")))("%s imports only what its room may", (file) => {
-    const room = file.split("/")[0] as string;
-    const allowed = MAY_IMPORT[room];
-    expect(allowed, `${room} is not in the table`).toBeDefined();
+  it.each(files.filter((file) => file.includes("/")))("%s imports only what its layer may", (file) => {
+    const layer = file.split("/")[0] as string;
+    const allowed = MAY_IMPORT[layer];
+    expect(allowed, `${layer} is not in the table`).toBeDefined();
     for (const path of localImportsOf(file)) {
-      const ok = [room, ...(allowed ?? [])].some((other) => path.startsWith(`${other}/`));
+      const ok = [layer, ...(allowed ?? [])].some((other) => path.startsWith(`${other}/`));
       expect(ok, `${file} imports ${path}`).toBe(true);
     }
   });
 
   it("keeps clients out of the glue: only the shortest ways to a limiter know a store other than memory", () => {
     const knowing = files.filter(
-      (file) => file.startsWith("limiter/") && localImportsOf(file).some((path) => /^stores\/(?!memory\/)/.test(path)),
+      (file) =>
+        /^(limiter|resilience)\//.test(file) && localImportsOf(file).some((path) => /^stores\/(?!memory\/)/.test(path)),
     );
     expect(knowing.filter((file) => !file.endsWith("-rate-limiter.ts"))).toEqual([]);
   });

@@ -4,8 +4,8 @@ import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
+import { FAILURE_OPTIONS, type FailureOptions } from "../resilience/failure-policy.ts";
 import { createLimiter } from "./create-limiter.ts";
-import { FAILURE_OPTIONS, type FailureOptions } from "./on-store-error.ts";
 
 /** How the stores of one kind are made. */
 export interface StoreKind<Client, Options extends object> {

@@ -1,9 +1,10 @@
 /** What stands behind a limiter: its policies and their stores. How `combine` looks inside one. */
+
+import type { CompiledPolicy } from "../core/compile.ts";
 import { SluiceError } from "../core/errors.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
-import type { CompiledPolicy } from "../core/terms.ts";
-import type { FailurePolicy } from "./on-store-error.ts";
+import type { FailurePolicy } from "../resilience/failure-policy.ts";
 
 /** One policy on one store, and what its limiter does when that fails. */
 export interface LimiterPart {
