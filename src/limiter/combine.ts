@@ -52,20 +52,26 @@ class Combined implements ComposableLimiter {
 
   async reset(key: string): Promise<void> {
     await Promise.all(
-      this.spends(key, 0).map(({ store, terms, care }) =>
+      this.spends(key, 0).map(({ store, terms, failurePolicy }) =>
         isSync(store)
           ? store.reset(terms, key)
-          : healthOf(store).reset(store, terms, care.localPolicy, key, monotonicMs() + care.deadlineMs),
+          : healthOf(store).reset(
+              store,
+              terms,
+              failurePolicy.localPolicy,
+              key,
+              monotonicMs() + failurePolicy.deadlineMs,
+            ),
       ),
     );
   }
 
   async inspect(key: string): Promise<Inspection> {
     const parts = await Promise.all(
-      this.spends(key, 0).map(({ store, terms, care }) =>
+      this.spends(key, 0).map(({ store, terms, failurePolicy }) =>
         isSync(store)
           ? store.inspect(terms, key)
-          : healthOf(store).inspect(store, terms, key, monotonicMs() + care.deadlineMs),
+          : healthOf(store).inspect(store, terms, key, monotonicMs() + failurePolicy.deadlineMs),
       ),
     );
     const tightest = parts.reduce((least, part) => (part.remaining < least.remaining ? part : least));
@@ -97,7 +103,7 @@ class Combined implements ComposableLimiter {
 
   protected spends(key: string, cost: number): PartCharge[] {
     this.check(key, cost);
-    return this.limiterParts.map(({ store, terms, care }) => ({ store, terms, care, key, cost }));
+    return this.limiterParts.map(({ store, terms, failurePolicy }) => ({ store, terms, failurePolicy, key, cost }));
   }
 }
 
@@ -160,8 +166,8 @@ export function consumeChecked(charges: readonly Required<LimiterCharge>[]): Dec
   const spends: PartCharge[] = [];
   let sync = true;
   for (const { limiter, key, cost } of charges) {
-    for (const { store, terms, care } of partsOf(limiter)) {
-      spends.push({ store, terms, care, key, cost });
+    for (const { store, terms, failurePolicy } of partsOf(limiter)) {
+      spends.push({ store, terms, failurePolicy, key, cost });
       sync &&= isSync(store);
     }
   }
@@ -185,7 +191,7 @@ const denialsOf = new WeakMap<Store, DenialCache>();
 /** Takes, unless the very same was denied a moment ago. That is only remembered of one store that is elsewhere. */
 async function takeUnlessDenied(spends: readonly PartCharge[], name: string, denials: DenialCache): Promise<Decision> {
   const { store } = spends[0] as PartCharge;
-  const forMs = Math.min(...spends.map(({ care }) => care.localDenialMs));
+  const forMs = Math.min(...spends.map(({ failurePolicy }) => failurePolicy.localDenialMs));
   if (forMs === 0 || isSync(store) || spends.some((spend) => spend.store !== store))
     return chargeJointly(spends, "take");
   const { invalidations } = healthOf(store);

@@ -38,20 +38,20 @@ export function createLimiter(options: LimiterOptions): RateLimiter {
     throw new SluiceError("invalid-option", "store", expected, store);
   }
   const terms = compilePolicy(options.policy);
-  const care = parseFailureOptions(options, terms, store);
+  const failurePolicy = parseFailureOptions(options, terms, store);
   store?.check?.(terms, false);
-  if (store === undefined) return limiterOwning(memoryStore(), terms, care);
+  if (store === undefined) return limiterOwning(memoryStore(), terms, failurePolicy);
   claimName(store, terms);
   const release = async () => releaseName(store, terms);
-  if (isSync(store)) return new SyncLimiter(store, terms, care, release);
-  return new RemoteLimiter(store, terms, care, release);
+  if (isSync(store)) return new SyncLimiter(store, terms, failurePolicy, release);
+  return new RemoteLimiter(store, terms, failurePolicy, release);
 }
 
 /** A limiter that disposes of its store with itself. */
 export function limiterOwning(
   store: SyncStore,
   terms: CompiledPolicy,
-  care: FailurePolicy = defaultFailurePolicy(terms),
+  failurePolicy: FailurePolicy = defaultFailurePolicy(terms),
 ): SyncRateLimiter {
-  return new SyncLimiter(store, terms, care, () => store.dispose());
+  return new SyncLimiter(store, terms, failurePolicy, () => store.dispose());
 }

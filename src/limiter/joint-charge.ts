@@ -77,8 +77,8 @@ export async function refundJointly(spends: readonly PartCharge[], decision?: De
   );
 }
 
-function dueOf(charges: readonly { readonly care: FailurePolicy }[]): number {
-  return monotonicMs() + Math.min(...charges.map(({ care }) => care.deadlineMs));
+function dueOf(charges: readonly { readonly failurePolicy: FailurePolicy }[]): number {
+  return monotonicMs() + Math.min(...charges.map(({ failurePolicy }) => failurePolicy.deadlineMs));
 }
 
 /** Takes share after share; when one denies, gives back what the others have taken. */
@@ -148,7 +148,7 @@ type Answer = Decision[] | StoreFailure;
 async function ask({ store, charges }: ShardCharges, mode: "take" | "peek", due: number): Promise<Answer> {
   const group = inMode(charges, mode);
   if (isSync(store)) return store.applySync(group);
-  const answer = await healthOf(store).take(store, group, due);
+  const answer = await healthOf(store).apply(store, group, due);
   if (answer instanceof StoreFailure) return answer;
   const decisions = answer[0] as Decision[];
   if (mode === "take")
@@ -182,9 +182,9 @@ async function giveBack(
   const answer = await healthOf(store).refund(store, charges, dueOf(charges));
   if (!(answer instanceof StoreFailure)) return;
   const { error } = answer;
-  if (fault === "as wanted" && charges.some(({ care }) => care.onStoreError === "throw")) throw error;
-  for (const { care, terms, cost } of charges) {
-    emit(care.onEvent, { type: "refund-lost", policy: terms.name, cost, error });
+  if (fault === "as wanted" && charges.some(({ failurePolicy }) => failurePolicy.onStoreError === "throw")) throw error;
+  for (const { failurePolicy, terms, cost } of charges) {
+    emit(failurePolicy.onEvent, { type: "refund-lost", policy: terms.name, cost, error });
   }
 }
 
@@ -196,7 +196,7 @@ function inMode(charges: readonly CaredCharge[], mode: Mode): CaredCharge[] {
 function sharesOf(spends: readonly PartCharge[], mode: Mode): ShardCharges[] {
   const shares: ShardCharges[] = [];
   for (let place = 0; place < spends.length; place++) {
-    const { store, terms, care, key, cost } = spends[place] as PartCharge;
+    const { store, terms, failurePolicy, key, cost } = spends[place] as PartCharge;
     const part = store.shardOf?.(key) ?? 0;
     let share = shares.find((share) => originOf(share.store) === originOf(store) && share.part === part);
     if (!share) shares.push((share = { store, part, charges: [], parts: [] }));
@@ -204,7 +204,7 @@ function sharesOf(spends: readonly PartCharge[], mode: Mode): ShardCharges[] {
     const i = charges.findIndex((charge) => charge.key === key && charge.terms.id === terms.id);
     const earlier = charges[i];
     if (!earlier) {
-      charges.push({ terms, care, key, cost, mode });
+      charges.push({ terms, failurePolicy, key, cost, mode });
       parts.push([place]);
       continue;
     }

@@ -10,7 +10,7 @@ import type { FailurePolicy } from "../resilience/failure-policy.ts";
 export interface LimiterPart {
   readonly store: Store;
   readonly terms: CompiledPolicy;
-  readonly care: FailurePolicy;
+  readonly failurePolicy: FailurePolicy;
 }
 
 /** A limiter that tells what stands behind it. */

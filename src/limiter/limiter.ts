@@ -12,15 +12,15 @@ import type { ComposableLimiter, LimiterPart } from "./limiter-part.ts";
 export abstract class Limiter<S extends Store = Store> implements ComposableLimiter {
   readonly store: S;
   readonly terms: CompiledPolicy;
-  readonly care: FailurePolicy;
+  readonly failurePolicy: FailurePolicy;
   /** What is given up with the limiter. */
   private readonly release: () => Promise<void>;
   protected disposed = false;
 
-  constructor(store: S, terms: CompiledPolicy, care: FailurePolicy, release: () => Promise<void>) {
+  constructor(store: S, terms: CompiledPolicy, failurePolicy: FailurePolicy, release: () => Promise<void>) {
     this.store = store;
     this.terms = terms;
-    this.care = care;
+    this.failurePolicy = failurePolicy;
     this.release = release;
   }
 

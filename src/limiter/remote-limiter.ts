@@ -14,21 +14,21 @@ import { Limiter } from "./limiter.ts";
 
 /** One policy on a store that answers by promise. */
 export class RemoteLimiter extends Limiter {
-  private readonly guard: StoreHealth;
+  private readonly health: StoreHealth;
   private readonly denials: DenialCache;
   private readonly watcher: Watcher;
 
-  constructor(store: Store, terms: CompiledPolicy, care: FailurePolicy, release: () => Promise<void>) {
-    super(store, terms, care, release);
-    this.guard = healthOf(store);
-    this.denials = this.guard.denialsOf(terms);
-    const { onEvent } = care;
+  constructor(store: Store, terms: CompiledPolicy, failurePolicy: FailurePolicy, release: () => Promise<void>) {
+    super(store, terms, failurePolicy, release);
+    this.health = healthOf(store);
+    this.denials = this.health.denialsOf(terms);
+    const { onEvent } = failurePolicy;
     const policy = terms.name;
     this.watcher = {
       down: (error) => emit(onEvent, { type: "store-down", policy, error }),
       up: (downMs) => emit(onEvent, { type: "store-up", policy, downMs }),
     };
-    if (onEvent) this.guard.watch(this.watcher);
+    if (onEvent) this.health.watch(this.watcher);
     this.tellNews();
   }
 
@@ -39,8 +39,8 @@ export class RemoteLimiter extends Limiter {
       return Promise.reject(error);
     }
     const now = monotonicMs();
-    const denial = this.denials.find(key, now, this.care.localDenialMs);
-    if (denial !== undefined && this.guard.invalidations.isCurrent(this.terms.id, key, denial.sentAt)) {
+    const denial = this.denials.find(key, now, this.failurePolicy.localDenialMs);
+    if (denial !== undefined && this.health.invalidations.isCurrent(this.terms.id, key, denial.sentAt)) {
       const denied = replayFor(denial, cost, this.terms, now);
       if (denied) return Promise.resolve(denied);
     }
@@ -56,46 +56,46 @@ export class RemoteLimiter extends Limiter {
     this.check(key, cost);
     const refund = refundOf(decision, cost);
     if (!refund) return;
-    const { terms, care, guard } = this;
-    const answer = await guard.refund(
+    const { terms, failurePolicy, health } = this;
+    const answer = await health.refund(
       this.store,
       [{ terms, key, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt }],
-      monotonicMs() + care.deadlineMs,
+      monotonicMs() + failurePolicy.deadlineMs,
     );
     if (!(answer instanceof StoreFailure)) return;
     const { error } = answer;
-    if (care.onStoreError === "throw") throw error;
-    emit(care.onEvent, { type: "refund-lost", policy: terms.name, cost, error });
+    if (failurePolicy.onStoreError === "throw") throw error;
+    emit(failurePolicy.onEvent, { type: "refund-lost", policy: terms.name, cost, error });
   }
 
   /** Whoever resets a key wants to know that it was done: a fault is thrown, whatever is done about others. */
   override async reset(key: string): Promise<void> {
     this.check(key, 0);
-    const { localPolicy, deadlineMs } = this.care;
-    await this.guard.reset(this.store, this.terms, localPolicy, key, monotonicMs() + deadlineMs);
+    const { localPolicy, deadlineMs } = this.failurePolicy;
+    await this.health.reset(this.store, this.terms, localPolicy, key, monotonicMs() + deadlineMs);
   }
 
   override async inspect(key: string): Promise<Inspection> {
     this.check(key, 0);
-    return this.guard.inspect(this.store, this.terms, key, monotonicMs() + this.care.deadlineMs);
+    return this.health.inspect(this.store, this.terms, key, monotonicMs() + this.failurePolicy.deadlineMs);
   }
 
   override async dispose(): Promise<void> {
-    this.guard.unwatch(this.watcher);
+    this.health.unwatch(this.watcher);
     await super.dispose();
   }
 
   private async ask(key: string, cost: number, mode: "take" | "peek", sentAt: number): Promise<Decision> {
-    const { terms, care, guard } = this;
-    const charge: CaredCharge = { terms, care, key, cost, mode };
-    const answer = await guard.take(this.store, [charge], sentAt + care.deadlineMs);
+    const { terms, failurePolicy, health } = this;
+    const charge: CaredCharge = { terms, failurePolicy, key, cost, mode };
+    const answer = await health.apply(this.store, [charge], sentAt + failurePolicy.deadlineMs);
     this.tellNews();
-    if (answer instanceof StoreFailure) return decideWithout([charge], guard, answer, monotonicMs())[0] as Decision;
+    if (answer instanceof StoreFailure) return decideWithout([charge], health, answer, monotonicMs())[0] as Decision;
     const decision = answer[0]?.[0];
     if (!decision) throw new SluiceError("invalid-option", "store", "a decision for every charge");
     if (mode === "take") recordUnknownGrant(decision, cost);
-    const notable = mode === "take" && cost > 0 && care.localDenialMs > 0;
-    if (notable && guard.invalidations.isCurrent(terms.id, key, sentAt)) {
+    const notable = mode === "take" && cost > 0 && failurePolicy.localDenialMs > 0;
+    if (notable && health.invalidations.isCurrent(terms.id, key, sentAt)) {
       this.denials.record(key, cost, decision, sentAt, monotonicMs());
     }
     return decision;
@@ -103,8 +103,8 @@ export class RemoteLimiter extends Limiter {
 
   /** Tells what the store has to say, to the first who listens. */
   private tellNews(): void {
-    const { onEvent } = this.care;
-    const message = onEvent && this.guard.nextWarning(this.store);
+    const { onEvent } = this.failurePolicy;
+    const message = onEvent && this.health.nextWarning(this.store);
     if (message !== undefined) emit(onEvent, { type: "warning", policy: this.terms.name, message });
   }
 }

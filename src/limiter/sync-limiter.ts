@@ -12,8 +12,8 @@ import { Limiter } from "./limiter.ts";
 export class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
   private readonly buckets: PolicyBuckets;
 
-  constructor(store: SyncStore, terms: CompiledPolicy, care: FailurePolicy, release: () => Promise<void>) {
-    super(store, terms, care, release);
+  constructor(store: SyncStore, terms: CompiledPolicy, failurePolicy: FailurePolicy, release: () => Promise<void>) {
+    super(store, terms, failurePolicy, release);
     this.buckets = store.open(terms);
   }
 

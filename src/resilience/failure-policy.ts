@@ -51,7 +51,7 @@ export interface FailurePolicy {
 const CHOICES: readonly string[] = ["local", "open", "closed", "throw"];
 const MAX_WAIT_MS = 3_600_000;
 
-/** The care of a limiter that was told nothing. A store in memory needs no other, and no checks of options. */
+/** The default failure policy. A memory store needs no other, and no checks of options. */
 export function defaultFailurePolicy(terms: CompiledPolicy): FailurePolicy {
   return { onStoreError: "local", deadlineMs: 250, localDenialMs: 1000, onEvent: undefined, localPolicy: terms };
 }
@@ -116,7 +116,7 @@ const EFFECTS: Readonly<Record<OnStoreError, string>> = {
 
 /** A charge, and what its limiter does without the store. */
 export interface CaredCharge extends Charge {
-  readonly care: FailurePolicy;
+  readonly failurePolicy: FailurePolicy;
 }
 
 /** Decides a group of takes or looks without the store, each charge as its own limiter wants it; all or none. */
@@ -127,20 +127,27 @@ export function decideWithout(
   now: number,
 ): Decision[] {
   const { error, part } = fault;
-  if (charges.some(({ care }) => care.onStoreError === "throw")) throw error;
-  guard.warnUnavailable(fault, EFFECTS[(charges[0] as CaredCharge).care.onStoreError]);
+  if (charges.some(({ failurePolicy }) => failurePolicy.onStoreError === "throw")) throw error;
+  guard.warnUnavailable(fault, EFFECTS[(charges[0] as CaredCharge).failurePolicy.onStoreError]);
   if (guard.isFirstReport(error)) {
-    for (const { care, terms } of charges) emit(care.onEvent, { type: "foreign-value", policy: terms.name, error });
+    for (const { failurePolicy, terms } of charges)
+      emit(failurePolicy.onEvent, { type: "foreign-value", policy: terms.name, error });
   }
   const retryAfterMs = guard.breaker.retryAfterMs(part, now);
   const denied = charges.some(
-    ({ care, terms, cost }) =>
-      care.onStoreError !== "local" && (cost > terms.limit || (care.onStoreError === "closed" && cost > 0)),
+    ({ failurePolicy, terms, cost }) =>
+      failurePolicy.onStoreError !== "local" &&
+      (cost > terms.limit || (failurePolicy.onStoreError === "closed" && cost > 0)),
   );
-  const own = charges.filter(({ care }) => care.onStoreError === "local");
+  const own = charges.filter(({ failurePolicy }) => failurePolicy.onStoreError === "local");
   const decided = guard.local.applySync(
     // What is denied by another part takes nothing here either.
-    own.map(({ care, key, cost, mode }) => ({ terms: care.localPolicy, key, cost, mode: denied ? "peek" : mode })),
+    own.map(({ failurePolicy, key, cost, mode }) => ({
+      terms: failurePolicy.localPolicy,
+      key,
+      cost,
+      mode: denied ? "peek" : mode,
+    })),
   );
   return charges.map((charge) => {
     const i = own.indexOf(charge);
@@ -148,9 +155,9 @@ export function decideWithout(
   });
 }
 
-function without({ terms, cost, care }: CaredCharge, retryAfterMs: number): Decision {
+function without({ terms, cost, failurePolicy }: CaredCharge, retryAfterMs: number): Decision {
   const { name: policy, limit } = terms;
-  const open = care.onStoreError === "open";
+  const open = failurePolicy.onStoreError === "open";
   const figures = { policy, limit, remaining: open ? limit : 0, resetAfterMs: 0, nextAfterMs: 0, degraded: true };
   // What never fits, and what is free, can be told without any store.
   if (cost > limit) return { ...figures, allowed: false, retryAfterMs: null, degraded: true };

@@ -76,15 +76,15 @@ export class StoreHealth {
   }
 
   /** One group of charges, until `due`. The answer is a list of one list, as the store gives it. */
-  take(store: Store, group: Group, due: number): Promise<Decision[][] | StoreFailure> {
-    return this.ask(shardOf(store, group[0]?.key ?? ""), due, (waiting) => store.apply([group], waiting));
+  apply(store: Store, group: Group, due: number): Promise<Decision[][] | StoreFailure> {
+    return this.attempt(shardOf(store, group[0]?.key ?? ""), due, (waiting) => store.apply([group], waiting));
   }
 
   /** Gives charges back, each on its own: a refund of a long log is as much as one call should do. */
   refund(store: Store, charges: Group, due: number): Promise<Decision[][] | StoreFailure> {
     const groups = charges.map((charge) => [charge]);
     return this.clearing(charges, () =>
-      this.ask(shardOf(store, charges[0]?.key ?? ""), due, (waiting) => store.apply(groups, waiting)),
+      this.attempt(shardOf(store, charges[0]?.key ?? ""), due, (waiting) => store.apply(groups, waiting)),
     );
   }
 
@@ -98,13 +98,13 @@ export class StoreHealth {
   ): Promise<void> {
     await this.fallback?.reset(localTerms, key);
     const answer = await this.clearing([{ terms, key }], () =>
-      this.ask(shardOf(store, key), due, () => store.reset(terms, key)),
+      this.attempt(shardOf(store, key), due, () => store.reset(terms, key)),
     );
     if (answer instanceof StoreFailure) throw answer.error;
   }
 
   async inspect(store: Store, terms: CompiledPolicy, key: string, due: number): Promise<Inspection> {
-    const answer = await this.ask(shardOf(store, key), due, () => store.inspect(terms, key));
+    const answer = await this.attempt(shardOf(store, key), due, () => store.inspect(terms, key));
     if (answer instanceof StoreFailure) throw answer.error;
     return answer;
   }
@@ -171,7 +171,7 @@ export class StoreHealth {
   }
 
   /** Asks the store, unless that part of it is known to be down, and waits no longer than until `due`. */
-  private ask<T>(part: Shard, due: number, ask: (waiting: CallState) => Promise<T>): Promise<T | StoreFailure> {
+  private attempt<T>(part: Shard, due: number, ask: (waiting: CallState) => Promise<T>): Promise<T | StoreFailure> {
     const refusal = this.breaker.refusal(part, monotonicMs());
     if (refusal) return Promise.resolve(new StoreFailure(refusal, part));
     return new Promise((resolve, reject) => {

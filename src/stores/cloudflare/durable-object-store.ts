@@ -8,7 +8,7 @@ import type { CallState, Store } from "../../core/store.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
 import { type DurableObjectNamespaceLike, type DurableObjectStubLike, has } from "./platform.ts";
 import type { RateLimiterObject } from "./rate-limiter-do.ts";
-import { shardOf } from "./shard.ts";
+import { jumpHash } from "./shard.ts";
 import {
   type BucketCall,
   bucketCall,
@@ -125,7 +125,7 @@ class DurableObjects implements DurableObjectStore {
   }
 
   private partOfTag(tag: string): number | string {
-    return this.shards === "per-key" ? tag : shardOf(tag, this.shards);
+    return this.shards === "per-key" ? tag : jumpHash(tag, this.shards);
   }
 
   /** The one part that all keys of a group live in, and its charges by their buckets. */

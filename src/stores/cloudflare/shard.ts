@@ -4,7 +4,7 @@
  */
 
 /** The shard of a key, from 0 on: the same in every process and for ever. */
-export function shardOf(key: string, shards: number): number {
+export function jumpHash(key: string, shards: number): number {
   let state = hash(key);
   let [shard, next] = [0, 0];
   while (next < shards) {

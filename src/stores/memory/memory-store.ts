@@ -109,9 +109,9 @@ class InMemoryStore implements MemoryStore {
     );
     return steps.map(({ bucket, name, cost, mode, grantEndsAt }) => {
       if (every && mode === "take") return bucket.take(name, cost, now);
-      if (every && mode === "refund") bucket.giveBack(name, cost, now, grantEndsAt);
+      if (every && mode === "refund") bucket.refund(name, cost, now, grantEndsAt);
       if (mode === "take") return bucket.deny(name, cost, now);
-      return bucket.look(name, mode === "refund" ? 0 : cost, now);
+      return bucket.peek(name, mode === "refund" ? 0 : cost, now);
     });
   }
 
@@ -133,7 +133,7 @@ class InMemoryStore implements MemoryStore {
     const name = storedKey(key);
     const bucket = this.open(terms);
     const { slotOf, cells, algorithm } = bucket.slotsFor(name);
-    const { policy, limit, remaining, resetAfterMs } = bucket.look(name, 0, now);
+    const { policy, limit, remaining, resetAfterMs } = bucket.peek(name, 0, now);
     const at = (slotOf.get(name) ?? 0) * algorithm.width;
     const found = resetAfterMs > 0;
     const ttlMs = found ? resetAfterMs : null;
@@ -258,7 +258,7 @@ class MemoryBuckets implements PolicyBuckets {
     if (slot === undefined) {
       // What takes nothing makes no bucket.
       if (cost === 0 || cost > this.terms.limit) {
-        const decision = this.look(name, cost, now);
+        const decision = this.peek(name, cost, now);
         return decision.allowed ? recordGrant(decision, now, 0) : decision;
       }
       this.use(this.memory.makeRoom(this.terms, now));
@@ -268,7 +268,7 @@ class MemoryBuckets implements PolicyBuckets {
     return take(slots.algorithm, slots.cells, slot * slots.algorithm.width, this.terms, cost, now);
   }
 
-  look(name: string, cost: number, now: number): Decision {
+  peek(name: string, cost: number, now: number): Decision {
     const { slotOf, cells, algorithm } = this.slotsFor(name);
     const slot = slotOf.get(name);
     if (slot !== undefined) return peek(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
@@ -280,7 +280,7 @@ class MemoryBuckets implements PolicyBuckets {
     const { slotOf, cells, algorithm } = this.slotsFor(name);
     const slot = slotOf.get(name);
     if (slot !== undefined) clampToNow(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
-    return this.look(name, cost, now);
+    return this.peek(name, cost, now);
   }
 
   fits(name: string, cost: number, now: number): boolean {
@@ -290,7 +290,7 @@ class MemoryBuckets implements PolicyBuckets {
     return fits(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
   }
 
-  giveBack(name: string, cost: number, now: number, grantEndsAt: number | undefined): void {
+  refund(name: string, cost: number, now: number, grantEndsAt: number | undefined): void {
     const { slotOf, cells, algorithm } = this.slotsFor(name);
     const slot = slotOf.get(name);
     if (slot !== undefined) refund(algorithm, cells, slot * algorithm.width, this.terms, cost, now, grantEndsAt);
