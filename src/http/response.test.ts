@@ -1,6 +1,6 @@
 /** What several limiters and the application write on one response. */
 import { describe, expect, it } from "vitest";
-import { type ResponseHead, tellFigures, tellRejection } from "./response.ts";
+import { addRateLimitHeaders, addRejectionHeaders, type ResponseHead } from "./response.ts";
 
 const head: ResponseHead<Headers> = {
   get: (headers, name) => headers.get(name) ?? undefined,
@@ -24,7 +24,7 @@ const old = (limit: number, left: number) => ({
 });
 
 function tell(headers: Headers, fields: Record<string, string>, status = 200, exhausted = false): Headers {
-  tellFigures(head, headers, status, { fields, exhausted });
+  addRateLimitHeaders(head, headers, status, { fields, exhausted });
   return headers;
 }
 
@@ -135,7 +135,7 @@ describe("a rejection", () => {
       "X-Own": "1",
     });
     tell(new Headers(), draft8("a", 3)).forEach((value, name) => void headers.set(name, value));
-    tellRejection(head, headers, { "Retry-After": "6", ...draft8("b", 0), "Cache-Control": "no-store" });
+    addRejectionHeaders(head, headers, { "Retry-After": "6", ...draft8("b", 0), "Cache-Control": "no-store" });
     expect(Object.fromEntries(headers)).toEqual({
       "cache-control": "no-store",
       ratelimit: '"a";r=3;t=6, "b";r=0;t=6',

@@ -9,20 +9,20 @@ export interface ResponseHead<Response> {
 }
 
 /** What a response tells of the decision. */
-export interface Told {
+export interface PendingHeaders {
   readonly fields: HeaderFields;
   /** Whether nothing is left. */
   readonly exhausted: boolean;
 }
 
 /** Writes RateLimit fields on a response that is about to be sent, unless they should not be told there. */
-export function tellFigures<R>(head: ResponseHead<R>, response: R, status: number, told: Told): void {
+export function addRateLimitHeaders<R>(head: ResponseHead<R>, response: R, status: number, told: PendingHeaders): void {
   if (isWithheld(status, told.exhausted) || mayBeShared(head, response)) return;
   addFields(head, response, told.fields);
 }
 
 /** Writes the head of an answer that replaces the application's. */
-export function tellRejection<R>(head: ResponseHead<R>, response: R, headers: HeaderFields): void {
+export function addRejectionHeaders<R>(head: ResponseHead<R>, response: R, headers: HeaderFields): void {
   // They belong to what would have been answered.
   for (const name of ["ETag", "Last-Modified", "Expires"]) head.remove(response, name);
   addFields(head, response, headers);

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, Response } from "express";
 import { refuseForeignCall } from "./foreign-call.ts";
 import { openGate } from "./gate.ts";
-import { enterOnNode, headerOf, type Ways, waysOnNode } from "./node-server.ts";
+import { enterOnNode, headerOf, nodeResponder, type Responder } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
 import { hasNodeBody } from "./preflight.ts";
 
@@ -36,7 +36,7 @@ export function rateLimit(options: ExpressRateLimitOptions): ExpressMiddleware {
     if (typeof next !== "function" || typeof response.setHeader !== "function") {
       return refuseForeignCall("express", [request, response, next]);
     }
-    const waysOf = (): Ways<ExpressCall> => ({ ...waysOnNode(response, onLimited), fail: next });
-    enterOnNode(gate, [request as Request, response as Response], response, next, waysOf);
+    const responderFor = (): Responder<ExpressCall> => ({ ...nodeResponder(response, onLimited), fail: next });
+    enterOnNode(gate, [request as Request, response as Response], response, next, responderFor);
   };
 }

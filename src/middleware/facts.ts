@@ -2,7 +2,7 @@
 import type { MaybePromise } from "../core/maybe-promise.ts";
 
 /** The facts of a request, as its server has them. */
-export interface Facts<Call extends readonly unknown[]> {
+export interface RequestReader<Call extends readonly unknown[]> {
   method(call: Call): string;
   header(call: Call, name: string): string | undefined;
   /** The address at the other end of the socket. */

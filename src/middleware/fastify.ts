@@ -1,10 +1,10 @@
 /** `rateLimit` for Fastify 5: a hook for an instance, a scope or a route. */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
 import { SluiceError } from "../core/errors.ts";
-import { type ResponseHead, tellRejection } from "../http/response.ts";
+import { addRejectionHeaders, type ResponseHead } from "../http/response.ts";
 import { refuseForeignCall } from "./foreign-call.ts";
 import { openGate } from "./gate.ts";
-import { enterOnNode, headerOf, type Ways } from "./node-server.ts";
+import { enterOnNode, headerOf, type Responder } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
 import { hasNodeBody } from "./preflight.ts";
 
@@ -38,12 +38,12 @@ export function rateLimit(
     if (typeof done !== "function" || !request.raw || !reply.raw) {
       return refuseForeignCall("fastify", [request, reply, done]);
     }
-    const waysOf = (): Ways<FastifyCall> => ({
+    const responderFor = (): Responder<FastifyCall> => ({
       fail: (error) => done(error instanceof SluiceError ? withoutDetails(error) : error),
       answered: () => reply.sent || reply.raw.headersSent,
       head(status, headers) {
         reply.code(status);
-        tellRejection(ofReply, reply, headers);
+        addRejectionHeaders(ofReply, reply, headers);
       },
       // A text that is sent as JSON would be given a charset, which problem documents do not have.
       send: (body) => void reply.serializer(String).send(body),
@@ -54,7 +54,7 @@ export function rateLimit(
       },
       onLimited,
     });
-    enterOnNode(gate, [request, reply], reply.raw, done, waysOf);
+    enterOnNode(gate, [request, reply], reply.raw, done, responderFor);
   };
 }
 

@@ -2,9 +2,9 @@
 
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { runsOnWorkers } from "../http/presets.ts";
-import { type ResponseHead, type Told, tellFigures, tellRejection } from "../http/response.ts";
+import { addRateLimitHeaders, addRejectionHeaders, type PendingHeaders, type ResponseHead } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
-import type { Gate, Pass, Passage, Stop } from "./gate.ts";
+import type { Gate, GatePass, GateReject, GateResult } from "./gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "./on-limited.ts";
 import type { Limited } from "./options.ts";
 import { hasNodeBody } from "./preflight.ts";
@@ -12,14 +12,14 @@ import { hasNodeBody } from "./preflight.ts";
 /** What a denied request may be answered with in place of the problem document. */
 export type OwnAnswer = Response | undefined | Promise<Response | undefined>;
 
-/** The ways that a request can go. */
-export interface FetchWays<Call extends readonly unknown[]> {
+/** How a request is continued or answered. */
+export interface FetchResponder<Call extends readonly unknown[]> {
   /** It goes on, and is answered. */
   go(): Promise<Response> | Response;
   /** It could not be decided about. */
   fail(error: Error): Response;
-  /** Has the figures told when the response is sent, where that is cheaper than changing it; says whether it will. */
-  tell?(told: Told): boolean;
+  /** Adds the headers when the response is sent, where that is cheaper than changing it. Returns whether it will. */
+  tell?(pendingHeaders: PendingHeaders): boolean;
   /** Makes an answer in place of the handler's, with the headers that were set for that before. */
   respond?(body: BodyInit | null, status: number): Response;
   /** What the handler threw, where the answer is made from that before it comes here. */
@@ -32,46 +32,49 @@ export function enterOnFetch<Call extends readonly unknown[]>(
   gate: Gate<Call>,
   call: Call,
   request: Request,
-  ways: FetchWays<Call>,
+  responder: FetchResponder<Call>,
 ): Promise<Response> | Response {
-  const mishap = (error: unknown): Promise<Response> | Response => {
-    const outcome = gate.mishap(error, call);
-    if (outcome === "allow") return ways.go();
-    return outcome instanceof Error ? ways.fail(outcome) : responseOf(outcome, ways);
+  const handleGateError = (error: unknown): Promise<Response> | Response => {
+    const outcome = gate.handleError(error, call);
+    if (outcome === "allow") return responder.go();
+    return outcome instanceof Error ? responder.fail(outcome) : responseOf(outcome, responder);
   };
-  const arrive = (passage: Passage<Call>): Promise<Response> | Response => {
-    if (passage === undefined) return ways.go();
-    if (passage.rejection) return reject(passage, ways, gate);
-    const { delayMs, settle } = passage;
-    const told = passage.told && !ways.tell?.(passage.told) ? passage.told : undefined;
-    if (delayMs > 0 || settle) return letPass({ told, delayMs, settle }, request, ways);
-    const response = ways.go();
-    if (!told) return response;
-    return isPromise(response) ? response.then((response) => withFigures(response, told)) : withFigures(response, told);
+  const arrive = (result: GateResult<Call>): Promise<Response> | Response => {
+    if (result === undefined) return responder.go();
+    if (result.rejection) return reject(result, responder, gate);
+    const { delayMs, settle } = result;
+    const pendingHeaders =
+      result.pendingHeaders && !responder.tell?.(result.pendingHeaders) ? result.pendingHeaders : undefined;
+    if (delayMs > 0 || settle) return continueRequest({ pendingHeaders, delayMs, settle }, request, responder);
+    const response = responder.go();
+    if (!pendingHeaders) return response;
+    return isPromise(response)
+      ? response.then((response) => withFigures(response, pendingHeaders))
+      : withFigures(response, pendingHeaders);
   };
-  let passage: Passage<Call> | Promise<Passage<Call>>;
+  let result: GateResult<Call> | Promise<GateResult<Call>>;
   try {
-    passage = gate.enter(call);
+    result = gate.enter(call);
   } catch (error) {
-    return mishap(error);
+    return handleGateError(error);
   }
-  return isPromise(passage) ? passage.then(arrive, mishap) : arrive(passage);
+  return isPromise(result) ? result.then(arrive, handleGateError) : arrive(result);
 }
 
 function reject<Call extends readonly unknown[]>(
-  { rejection, limited }: Stop<Call>,
-  ways: FetchWays<Call>,
+  { rejection, limited }: GateReject<Call>,
+  responder: FetchResponder<Call>,
   gate: Gate<Call>,
 ): Promise<Response> | Response {
-  const { onLimited } = ways;
-  if (!onLimited || !limited) return responseOf(rejection, ways);
+  const { onLimited } = responder;
+  if (!onLimited || !limited) return responseOf(rejection, responder);
   const failed = (error: unknown): Response => {
     gate.tellError("onLimited", error, limited.call);
-    return responseOf(rejection, ways);
+    return responseOf(rejection, responder);
   };
   const answerWith = (own: Response | undefined): Response => {
-    if (own === undefined) return responseOf(rejection, ways);
-    if (typeof own?.headers?.forEach === "function") return withHeadOf(own, rejection, ways);
+    if (own === undefined) return responseOf(rejection, responder);
+    if (typeof own?.headers?.forEach === "function") return withHeadOf(own, rejection, responder);
     throw unusableResult("a Response, such as Response.json({ error })", own);
   };
   try {
@@ -92,7 +95,7 @@ function inTime<T>(own: PromiseLike<T>): Promise<T> {
 }
 
 /** The body of an answer under the head of another. Its status stays if it is that of an error. */
-function withHeadOf(own: Response, rejection: Answer, { respond }: FetchWays<never>): Response {
+function withHeadOf(own: Response, rejection: Answer, { respond }: FetchResponder<never>): Response {
   const { headers } = rejection;
   const status = own.status >= 400 ? own.status : rejection.status;
   const answer = respond?.(own.body, status) ?? new Response(own.body, { status });
@@ -100,26 +103,26 @@ function withHeadOf(own: Response, rejection: Answer, { respond }: FetchWays<nev
     if (name === "set-cookie") answer.headers.append(name, value);
     else answer.headers.set(name, value);
   });
-  tellRejection(ofHeaders, answer.headers, withoutType(headers));
+  addRejectionHeaders(ofHeaders, answer.headers, withoutType(headers));
   return answer;
 }
 
 /** An answer as a response. */
 export function responseOf(
   { status, headers, body }: Answer,
-  { respond }: Pick<FetchWays<never>, "respond"> = {},
+  { respond }: Pick<FetchResponder<never>, "respond"> = {},
 ): Response {
   if (!respond) return new Response(body, { status, headers });
   const response = respond(body, status);
-  tellRejection(ofHeaders, response.headers, headers);
+  addRejectionHeaders(ofHeaders, response.headers, headers);
   return response;
 }
 
 /** The long way, for a request that is held or may get its cost back. */
-async function letPass<Call extends readonly unknown[]>(
-  { told, delayMs, settle }: Pass,
+async function continueRequest<Call extends readonly unknown[]>(
+  { pendingHeaders, delayMs, settle }: GatePass,
   request: Request,
-  ways: FetchWays<Call>,
+  responder: FetchResponder<Call>,
 ): Promise<Response> {
   if (delayMs > 0 && !(await held(request, delayMs))) {
     await settle?.({ status: undefined, aborted: true });
@@ -130,25 +133,25 @@ async function letPass<Call extends readonly unknown[]>(
   // Read before the handler runs: some servers create the signal on first use.
   const { signal } = request;
   try {
-    response = await ways.go();
+    response = await responder.go();
   } catch (error) {
     await settle?.({ status: undefined, error, aborted: signal.aborted });
     throw error;
   }
   // Awaited, because a Worker is stopped when it has answered.
   const { aborted } = signal;
-  await settle?.({ status: aborted ? undefined : response.status, error: ways.thrown?.(), aborted });
-  return told ? withFigures(response, told) : response;
+  await settle?.({ status: aborted ? undefined : response.status, error: responder.thrown?.(), aborted });
+  return pendingHeaders ? withFigures(response, pendingHeaders) : response;
 }
 
-function withFigures(response: Response, told: Told): Response {
+function withFigures(response: Response, pendingHeaders: PendingHeaders): Response {
   try {
-    tellFigures(ofHeaders, response.headers, response.status, told);
+    addRateLimitHeaders(ofHeaders, response.headers, response.status, pendingHeaders);
     return response;
   } catch {
-    // What `fetch` gave can't be changed: a handler that passes it on is told of in a copy.
+    // Responses of `fetch` are immutable: add the headers to a copy.
     const copy = new Response(response.body, response);
-    tellFigures(ofHeaders, copy.headers, copy.status, told);
+    addRateLimitHeaders(ofHeaders, copy.headers, copy.status, pendingHeaders);
     return copy;
   }
 }

@@ -2,8 +2,8 @@
 import { fixedWindow, leakyBucket, memoryRateLimiter, SluiceError, tokenBucket } from "sluice";
 import { fakeClock } from "sluice/testing";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { Facts } from "./facts.ts";
-import { type Gate, openGate, type Pass, type Stop } from "./gate.ts";
+import type { RequestReader } from "./facts.ts";
+import { type Gate, type GatePass, type GateReject, openGate } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 interface Fake {
@@ -15,7 +15,7 @@ interface Fake {
 type Call = readonly [Fake];
 type Options = RateLimitOptions<Call, void>;
 
-const facts: Facts<Call> = {
+const facts: RequestReader<Call> = {
   method: ([request]) => request.method ?? "GET",
   header: ([request], name) => request.headers?.[name],
   peer: ([request]) => ("peer" in request ? request.peer : "192.0.2.1"),
@@ -28,12 +28,14 @@ function gateOf(options: Options): Gate<Call> {
 }
 
 const enter = (gate: Gate<Call>, request: Fake = {}) => gate.enter([request]);
-const stopped = (passage: unknown): passage is Stop<Call> => (passage as Stop<Call>).rejection !== undefined;
+const stopped = (result: unknown): result is GateReject<Call> => (result as GateReject<Call>).rejection !== undefined;
 
 describe("what can be decided at once", () => {
   it("is not awaited: memory, an address, a key and a cost", () => {
     const gate = gateOf({ policy: "2/m", key: () => "k", cost: () => 2, skip: () => false });
-    expect(enter(gate)).toMatchObject({ told: { fields: { RateLimit: '"2/m burst 2";r=0;t=30' }, exhausted: true } });
+    expect(enter(gate)).toMatchObject({
+      pendingHeaders: { fields: { RateLimit: '"2/m burst 2";r=0;t=30' }, exhausted: true },
+    });
     expect(stopped(enter(gate))).toBe(true);
     expect(enter(gateOf({ policies: ["2/m", "9/h"] }))).not.toHaveProperty("then");
   });
@@ -45,9 +47,9 @@ describe("what can be decided at once", () => {
       { skip: async () => false },
       { limiter: async () => memoryRateLimiter(tokenBucket("2/m")), policy: undefined },
     ]) {
-      const passage = enter(gateOf({ policy: "2/m", ...promised } as Options));
-      expect(passage).toHaveProperty("then");
-      expect(await passage).toMatchObject({ told: { exhausted: false } });
+      const result = enter(gateOf({ policy: "2/m", ...promised } as Options));
+      expect(result).toHaveProperty("then");
+      expect(await result).toMatchObject({ pendingHeaders: { exhausted: false } });
     }
   });
 });
@@ -115,7 +117,7 @@ describe("a limiter of others", () => {
 
   it("with a verdict and nothing else tells no figures", () => {
     const gate = gateOf({ limiter: { consume: () => ({ allowed: true }) as never } });
-    expect(enter(gate)).toMatchObject({ told: undefined });
+    expect(enter(gate)).toMatchObject({ pendingHeaders: undefined });
   });
 
   it.each([
@@ -129,23 +131,23 @@ describe("a limiter of others", () => {
   ])("with strange figures (%o) tells nothing that is no number", (figures) => {
     const headers = ["draft-6", "draft-7", "legacy"] as const;
     const gate = gateOf({ limiter: { consume: () => ({ allowed: false, ...figures }) as never }, headers });
-    const { rejection } = enter(gate) as Stop<Call>;
+    const { rejection } = enter(gate) as GateReject<Call>;
     expect(Object.keys(rejection.headers)).toEqual(["Cache-Control", "Content-Type"]);
     expect(rejection.body).not.toMatch(/NaN|Infinity|undefined/);
   });
 
   it("with fractions tells whole numbers", () => {
     const figures = { allowed: true, policy: "p", limit: 1.5, remaining: 0.5, resetAfterMs: 1.5, nextAfterMs: 1.5 };
-    const told = (enter(gateOf({ limiter: { consume: () => figures as never } })) as Pass).told?.fields;
+    const told = (enter(gateOf({ limiter: { consume: () => figures as never } })) as GatePass).pendingHeaders?.fields;
     expect(told).toEqual({ "RateLimit-Policy": '"p";q=1', RateLimit: '"p";r=0;t=1' });
   });
 });
 
 describe("refunds", () => {
-  async function left(options: Partial<Options>, outcome: Parameters<NonNullable<Pass["settle"]>>[0], times = 1) {
+  async function left(options: Partial<Options>, outcome: Parameters<NonNullable<GatePass["settle"]>>[0], times = 1) {
     const limiter = memoryRateLimiter(tokenBucket("10/d"), { clock: fakeClock() });
-    const passage = enter(gateOf({ limiter, cost: 4, key: () => "k", ...options })) as Pass;
-    for (let i = 0; i < times; i++) await passage.settle?.(outcome);
+    const result = enter(gateOf({ limiter, cost: 4, key: () => "k", ...options })) as GatePass;
+    for (let i = 0; i < times; i++) await result.settle?.(outcome);
     return (await limiter.peek("k")).remaining;
   }
 
@@ -169,7 +171,7 @@ describe("refunds", () => {
     expect(await left({ refundIf: () => true }, { status: 200, aborted: false }, 5)).toBe(10);
     const limiter = memoryRateLimiter(tokenBucket("10/d"), { clock: fakeClock() });
     const gate = gateOf({ limiter, key: () => "k", refundIf: () => true });
-    const first = enter(gate) as Pass;
+    const first = enter(gate) as GatePass;
     enter(gate);
     for (let i = 0; i < 5; i++) await first.settle?.({ status: 200, aborted: false });
     expect((await limiter.peek("k")).remaining).toBe(9);
@@ -187,11 +189,11 @@ describe("refunds", () => {
       degraded: true,
     };
     const gate = gateOf({ limiter: { consume: () => decision as never, refund }, refundIf: () => true });
-    await (enter(gate) as Pass).settle?.({ status: 200, aborted: false });
+    await (enter(gate) as GatePass).settle?.({ status: 200, aborted: false });
     expect(refund).not.toHaveBeenCalled();
   });
 
-  it("that fail are told, and break nothing", async () => {
+  it("that fail are reported, and break nothing", async () => {
     const events: unknown[] = [];
     const limiter = memoryRateLimiter(tokenBucket("10/d"));
     const failing = {
@@ -199,7 +201,7 @@ describe("refunds", () => {
       refund: () => Promise.reject(new Error("connection lost")),
     };
     const gate = gateOf({ limiter: failing, refundIf: "failed", onEvent: (event) => void events.push(event) });
-    await ((await enter(gate)) as Pass).settle?.({ status: 500, aborted: false });
+    await ((await enter(gate)) as GatePass).settle?.({ status: 500, aborted: false });
     expect(events).toMatchObject([{ type: "refund-lost", cost: 1 }]);
   });
 
@@ -214,7 +216,7 @@ describe("refunds", () => {
       throw new Error("choice");
     };
     const gate = gateOf({ policy: "9/m", refundIf: fail, onError: (error) => void errors.push(error) });
-    await (enter(gate) as Pass).settle?.({ status: 200, aborted: false });
+    await (enter(gate) as GatePass).settle?.({ status: 200, aborted: false });
     expect(errors).toMatchObject([{ message: "choice" }]);
   });
 });
@@ -225,7 +227,7 @@ describe("a leaky bucket", () => {
     const gate = gateOf({ limiter, key: () => "k" });
     for (let i = 0; i <= 10; i++) expect(enter(gate)).toMatchObject({ delayMs: i * 1000 });
     for (let i = 0; i < 3; i++) {
-      const denied = (await enter(gate)) as Stop<Call>;
+      const denied = (await enter(gate)) as GateReject<Call>;
       expect(denied.rejection.status).toBe(429);
       expect(denied.rejection.headers["Retry-After"]).toBe("1");
     }
@@ -236,7 +238,7 @@ describe("a leaky bucket", () => {
     const gate = gateOf({ policies, key: () => "k" });
     expect(enter(gate)).toMatchObject({ delayMs: 0 });
     for (let i = 0; i < 3; i++) {
-      const { rejection, limited } = (await enter(gate)) as Stop<Call>;
+      const { rejection, limited } = (await enter(gate)) as GateReject<Call>;
       expect(JSON.parse(rejection.body)).toMatchObject({
         "violated-policies": ["queue"],
         detail: "Limit of 9 requests per 540 s reached.",
@@ -264,7 +266,7 @@ describe("a leaky bucket", () => {
 
   it("holds nobody in shadow mode", () => {
     const gate = gateOf({ policy: leakyBucket("1/s", { burst: 9 }), mode: "shadow" });
-    for (let i = 0; i < 5; i++) expect(enter(gate)).toMatchObject({ delayMs: 0, told: undefined });
+    for (let i = 0; i < 5; i++) expect(enter(gate)).toMatchObject({ delayMs: 0, pendingHeaders: undefined });
   });
 });
 
@@ -274,10 +276,10 @@ describe("listeners", () => {
       throw new Error("listener");
     };
     const gate = gateOf({ policy: "2/m", onDecision: fail as never, onError: fail as never, refundIf: fail as never });
-    const passage = enter(gate) as Pass;
-    expect(passage).toMatchObject({ told: {} });
-    await passage.settle?.({ status: 200, aborted: false });
-    expect(gate.mishap(new Error("key"), [{}])).toMatchObject({ message: "key" });
+    const result = enter(gate) as GatePass;
+    expect(result).toMatchObject({ pendingHeaders: {} });
+    await result.settle?.({ status: 200, aborted: false });
+    expect(gate.handleError(new Error("key"), [{}])).toMatchObject({ message: "key" });
     // An unhandled rejection would fail the run.
     await new Promise((resolve) => setTimeout(resolve, 0));
   });
@@ -286,7 +288,7 @@ describe("listeners", () => {
     const fail = () => {
       throw new Error("listener");
     };
-    expect(enter(gateOf({ policy: "2/m", onDecision: fail, onEvent: fail }))).toMatchObject({ told: {} });
+    expect(enter(gateOf({ policy: "2/m", onDecision: fail, onEvent: fail }))).toMatchObject({ pendingHeaders: {} });
   });
 
   it("hear once of a key that is new with almost every request", () => {
@@ -320,7 +322,7 @@ describe("listeners", () => {
     const onEvent = (event: unknown) => void events.push(event);
     const gate = gateOf({ policies, headers: ["draft-6", "draft-7"], onEvent });
     for (let i = 0; i < 3; i++) {
-      expect((enter(gate) as Pass).told?.fields["RateLimit-Policy"]).toBe("5;w=3600");
+      expect((enter(gate) as GatePass).pendingHeaders?.fields["RateLimit-Policy"]).toBe("5;w=3600");
     }
     expect(events).toMatchObject([{ type: "warning", message: expect.stringContaining("two policies of 5") }]);
   });
@@ -338,7 +340,7 @@ describe("listeners", () => {
 });
 
 describe("tokens that can't be verified because keys are out of reach", () => {
-  it("are told of once, and the users count by address", async () => {
+  it("are reported once, and the users count by address", async () => {
     const events: unknown[] = [];
     const keys: string[] = [];
     const gate = gateOf({
@@ -369,7 +371,7 @@ describe("units", () => {
   it("are named in the body as in the fields", () => {
     const gate = gateOf({ policy: "2/m", key: () => "k", cost: 2, headers: { unit: "content-bytes" } });
     enter(gate);
-    const { rejection } = enter(gate) as Stop<Call>;
+    const { rejection } = enter(gate) as GateReject<Call>;
     expect(JSON.parse(rejection.body).detail).toBe("Limit of 2 content-bytes per 60 s reached.");
     expect(rejection.headers["RateLimit-Policy"]).toContain('qu="content-bytes"');
   });
@@ -392,30 +394,30 @@ describe("options", () => {
 
 describe("errors", () => {
   it.each([undefined, null, "", 0, "route"])("that are none (%j) become one", (thrown) => {
-    const outcome = gateOf({ policy: "2/m" }).mishap(thrown, [{}]);
+    const outcome = gateOf({ policy: "2/m" }).handleError(thrown, [{}]);
     expect(outcome).toBeInstanceOf(SluiceError);
     expect((outcome as Error).cause).toBe(thrown);
   });
 
-  it("of onError take the place of the one it was told", () => {
+  it("of onError replace the one it was called with", () => {
     const fail = () => {
       throw new Error("second");
     };
-    expect(gateOf({ policy: "2/m", onError: fail }).mishap(new Error("first"), [{}])).toMatchObject({
+    expect(gateOf({ policy: "2/m", onError: fail }).handleError(new Error("first"), [{}])).toMatchObject({
       message: "second",
     });
   });
 
-  it("in a trial run leave the request alone, and are told", () => {
+  it("in shadow mode leave the request alone, and are reported", () => {
     const [errors, events]: unknown[][] = [[], []];
     const key = () => {
       throw new Error("key");
     };
     const gate = gateOf({ policy: "9/m", key, mode: "shadow", onEvent: (event) => void events?.push(event) });
-    expect(gate.mishap(new Error("key"), [{}])).toBe("allow");
+    expect(gate.handleError(new Error("key"), [{}])).toBe("allow");
     expect(events).toMatchObject([{ type: "warning", message: expect.stringContaining("key") }]);
     const told = gateOf({ policy: "9/m", key, mode: "shadow", onError: (error) => void errors?.push(error) });
-    expect(told.mishap(new Error("key"), [{}])).toBe("allow");
+    expect(told.handleError(new Error("key"), [{}])).toBe("allow");
     expect(errors).toHaveLength(1);
   });
 

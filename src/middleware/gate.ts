@@ -1,5 +1,5 @@
 /**
- * The one step that every server takes for a request: who is it, what does it cost, may it pass, what is it told. A
+ * The step that every server takes for a request: find its key and cost, decide, and turn the decision into headers. A
  * server's own file only translates. What can be decided at once is not awaited.
  */
 import type { Decision, Denied } from "../core/decision.ts";
@@ -7,9 +7,9 @@ import { SluiceError } from "../core/errors.ts";
 import { andThen, isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { describeError } from "../core/warnings.ts";
 import { type HeaderFields, type HeaderOptions, headerWriter, type WriteHeaders } from "../http/headers.ts";
-import type { Told } from "../http/response.ts";
+import type { PendingHeaders } from "../http/response.ts";
 import { type Rejection, rejection } from "../http/too-many-requests.ts";
-import type { Facts } from "./facts.ts";
+import type { RequestReader } from "./facts.ts";
 import { type Keys, keysOf } from "./keys.ts";
 import { limiterWatch } from "./limiter-watch.ts";
 import { checkDecision, checkLimiter, errorFrom, limiterFrom, policiesOf } from "./limiters.ts";
@@ -26,10 +26,10 @@ import { isPreflight, type PreflightBudget, preflightBudget } from "./preflight.
 import { type Callback, Reports } from "./reports.ts";
 
 /** The request goes on. */
-export interface Pass {
+export interface GatePass {
   readonly rejection?: undefined;
   /** What its response tells; nothing in shadow mode, or when the figures are not known. */
-  readonly told: Told | undefined;
+  readonly pendingHeaders: PendingHeaders | undefined;
   /** How long to hold it before. */
   readonly delayMs: number;
   /** Gives the cost back, if it should be; call it once the request is done. */
@@ -37,24 +37,24 @@ export interface Pass {
 }
 
 /** The request is answered with this. */
-export interface Stop<Call extends readonly unknown[]> {
+export interface GateReject<Call extends readonly unknown[]> {
   readonly rejection: Rejection;
   /** For `onLimited`; a rejected preflight has none, since no script can read its body. */
   readonly limited: Limited<Call> | undefined;
 }
 
 /** `undefined`: the request goes on and is not counted. */
-export type Passage<Call extends readonly unknown[]> = Pass | Stop<Call> | undefined;
+export type GateResult<Call extends readonly unknown[]> = GatePass | GateReject<Call> | undefined;
 
 /** What becomes of a request that could not be decided about: it goes on, is answered, or is the server's to deal with. */
-type Mishap = "allow" | Rejection | Error;
+type GateErrorAction = "allow" | Rejection | Error;
 
 /** A gate for one middleware. */
 export interface Gate<Call extends readonly unknown[]> {
   /** Decides about a request, at once where that is possible. */
-  enter(call: Call): Passage<Call> | Promise<Passage<Call>>;
+  enter(call: Call): GateResult<Call> | Promise<GateResult<Call>>;
   /** What becomes of a request that could not be decided about. Never throws. */
-  mishap(error: unknown, call: Call): Mishap;
+  handleError(error: unknown, call: Call): GateErrorAction;
   /** Reports an error of a callback that does not affect the request. Never throws. */
   tellError(callback: Callback, error: unknown, call: Call): void;
   /** Reports a request that could not be checked and that no error handler of the server is called for. Never throws. */
@@ -68,7 +68,7 @@ const MOUNT_SAMPLE = 1000;
 /** Checks the options, and makes the gate. */
 export function openGate<Call extends readonly unknown[], L>(
   options: RateLimitOptions<Call, L>,
-  facts: Facts<Call>,
+  facts: RequestReader<Call>,
 ): Gate<Call> {
   checkRateLimit(options);
   // A copy: what was checked stays what it was.
@@ -77,7 +77,7 @@ export function openGate<Call extends readonly unknown[], L>(
 
 class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
   private readonly options: RateLimitOptions<Call, unknown>;
-  private readonly facts: Facts<Call>;
+  private readonly facts: RequestReader<Call>;
   private readonly limiter: LimiterLike | ((...call: Call) => MaybePromise<LimiterLike>);
   private readonly keys: Keys<Call>;
   private readonly preflights: PreflightBudget | undefined;
@@ -93,7 +93,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
   private seenRequests: WeakSet<object> | undefined;
   private mountSample: number = MOUNT_SAMPLE;
 
-  constructor(options: RateLimitOptions<Call, unknown>, facts: Facts<Call>) {
+  constructor(options: RateLimitOptions<Call, unknown>, facts: RequestReader<Call>) {
     this.options = options;
     this.facts = facts;
     this.shadow = options.mode === "shadow";
@@ -113,22 +113,22 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     if (!facts.repeatable) this.seenRequests = new WeakSet();
   }
 
-  enter(call: Call): Passage<Call> | Promise<Passage<Call>> {
+  enter(call: Call): GateResult<Call> | Promise<GateResult<Call>> {
     const { preflights } = this;
     if (this.seenRequests) this.checkMounts(call[0] as object, call, this.seenRequests);
     const preflight = preflights && isPreflight(this.facts, call);
-    const passage = preflight
+    const result = preflight
       ? andThen(preflight, (is) => (is ? this.enterPreflight(call, preflights) : this.enterCounted(call)))
       : this.enterCounted(call);
-    return passage as Passage<Call> | Promise<Passage<Call>>;
+    return result as GateResult<Call> | Promise<GateResult<Call>>;
   }
 
-  private enterCounted(call: Call): MaybePromise<Passage<Call>> {
+  private enterCounted(call: Call): MaybePromise<GateResult<Call>> {
     const { skip } = this.options;
     return skip ? andThen(skip(...call), (skip) => (skip ? undefined : this.choose(call))) : this.choose(call);
   }
 
-  mishap(error: unknown, call: Call): Mishap {
+  handleError(error: unknown, call: Call): GateErrorAction {
     const { onError, onEvent } = this.options;
     // Servers take nothing thrown, or a text, for no error at all.
     let failed = error instanceof Error ? error : errorFrom(error);
@@ -141,7 +141,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
       this.reports.callbackFailed("onError", another, call);
     }
     if (this.shadow) {
-      // A trial run leaves every request alone. The error is told, so that it is not lost.
+      // Shadow mode rejects nothing. Report the error, so that it is not lost.
       if (onEvent && !onError) this.reports.warn(`a trial run failed: ${describeError(error)}`, call);
       else this.reports.requestFailed(failed);
       return "allow";
@@ -159,7 +159,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     this.reports.requestFailed(error);
   }
 
-  private enterPreflight(call: Call, preflights: PreflightBudget): Passage<Call> {
+  private enterPreflight(call: Call, preflights: PreflightBudget): GateResult<Call> {
     const key = this.keys.address(call);
     const decision = preflights.consume(key);
     if (decision.allowed) return undefined;
@@ -182,7 +182,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
   }
 
   /** By which limiter, then whose budget, then how much: each step makes a function only if it has to wait. */
-  private choose(call: Call): MaybePromise<Passage<Call>> {
+  private choose(call: Call): MaybePromise<GateResult<Call>> {
     const { limiter } = this;
     if (typeof limiter === "object") return this.identify(call, limiter);
     return andThen(limiter(...call), (chosen) => {
@@ -191,18 +191,18 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     });
   }
 
-  private identify(call: Call, limiter: LimiterLike): MaybePromise<Passage<Call>> {
+  private identify(call: Call, limiter: LimiterLike): MaybePromise<GateResult<Call>> {
     const key = this.keys.client(call);
     return isPromise(key) ? key.then((key) => this.price(call, limiter, key)) : this.price(call, limiter, key);
   }
 
-  private price(call: Call, limiter: LimiterLike, key: string): MaybePromise<Passage<Call>> {
+  private price(call: Call, limiter: LimiterLike, key: string): MaybePromise<GateResult<Call>> {
     const { cost = 1 } = this.options;
     if (typeof cost === "number") return this.ask(call, limiter, key, cost);
     return andThen(cost(...call), (cost) => this.ask(call, limiter, key, cost));
   }
 
-  private ask(call: Call, limiter: LimiterLike, key: string, cost: number): MaybePromise<Passage<Call>> {
+  private ask(call: Call, limiter: LimiterLike, key: string, cost: number): MaybePromise<GateResult<Call>> {
     this.watchLimiter?.(limiter, key, call);
     const decision = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
     if (!isPromise(decision)) return this.passageOf(call, limiter, key, cost, checkDecision(decision));
@@ -215,7 +215,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     key: string,
     cost: number,
     decision: Decision,
-  ): MaybePromise<Passage<Call>> {
+  ): MaybePromise<GateResult<Call>> {
     const { shadow, maxDelayMs } = this;
     if (decision.allowed && !shadow && (decision.delayMs ?? 0) > maxDelayMs) {
       // A queue took the request in, but it would be held for longer than anyone waits: it leaves the queue again.
@@ -227,13 +227,13 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
     if (!decision.allowed && !shadow) return this.stop({ call, key, decision }, limiter);
     if (this.options.onDecision) this.tellDecision({ call, key, decision });
     const settle = this.settler(call, limiter, key, cost, decision);
-    if (shadow) return { told: undefined, delayMs: 0, settle };
+    if (shadow) return { pendingHeaders: undefined, delayMs: 0, settle };
     const fields = this.fieldsOf(decision, policiesOf(limiter), key, call);
-    const told = fields && !isEmpty(fields) ? { fields, exhausted: decision.remaining === 0 } : undefined;
-    return { told, delayMs: decision.delayMs ?? 0, settle };
+    const pendingHeaders = fields && !isEmpty(fields) ? { fields, exhausted: decision.remaining === 0 } : undefined;
+    return { pendingHeaders, delayMs: decision.delayMs ?? 0, settle };
   }
 
-  private stop(limited: Limited<Call>, limiter: LimiterLike): Stop<Call> {
+  private stop(limited: Limited<Call>, limiter: LimiterLike): GateReject<Call> {
     const { call, key, decision } = limited;
     this.tellDecision(limited);
     const policies = policiesOf(limiter);
@@ -261,7 +261,7 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
   }
 
   /** Gives the cost back when a request is done, if that is wanted, and once. */
-  private settler(call: Call, limiter: LimiterLike, key: string, cost: number, decision: Decision): Pass["settle"] {
+  private settler(call: Call, limiter: LimiterLike, key: string, cost: number, decision: Decision): GatePass["settle"] {
     const { refundIf } = this.options;
     if (refundIf === undefined || !decision.allowed || cost === 0) return undefined;
     let settled = false;

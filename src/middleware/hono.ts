@@ -39,11 +39,11 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
       fail(error) {
         throw error;
       },
-      tell(told) {
+      tell(pendingHeaders) {
         // On Node the headers of a response are made from scratch once they are touched.
         const { outgoing } = (context.env ?? {}) as Partial<HttpBindings>;
         if (typeof outgoing?.writeHead !== "function") return false;
-        beforeHead(outgoing, told);
+        beforeHead(outgoing, pendingHeaders);
         return true;
       },
       respond: (body, status) => context.newResponse(body as string, status as StatusCode),

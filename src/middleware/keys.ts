@@ -5,7 +5,7 @@ import { privateAddress } from "../http/address.ts";
 import type { ReadHeader, Warn } from "../http/client-ip.ts";
 import { identifier, UNIDENTIFIED } from "../http/client-key.ts";
 import { presets } from "../http/presets.ts";
-import type { Facts } from "./facts.ts";
+import type { RequestReader } from "./facts.ts";
 import { keyWatch } from "./key-cardinality.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { Reports } from "./reports.ts";
@@ -22,7 +22,7 @@ export interface Keys<Call extends readonly unknown[]> {
 
 export function keysOf<Call extends readonly unknown[], L>(
   options: RateLimitOptions<Call, L>,
-  facts: Facts<Call>,
+  facts: RequestReader<Call>,
   reports: Reports<Call>,
 ): Keys<Call> {
   const { key, identity, onEvent } = options;
@@ -97,7 +97,7 @@ const PROXY_SAMPLE = 1000;
 
 /** Calls `warn` once if requests come through a proxy. A public peer may have made the header up. */
 function proxyWatch<Call extends readonly unknown[]>(
-  facts: Facts<Call>,
+  facts: RequestReader<Call>,
   warn: (proxy: string, call: Call) => void,
 ): (call: Call) => void {
   let count = 0;

@@ -1,6 +1,6 @@
 /** The head of a response on Node: how its headers are reached, and how to be there when it is sent. */
 import type { ServerResponse } from "node:http";
-import { type ResponseHead, type Told, tellFigures } from "../http/response.ts";
+import { addRateLimitHeaders, type PendingHeaders, type ResponseHead } from "../http/response.ts";
 
 /** A response's own headers. */
 export const ofResponse: ResponseHead<ServerResponse> = {
@@ -66,10 +66,10 @@ function inLowerCase(given: object): Record<string, unknown> {
 }
 
 /**
- * Adds the fields at the last moment: whether they may be told depends on the status and on the headers that the
+ * Adds the fields at the last moment: whether they may be sent depends on the status and on the headers that the
  * handler sets. Every way to send a response goes through `writeHead`.
  */
-export function beforeHead(response: ServerResponse, told: Told): void {
+export function beforeHead(response: ServerResponse, pendingHeaders: PendingHeaders): void {
   const { writeHead } = response;
   response.writeHead = ((status: number, ...rest: unknown[]) => {
     response.writeHead = writeHead;
@@ -77,10 +77,10 @@ export function beforeHead(response: ServerResponse, told: Told): void {
     const given = rest[last];
     if (typeof given === "object" && given !== null) {
       const headers = inLowerCase(given);
-      tellFigures(ofGiven, { response, headers }, status, told);
+      addRateLimitHeaders(ofGiven, { response, headers }, status, pendingHeaders);
       rest[last] = headers;
     } else {
-      tellFigures(ofResponse, response, status, told);
+      addRateLimitHeaders(ofResponse, response, status, pendingHeaders);
     }
     return writeHead.call(response, status, ...(rest as []));
   }) as ServerResponse["writeHead"];

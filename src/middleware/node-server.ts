@@ -2,9 +2,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isPromise } from "../core/maybe-promise.ts";
 import type { HeaderFields } from "../http/headers.ts";
-import { tellRejection } from "../http/response.ts";
+import { addRejectionHeaders } from "../http/response.ts";
 import { type Answer, withoutType } from "../http/too-many-requests.ts";
-import type { Gate, Pass, Passage, Stop } from "./gate.ts";
+import type { Gate, GatePass, GateReject, GateResult } from "./gate.ts";
 import { beforeHead, ofResponse, rejectWith } from "./node-head.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "./on-limited.ts";
 import type { Limited } from "./options.ts";
@@ -16,7 +16,7 @@ export function headerOf({ headers }: IncomingMessage, name: string): string | u
 }
 
 /** How a request is answered in place of its handler. */
-export interface Ways<Call extends readonly unknown[]> {
+export interface Responder<Call extends readonly unknown[]> {
   /** It could not be decided about, and the server is to deal with that. */
   fail(error: Error): void;
   /** Whether it has an answer already. */
@@ -30,27 +30,27 @@ export interface Ways<Call extends readonly unknown[]> {
   readonly onLimited: ((limited: Limited<Call>) => unknown) | undefined;
 }
 
-/** Takes a request through the gate. `waysOf` is asked only when it does not simply go on. */
+/** Runs a request through the gate. `responderFor` is called only if the request does not simply continue. */
 export function enterOnNode<Call extends readonly unknown[]>(
   gate: Gate<Call>,
   call: Call,
   response: ServerResponse,
   go: () => void,
-  waysOf: () => Ways<Call>,
+  responderFor: () => Responder<Call>,
 ): void {
-  let passage: Passage<Call> | Promise<Passage<Call>>;
+  let result: GateResult<Call> | Promise<GateResult<Call>>;
   try {
-    passage = gate.enter(call);
+    result = gate.enter(call);
   } catch (error) {
-    mishap(gate, call, error, go, waysOf);
+    handleGateError(gate, call, error, go, responderFor);
     return;
   }
-  if (!isPromise(passage)) arrive(gate, passage, response, go, waysOf);
+  if (!isPromise(result)) arrive(gate, result, response, go, responderFor);
   else {
     const goOn = unlessAnswered(response, go);
-    passage.then(
-      (passage) => arrive(gate, passage, response, goOn, waysOf),
-      (error) => mishap(gate, call, error, goOn, waysOf),
+    result.then(
+      (result) => arrive(gate, result, response, goOn, responderFor),
+      (error) => handleGateError(gate, call, error, goOn, responderFor),
     );
   }
 }
@@ -65,60 +65,60 @@ function unlessAnswered(response: ServerResponse, go: () => void): () => void {
 
 function arrive<Call extends readonly unknown[]>(
   gate: Gate<Call>,
-  passage: Passage<Call>,
+  result: GateResult<Call>,
   response: ServerResponse,
   go: () => void,
-  waysOf: () => Ways<Call>,
+  responderFor: () => Responder<Call>,
 ): void {
-  if (passage === undefined) go();
-  else if (passage.rejection) reject(passage, response, waysOf(), gate);
-  else letPass(passage, response, go);
+  if (result === undefined) go();
+  else if (result.rejection) reject(result, response, responderFor(), gate);
+  else continueRequest(result, response, go);
 }
 
-function mishap<Call extends readonly unknown[]>(
+function handleGateError<Call extends readonly unknown[]>(
   gate: Gate<Call>,
   call: Call,
   error: unknown,
   go: () => void,
-  waysOf: () => Ways<Call>,
+  responderFor: () => Responder<Call>,
 ): void {
-  const outcome = gate.mishap(error, call);
+  const outcome = gate.handleError(error, call);
   if (outcome === "allow") {
     go();
     return;
   }
-  const ways = waysOf();
-  if (!(outcome instanceof Error)) answer(outcome, ways);
+  const responder = responderFor();
+  if (!(outcome instanceof Error)) answer(outcome, responder);
   // An error handler would write the headers again, which throws.
-  else if (ways.answered()) gate.requestFailed(outcome);
-  else ways.fail(outcome);
+  else if (responder.answered()) gate.requestFailed(outcome);
+  else responder.fail(outcome);
 }
 
 /** Answers in place of the handler, unless somebody has answered meanwhile: a timeout of the application. */
-function answer<Call extends readonly unknown[]>({ status, headers, body }: Answer, ways: Ways<Call>): void {
-  if (ways.answered()) return;
-  ways.head(status, headers);
-  ways.send(body);
+function answer<Call extends readonly unknown[]>({ status, headers, body }: Answer, responder: Responder<Call>): void {
+  if (responder.answered()) return;
+  responder.head(status, headers);
+  responder.send(body);
 }
 
 function reject<Call extends readonly unknown[]>(
-  { rejection, limited }: Stop<Call>,
+  { rejection, limited }: GateReject<Call>,
   response: ServerResponse,
-  ways: Ways<Call>,
+  responder: Responder<Call>,
   gate: Gate<Call>,
 ): void {
-  const { onLimited } = ways;
-  if (!onLimited || !limited || ways.answered()) {
-    answer(rejection, ways);
+  const { onLimited } = responder;
+  if (!onLimited || !limited || responder.answered()) {
+    answer(rejection, responder);
     return;
   }
   const failed = (error: unknown): void => {
     gate.tellError("onLimited", error, limited.call);
-    answer(rejection, ways);
+    answer(rejection, responder);
   };
   const use = (own: unknown): void => {
-    if (ways.answered()) return;
-    const sent = ways.sendOwn(own);
+    if (responder.answered()) return;
+    const sent = responder.sendOwn(own);
     if (sent === "unusable") failed(unusableResult("a text, or a response that it sends itself", own));
     else if (sent === "later") wait();
   };
@@ -127,33 +127,37 @@ function reject<Call extends readonly unknown[]>(
     after(
       response,
       MAX_ON_LIMITED_MS,
-      () => ways.answered() || failed(lateResult("return a text, or send a response")),
+      () => responder.answered() || failed(lateResult("return a text, or send a response")),
     );
   try {
     rejectWith(response, rejection.status);
-    ways.head(rejection.status, withoutType(rejection.headers));
+    responder.head(rejection.status, withoutType(rejection.headers));
     const own = onLimited(limited);
     // A reply of Fastify has a method then, but is no promise of a body.
     if (!isPromise(own) || own === limited.call[1]) use(own);
     else {
       wait();
       // Whoever has promised to be done, and has not answered, will not do it any more.
-      own.then((own) => (own === undefined ? answer(rejection, ways) : use(own))).then(undefined, failed);
+      own.then((own) => (own === undefined ? answer(rejection, responder) : use(own))).then(undefined, failed);
     }
   } catch (error) {
     failed(error);
   }
 }
 
-function letPass({ told, delayMs, settle }: Pass, response: ServerResponse, go: () => void): void {
+function continueRequest(
+  { pendingHeaders, delayMs, settle }: GatePass,
+  response: ServerResponse,
+  go: () => void,
+): void {
   if (response.destroyed) {
-    // The client left while it was decided, or has its response: nobody will be told of a close that has been.
+    // The client disconnected during the decision, or has its response: `close` will not be emitted again.
     const done = response.writableFinished;
     void settle?.({ status: done ? response.statusCode : undefined, aborted: !done });
     if (delayMs === 0) go();
     return;
   }
-  if (told) beforeHead(response, told);
+  if (pendingHeaders) beforeHead(response, pendingHeaders);
   if (settle) {
     let finished = false;
     response.once("finish", () => (finished = true));
@@ -178,16 +182,16 @@ function after(response: ServerResponse, delayMs: number, callback: () => void):
 }
 
 /** How a plain response of Node is answered. */
-export function waysOnNode<Call extends readonly unknown[]>(
+export function nodeResponder<Call extends readonly unknown[]>(
   response: ServerResponse,
-  onLimited: Ways<Call>["onLimited"],
-): Omit<Ways<Call>, "fail"> {
+  onLimited: Responder<Call>["onLimited"],
+): Omit<Responder<Call>, "fail"> {
   return {
     onLimited,
     answered: () => response.headersSent || response.writableEnded,
     head(status, headers) {
       response.statusCode = status;
-      tellRejection(ofResponse, response, headers);
+      addRejectionHeaders(ofResponse, response, headers);
     },
     send: (body) => void response.end(body),
     sendOwn(own) {

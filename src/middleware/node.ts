@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { internalError } from "../http/too-many-requests.ts";
 import { refuseForeignCall } from "./foreign-call.ts";
 import { openGate } from "./gate.ts";
-import { enterOnNode, headerOf, type Ways, waysOnNode } from "./node-server.ts";
+import { enterOnNode, headerOf, nodeResponder, type Responder } from "./node-server.ts";
 import type { RateLimitOptions } from "./options.ts";
 import { hasNodeBody } from "./preflight.ts";
 
@@ -28,19 +28,19 @@ export function rateLimit(options: NodeRateLimitOptions): (handler: NodeHandler)
   const limit = (handler: NodeHandler): NodeHandler => {
     return (request, response) => {
       if (typeof response?.setHeader !== "function") return refuseForeignCall("node", [request, response]);
-      const waysOf = (): Ways<NodeCall> => {
-        const ways = waysOnNode(response, onLimited);
+      const responderFor = (): Responder<NodeCall> => {
+        const responder = nodeResponder(response, onLimited);
         return {
-          ...ways,
+          ...responder,
           fail(error) {
             gate.requestFailed(error);
             const { status, headers, body } = internalError(headerOf(request, "accept"));
-            ways.head(status, headers);
-            ways.send(body);
+            responder.head(status, headers);
+            responder.send(body);
           },
         };
       };
-      enterOnNode(gate, [request, response], response, () => handler(request, response), waysOf);
+      enterOnNode(gate, [request, response], response, () => handler(request, response), responderFor);
     };
   };
   return (handler, ...rest: unknown[]) => {

@@ -152,8 +152,8 @@ export function checkRateLimit<Call extends readonly unknown[], L>(options: Rate
   if (mode !== undefined && mode !== "enforce" && mode !== "shadow") {
     throw new SluiceError("invalid-option", "mode", '"enforce" or "shadow"', mode);
   }
-  const ways = ["failed", "succeeded", undefined] as unknown[];
-  if (typeof refundIf !== "function" && !ways.includes(refundIf)) {
+  const responder = ["failed", "succeeded", undefined] as unknown[];
+  if (typeof refundIf !== "function" && !responder.includes(refundIf)) {
     throw new SluiceError("invalid-option", "refundIf", '"failed", "succeeded" or a function', refundIf);
   }
   if (key !== undefined && identity !== undefined) {

@@ -1,7 +1,7 @@
 /** CORS preflights without a server: what is one, and what its budget admits (issue 13). */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Facts } from "./facts.ts";
-import { type Gate, openGate, type Stop } from "./gate.ts";
+import type { RequestReader } from "./facts.ts";
+import { type Gate, type GateReject, openGate } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
 import { hasNodeBody } from "./preflight.ts";
 
@@ -14,7 +14,7 @@ interface Fake {
 type Call = readonly [Fake];
 type Options = RateLimitOptions<Call, void>;
 
-const facts: Facts<Call> = {
+const facts: RequestReader<Call> = {
   method: ([request]) => request.method ?? "OPTIONS",
   header: ([request], name) => ({ ...PREFLIGHT, ...request.headers })[name],
   peer: ([request]) => ("peer" in request ? request.peer : "192.0.2.1"),
@@ -25,12 +25,12 @@ const PREFLIGHT: Record<string, string> = {
   "access-control-request-method": "POST",
 };
 
-const gateOf = (options: Options, more: Partial<Facts<Call>> = {}): Gate<Call> =>
+const gateOf = (options: Options, more: Partial<RequestReader<Call>> = {}): Gate<Call> =>
   openGate(options, { ...facts, ...more });
 const enter = (gate: Gate<Call>, request: Fake = {}) => gate.enter([{ ...request }]);
 /** How many of so many preflights pass. */
 const passing = (gate: Gate<Call>, count: number, request?: Fake) =>
-  Array.from({ length: count }, () => enter(gate, request)).filter((passage) => passage === undefined).length;
+  Array.from({ length: count }, () => enter(gate, request)).filter((result) => result === undefined).length;
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"] }));
 afterEach(() => void vi.useRealTimers());
@@ -64,7 +64,7 @@ describe("the budget of preflights", () => {
     const policy = { algorithm: "fixed-window", limit: 4, windowMs: "1h", name: "mine" } as const;
     const gate = gateOf({ policy: "1/h", preflight: policy });
     expect(passing(gate, 9)).toBe(4);
-    const { rejection, limited } = enter(gate) as Stop<Call>;
+    const { rejection, limited } = enter(gate) as GateReject<Call>;
     expect([rejection.status, limited]).toEqual([429, undefined]);
     expect(JSON.parse(rejection.body)).toMatchObject({ "violated-policies": ["preflight"] });
   });

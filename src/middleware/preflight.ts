@@ -9,7 +9,7 @@ import { SluiceError } from "../core/errors.ts";
 import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import { type MemoryRateLimiter, memoryRateLimiter } from "../limiter/memory-rate-limiter.ts";
-import type { Facts } from "./facts.ts";
+import type { RequestReader } from "./facts.ts";
 import { policyFrom } from "./limiters.ts";
 import type { RateLimitOptions } from "./options.ts";
 
@@ -59,7 +59,10 @@ export function preflightBudget(
  * Whether a request is a preflight as browsers send it. With a body it could be handled as another request by handlers
  * that ignore the method.
  */
-export function isPreflight<Call extends readonly unknown[]>(facts: Facts<Call>, call: Call): MaybePromise<boolean> {
+export function isPreflight<Call extends readonly unknown[]>(
+  facts: RequestReader<Call>,
+  call: Call,
+): MaybePromise<boolean> {
   if (facts.method(call) !== "OPTIONS" || !facts.header(call, "origin")) return false;
   if (!METHOD.test(facts.header(call, "access-control-request-method") ?? "")) return false;
   return andThen(facts.hasBody(call), (hasBody) => !hasBody);

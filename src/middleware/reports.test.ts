@@ -3,8 +3,8 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { combine, memoryRateLimiter, memoryStore, SluiceError, slidingWindow, tokenBucket } from "sluice";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Facts } from "./facts.ts";
-import { type Gate, openGate, type Pass } from "./gate.ts";
+import type { RequestReader } from "./facts.ts";
+import { type Gate, type GatePass, openGate } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
 
 interface Fake {
@@ -14,7 +14,7 @@ interface Fake {
 type Call = readonly [Fake];
 type Options = RateLimitOptions<Call, void>;
 
-const facts: Facts<Call> = {
+const facts: RequestReader<Call> = {
   method: () => "GET",
   header: ([request], name) => request.headers?.[name],
   peer: ([request]) => request.peer ?? "192.0.2.1",
@@ -143,8 +143,8 @@ describe("an error of a callback (issue 13)", () => {
   async function trigger(options: Partial<Options>): Promise<void> {
     const gate = gateOf({ policy: "99/m", ...options });
     for (let i = 0; i < 3; i++) {
-      const passage = enter(gate) as Pass;
-      await passage.settle?.({ status: 200, aborted: false });
+      const result = enter(gate) as GatePass;
+      await result.settle?.({ status: 200, aborted: false });
     }
     await new Promise((resolve) => setTimeout(resolve, 0));
   }
@@ -187,9 +187,9 @@ describe("an error of a callback (issue 13)", () => {
 
   it("of onError itself is warned about, since nobody else can report it", async () => {
     const gate = gateOf({ policy: "9/m", onError: fail });
-    expect(gate.mishap(new Error("first"), [{}])).toMatchObject({ message: "broken callback" });
+    expect(gate.handleError(new Error("first"), [{}])).toMatchObject({ message: "broken callback" });
     const rejecting = gateOf({ policy: "9/m", onError: (async () => fail()) as never });
-    expect(rejecting.mishap(new Error("first"), [{}])).toMatchObject({ message: "first" });
+    expect(rejecting.handleError(new Error("first"), [{}])).toMatchObject({ message: "first" });
     await new Promise((resolve) => setTimeout(resolve, 0));
     expect(codes()).toEqual(["SLUICE_CALLBACK_FAILED", "SLUICE_CALLBACK_FAILED"]);
     expect(warnings[0]?.text).not.toContain("Set onError");
@@ -208,7 +208,7 @@ describe("a request that could not be checked (issue 13)", () => {
 
   it("in shadow mode is warned about, although the request passes", () => {
     const gate = gateOf({ policy: "9/m", key: fail, mode: "shadow" });
-    for (let i = 0; i < 3; i++) expect(gate.mishap(new Error("key"), [{}])).toBe("allow");
+    for (let i = 0; i < 3; i++) expect(gate.handleError(new Error("key"), [{}])).toBe("allow");
     expect(codes()).toEqual(["SLUICE_REQUEST_FAILED"]);
   });
 });
@@ -306,7 +306,7 @@ describe("options that belong to something else (issue 13)", () => {
     expect(() => gateOf(options as Options)).toThrow(SluiceError);
   });
 
-  it("a limiter that rejects with its denials is told how to wrap it, to onError and the server", async () => {
+  it("says how to wrap a limiter that rejects with its denials, to onError and the server", async () => {
     const denial = Object.assign(Object.create({ constructor: class RateLimiterRes {} }), { msBeforeNext: 500 });
     const errors: unknown[] = [];
     const gate = gateOf({
@@ -314,7 +314,7 @@ describe("options that belong to something else (issue 13)", () => {
       onError: (error) => void errors.push(error),
     });
     const thrown = await Promise.resolve(enter(gate)).catch((error: unknown) => error);
-    const outcome = gate.mishap(thrown, [{}]);
+    const outcome = gate.handleError(thrown, [{}]);
     expect(outcome).toMatchObject({ code: "invalid-limiter", cause: denial });
     expect((outcome as Error).message).toContain("rate-limiter-flexible does; wrap it to resolve with");
     expect(errors).toEqual([outcome]);
@@ -335,7 +335,7 @@ describe("options that belong to something else (issue 13)", () => {
           ) as never,
       },
     });
-    expect(await enter(gate)).toMatchObject({ told: undefined });
+    expect(await enter(gate)).toMatchObject({ pendingHeaders: undefined });
     expect(await enter(gate)).toMatchObject({ rejection: { status: 429, headers: { "Retry-After": "2" } } });
   });
 });
@@ -378,7 +378,7 @@ describe("a limiter that wraps another one and copies its decisions", () => {
       refund: (...args) => inner.refund(...args),
     };
     const gate = gateOf({ limiter, key: () => "k", refundIf: "failed" });
-    const pass = (await enter(gate)) as Pass;
+    const pass = (await enter(gate)) as GatePass;
     await pass.settle?.({ status: 500, aborted: false });
     expect((await inner.peek("k")).remaining).toBe(2);
   });

@@ -8,12 +8,12 @@ import type { Decision, Denied } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
 import { bindingCharge, chargesOf, consumeCharges, type FrameCharge } from "./charges.ts";
-import { Consequences, type Excess } from "./consequences.ts";
+import { Enforcement, type Excess } from "./consequences.ts";
 import { type Frame, INVALID, type Ingress } from "./ingress.ts";
 import { KeyMemory } from "./keys.ts";
-import { Line, type Waiting } from "./line.ts";
-import type { Rules } from "./options.ts";
-import { type BucketState, OwnBucket } from "./own-bucket.ts";
+import { FrameQueue, type Waiting } from "./line.ts";
+import type { GuardConfig } from "./options.ts";
+import { type BucketState, ConnectionBucket } from "./own-bucket.ts";
 import type { Peer } from "./peer.ts";
 import { tell, toldAtOnce } from "./tell.ts";
 
@@ -50,24 +50,24 @@ type OwnName = typeof OWN | typeof BEATS;
 
 /** One connection, and what becomes of its frames. */
 export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array> {
-  private readonly rules: Rules<Data, F, Message>;
+  private readonly rules: GuardConfig<Data, F, Message>;
   private readonly peer: Peer<Data, F, Message>;
-  private readonly own: OwnBucket | undefined;
-  private readonly beats: OwnBucket;
+  private readonly own: ConnectionBucket | undefined;
+  private readonly beats: ConnectionBucket;
   private readonly keys: KeyMemory = new KeyMemory();
-  private readonly line: Line<Turn<Data, F>>;
+  private readonly line: FrameQueue<Turn<Data, F>>;
   /** Frames that are being handled. */
   private pending = 0;
-  private readonly consequences: Consequences<Data, F, Message>;
+  private readonly consequences: Enforcement<Data, F, Message>;
   private ended = false;
 
-  constructor(rules: Rules<Data, F, Message>, peer: Peer<Data, F, Message>, state?: ConnectionState) {
+  constructor(rules: GuardConfig<Data, F, Message>, peer: Peer<Data, F, Message>, state?: ConnectionState) {
     this.rules = rules;
     this.peer = peer;
-    this.own = rules.connection && new OwnBucket(rules.connection, state?.own);
-    this.beats = new OwnBucket(rules.heartbeat, state?.beats);
-    this.line = new Line(rules, (turn) => this.act(turn));
-    this.consequences = new Consequences(rules, peer, this, state);
+    this.own = rules.connection && new ConnectionBucket(rules.connection, state?.own);
+    this.beats = new ConnectionBucket(rules.heartbeat, state?.beats);
+    this.line = new FrameQueue(rules, (turn) => this.act(turn));
+    this.consequences = new Enforcement(rules, peer, this, state);
   }
 
   /** Another one for every connection. */
@@ -144,7 +144,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     return { own: this.own?.state() ?? [], beats: this.beats.state(), strikes, struckAt };
   }
 
-  private count(bucket: OwnBucket | undefined, name: OwnName, must = false): boolean {
+  private count(bucket: ConnectionBucket | undefined, name: OwnName, must = false): boolean {
     if (this.closed) return false;
     const decision = bucket?.take(1, this.rules.clock.now());
     if (!decision || decision.allowed) return true;

@@ -13,7 +13,7 @@ import {
   waitLeft,
 } from "./answers.ts";
 import { INVALID, type Ingress } from "./ingress.ts";
-import { isAction, type Rules } from "./options.ts";
+import { type GuardConfig, isAction } from "./options.ts";
 import type { Peer } from "./peer.ts";
 import { tell, toldAtOnce } from "./tell.ts";
 
@@ -55,17 +55,17 @@ const STRIKES_MS = 60_000;
 const NOTHING: { readonly retryAfterMs?: number | null } = {};
 
 /** The consequences for one connection. */
-export class Consequences<Data, F, Message> implements Strikes {
+export class Enforcement<Data, F, Message> implements Strikes {
   strikes: number;
   struckAt: number;
-  private readonly rules: Rules<Data, F, Message>;
+  private readonly rules: GuardConfig<Data, F, Message>;
   private readonly peer: Peer<Data, F, Message>;
   private readonly life: { readonly closed: boolean; end(): void };
   /** Until when nothing is told of what. */
   private readonly quiet: Map<string, number> = new Map();
 
   constructor(
-    rules: Rules<Data, F, Message>,
+    rules: GuardConfig<Data, F, Message>,
     peer: Peer<Data, F, Message>,
     life: { readonly closed: boolean; end(): void },
     { strikes, struckAt }: Strikes = { strikes: 0, struckAt: 0 },

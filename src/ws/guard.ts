@@ -6,7 +6,7 @@ import { ADMISSION_OPTIONS, type Admission, type AdmissionOptions, Admissions } 
 import { Connection, type ConnectionState } from "./connection.ts";
 import type { Frame } from "./ingress.ts";
 import type { Counting } from "./open-counts.ts";
-import { checkRules, FRAME_OPTIONS, type FrameOptions, type Rules } from "./options.ts";
+import { checkRules, FRAME_OPTIONS, type FrameOptions, type GuardConfig } from "./options.ts";
 import type { Peer } from "./peer.ts";
 
 /** All that a guard can be told. */
@@ -18,10 +18,10 @@ export type DataOf<Data> = Data | undefined | (() => Data | undefined | Promise<
 /** Guards the connections of a server. */
 export class Guard<Data = unknown, F extends Frame = Frame> {
   /** The options, checked. */
-  readonly rules: Rules<Data, F>;
+  readonly rules: GuardConfig<Data, F>;
   private readonly admissions: Admissions;
 
-  constructor(rules: Rules<Data, F>, options: AdmissionOptions, counting?: Counting) {
+  constructor(rules: GuardConfig<Data, F>, options: AdmissionOptions, counting?: Counting) {
     this.rules = rules;
     this.admissions = new Admissions(options, rules, counting);
   }

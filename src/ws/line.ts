@@ -14,7 +14,7 @@ export interface Waiting {
 export const MAX_TIMER_MS: number = 2 ** 31 - 1;
 
 /** A line in the order in which frames came. */
-export class Line<Turn extends Waiting> {
+export class FrameQueue<Turn extends Waiting> {
   private readonly turns: Turn[] = [];
   private bytes = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;

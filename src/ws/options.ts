@@ -82,7 +82,7 @@ export interface FrameOptions<Data = unknown, F = Frame, Message = string | Uint
 }
 
 /** The options, checked. */
-export interface Rules<Data, F = Frame, Message = string | Uint8Array> {
+export interface GuardConfig<Data, F = Frame, Message = string | Uint8Array> {
   readonly limits: readonly Required<FrameLimit<Data>>[];
   readonly connection: CompiledPolicy | undefined;
   readonly heartbeat: CompiledPolicy;
@@ -143,16 +143,16 @@ export function isAction(action: unknown): action is ExceededAction {
 }
 
 /** Checks the options of a guard, or refuses them by name. */
-export function checkRules<Data, F extends Frame>(options: FrameOptions<Data, F>): Rules<Data, F> {
+export function checkRules<Data, F extends Frame>(options: FrameOptions<Data, F>): GuardConfig<Data, F> {
   return checkRulesOf(options, bytesOf, errorEnvelope);
 }
 
 /** The same for frames of another kind. */
 export function checkRulesOf<Data, F, Message>(
   options: FrameOptions<Data, F, Message>,
-  sizeOf: Rules<Data, F, Message>["sizeOf"],
+  sizeOf: GuardConfig<Data, F, Message>["sizeOf"],
   encode: EncodeNotice<Message, F>,
-): Rules<Data, F, Message> {
+): GuardConfig<Data, F, Message> {
   for (const name of FUNCTIONS) checkFunction(name, options[name]);
   const { onExceeded = "send", closeAfter, clock } = options;
   if (typeof onExceeded !== "function" && !isAction(onExceeded)) {
@@ -187,7 +187,7 @@ function typesOf<Data, F, Message>({
   typeOf,
   types,
   heartbeats = [],
-}: FrameOptions<Data, F, Message>): Pick<Rules<Data, F, Message>, "typeOf" | "types" | "heartbeats"> {
+}: FrameOptions<Data, F, Message>): Pick<GuardConfig<Data, F, Message>, "typeOf" | "types" | "heartbeats"> {
   checkNames("heartbeats", heartbeats);
   if (typeOf === undefined) {
     const idle = types === undefined ? (heartbeats.length > 0 ? "heartbeats" : undefined) : "types";

@@ -9,7 +9,7 @@ import type { Decision } from "../core/decision.ts";
 export type BucketState = readonly number[];
 
 /** One policy for one connection. */
-export class OwnBucket {
+export class ConnectionBucket {
   private readonly terms: CompiledPolicy;
   private readonly cells: Cells;
 
