@@ -87,7 +87,7 @@ function check(
 ) {
   const terms = compilePolicy(policy);
   log.sort((a, b) => a.number - b.number);
-  const { p, unit, cap } = terms;
+  const { unitsPerMs: p, unitsPerToken: unit, capacityUnits: cap } = terms;
   const failures = { O1: [], O2: [], O3: [], O4: [] };
   const fail = (/** @type {keyof typeof failures} */ oracle, /** @type {string} */ text) => failures[oracle].push(text);
   let [level, at, admitted, latestStart, state] = [0, log[0].now, 0, 0, undefined];

@@ -262,8 +262,8 @@ class Run {
 
   /** The same behind promises. */
   laterStore(inner) {
-    const { consistency, take, reset, inspect, dispose } = this.bookedStore(inner);
-    return { consistency, take: (groups) => this.later(() => take(groups)), reset, inspect, dispose };
+    const { consistency, apply, reset, inspect, dispose } = this.bookedStore(inner);
+    return { consistency, apply: (groups) => this.later(() => apply(groups)), reset, inspect, dispose };
   }
 
   /** Writes down a grant; never may more be granted than the policy allows, in whatever interval. Whole numbers only. */
