@@ -95,9 +95,14 @@ const tables = {
 };
 
 function bytesInUse() {
-  globalThis.gc?.();
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
+  // One collection may leave garbage behind, such as the tables that a growing Map has outgrown: the least is what is kept.
+  let least = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < 5; i++) {
+    globalThis.gc?.();
+    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    least = Math.min(least, heapUsed + arrayBuffers);
+  }
+  return least;
 }
 
 const [, , table = "", cutName = ""] = process.argv;
