@@ -33,7 +33,7 @@ async function logIn(request, response) {
   } else if (password !== "secret") {
     response.writeHead(401).end("wrong password\n");
   } else {
-    // Only this try is given back: a reset would forgive the wrong ones of whoever guesses.
+    // Refund only this attempt: a reset would also forgive the wrong ones of an attacker.
     await logins.refund(`account:${user}`, 1, decision);
     response.end("welcome\n");
   }

@@ -6,7 +6,7 @@ import type { Decision, Inspection } from "./decision.ts";
 /** Exact stores obey every law; approximate ones say so in each decision. */
 export type Consistency = "exact" | "approximate";
 
-/** Whether the caller still waits. A store that queues must not send what nobody waits for any more. */
+/** Whether the caller has given up. Don't send an abandoned call: the fallback has decided, and the store would charge it again. */
 export interface CallState {
   readonly abandoned: boolean;
 }

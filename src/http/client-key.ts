@@ -50,7 +50,7 @@ export async function clientKey(facts: RequestFacts, identity: Identity = "peer"
 
 const identifierOf = /* @__PURE__ */ remembering((identity: Identity): Identify => identifier(identity).client);
 
-/** Checks how clients are told apart, and makes the functions that do: by all that is verified, and by address alone. */
+/** Validates the identity options. Returns functions that identify a client by verified credentials, or by IP address only. */
 export function identifier(
   identity: Identity,
   warn: Warn = warnProcess,
