@@ -1,22 +1,8 @@
 import { defineConfig } from "tsdown";
+import { entryFiles } from "./scripts/subpaths.js";
 
 export default defineConfig({
-  entry: [
-    "src/index.ts",
-    "src/algorithms/index.ts",
-    "src/http/index.ts",
-    "src/ws/index.ts",
-    "src/fetch.ts",
-    "src/node.ts",
-    "src/express.ts",
-    "src/fastify.ts",
-    "src/hono.ts",
-    "src/redis.ts",
-    "src/upstash.ts",
-    "src/cloudflare.ts",
-    "src/cloudflare-node.ts",
-    "src/testing/index.ts",
-  ],
+  entry: entryFiles,
   format: "esm",
   platform: "neutral",
   target: "es2022",
@@ -27,9 +13,9 @@ export default defineConfig({
     codeSplitting: {
       includeDependenciesRecursively: false,
       groups: [
-        { name: "address", test: /ipaddr\.js|http\/address/ },
+        { name: "address", test: /ipaddr\.js|http\/identity\/address/ },
         // What the two doors of sluice/cloudflare have in common. Not its declarations, which have another dot.
-        { name: "objects", test: /(algorithms\/decide-group|stores\/cloudflare\/(?!in-|outside-)[\w-]+)\.ts$/ },
+        { name: "objects", test: /(algorithms\/decide-group|stores\/cloudflare\/(?:[\w-]+\/)*(?!in-|outside-)[\w-]+)\.ts$/ },
       ],
     },
   },

@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
+import { subpaths } from "./scripts/subpaths.js";
 
 // Vitest prints failures with Map.groupBy, which Node 20 does not have yet.
 if (!("groupBy" in Map)) {
@@ -16,12 +17,10 @@ const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 export default defineConfig({
   resolve: {
     // Tests import the package by its public names and run its source.
-    alias: [
-      { find: /^sluice$/, replacement: at("src/index.ts") },
-      { find: /^sluice\/(algorithms|http|ws|testing)$/, replacement: at("src/$1/index.ts") },
-      { find: /^sluice\/cloudflare$/, replacement: at("src/cloudflare-node.ts") },
-      { find: /^sluice\/(fetch|node|express|fastify|hono|redis|upstash)$/, replacement: at("src/$1.ts") },
-    ],
+    alias: subpaths.map(({ name, conditions, entry }) => ({
+      find: new RegExp(`^${name.replace(".", "\\.")}$`),
+      replacement: at(`src/entries/${conditions.node ?? entry}.ts`),
+    })),
   },
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],

@@ -3,9 +3,9 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { install, workerdFolder } from "../runtimes/install.js";
-import { bundled } from "../runtimes/workerd/bundle.js";
-import { miniflareOf } from "../runtimes/workerd/serve.js";
+import { install, workerdFolder } from "../runtime-tests/install.js";
+import { bundled } from "../runtime-tests/workerd/bundle.js";
+import { miniflareOf } from "../runtime-tests/workerd/serve.js";
 import { figure, goal, goalTable, median, ratios, spread, table } from "./report.js";
 import { ms, repeats } from "./settings.js";
 

@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import { WebSocketServer } from "ws";
 import { createLimiter, memoryRateLimiter, memoryStore } from "../dist/index.js";
 import { redisRateLimiter } from "../dist/redis.js";
-import { guardWs, jsonType, perUserKey } from "../dist/ws/index.js";
+import { guardWs, jsonType, perUserKey } from "../dist/ws.js";
 
 /** More than anybody here spends. */
 const ample = (name) => ({ capacity: 1e9, tokensPerSecond: 1e6, name });

@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { install, runtimesFolder, workerdFolder } from "../runtimes/install.js";
+import { install, runtimesFolder, workerdFolder } from "../runtime-tests/install.js";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const ofRoot = (path) => join(here, "../node_modules", path);

@@ -5,55 +5,21 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { subpaths } from "./subpaths.js";
 
 /** @typedef {{ kind: string; name: string; doc: string; head: string; body: string; exported: boolean }} Declaration */
 /** @typedef {{ text: string; doc: string }} Member */
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-const ENTRIES = [
-  {
-    name: "sluice",
-    file: "src/index.ts",
-    about: "Policies, limiters, the memory store, combinations and the error class.",
-  },
-  {
-    name: "sluice/algorithms",
-    file: "src/algorithms/index.ts",
-    about: "The five algorithms without a clock or a store, for people who write stores.",
-  },
-  { name: "sluice/http", file: "src/http/index.ts", about: "Who is calling, and what to answer, as data." },
-  {
-    name: "sluice/fetch",
-    file: "src/fetch.ts",
-    about: "Whatever turns a `Request` into a `Response`: Workers, Bun, Deno, route handlers.",
-  },
-  { name: "sluice/node", file: "src/node.ts", about: "Servers of `node:http`." },
-  { name: "sluice/express", file: "src/express.ts", about: "Express 4 and 5." },
-  { name: "sluice/fastify", file: "src/fastify.ts", about: "Fastify 5." },
-  { name: "sluice/hono", file: "src/hono.ts", about: "Hono 4." },
-  {
-    name: "sluice/redis",
-    file: "src/redis.ts",
-    about: "Redis and Valkey, single, Cluster and Sentinel, through ioredis, iovalkey or node-redis.",
-  },
-  { name: "sluice/upstash", file: "src/upstash.ts", about: "Redis over REST, through @upstash/redis." },
-  {
-    name: "sluice/cloudflare",
-    file: "src/cloudflare.ts",
-    about: "Durable Objects, Workers KV and the rate-limit binding.",
-  },
-  {
-    name: "sluice/ws",
-    file: "src/ws/index.ts",
-    about: "WebSockets: `ws`, Bun, Deno, Durable Objects, Socket.IO, ws-kit, and servers of your own.",
-  },
-  {
-    name: "sluice/testing",
-    file: "src/testing/index.ts",
-    about: "A fake clock, and suites that certify a limiter or a store.",
-  },
-];
+/** Every subpath, described by the comment at the top of its entry file. */
+const ENTRIES = subpaths.map(({ name, entry }) => {
+  const file = `src/entries/${entry}.ts`;
+  const [, about = ""] = /^\/\*\*\s*`[^`]+`: ([\s\S]*?)\s*\*\//.exec(read(file)) ?? [];
+  if (about === "") throw new Error(`${file} must start with /** \`${name}\`: what it is for. */`);
+  const text = about.replace(/\s*\n\s*\*\s*/g, " ");
+  return { name, file, about: text.charAt(0).toUpperCase() + text.slice(1) };
+});
 
 /** The whole page. */
 export function makeReference() {

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { install, runtimesFolder } from "../../runtimes/install.js";
+import { install, runtimesFolder } from "../../runtime-tests/install.js";
 import { until } from "../../test/servers/until.js";
 
 const SCRIPT = "node_modules/wrangler/bin/wrangler.js";

@@ -15,7 +15,7 @@ import { io } from "socket.io-client";
 import { transformWithOxc } from "vite";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
-import { install, runtimesFolder } from "../../runtimes/install.js";
+import { install, runtimesFolder } from "../../runtime-tests/install.js";
 import { freePort } from "../../test/servers/free-port.js";
 import { type RedisServer, startRedis } from "../../test/servers/redis-server.js";
 import { until } from "../../test/servers/until.js";

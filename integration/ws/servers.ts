@@ -7,7 +7,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { io } from "socket.io-client";
 import { expect, onTestFinished } from "vitest";
 import { WebSocket } from "ws";
-import { install, runtimesFolder } from "../../runtimes/install.js";
+import { install, runtimesFolder } from "../../runtime-tests/install.js";
 import { startWorkerd } from "../../test/cloudflare/workerd.ts";
 
 const here = dirname(fileURLToPath(import.meta.url));

@@ -178,7 +178,7 @@ export interface OnBun {
 
 /** Starts Bun, and resolves when it listens. */
 export async function startBun(redisUrl: string): Promise<OnBun> {
-  const bun = at("../../runtimes/node_modules/@oven/bun-linux-x64/bin/bun");
+  const bun = at("../../runtime-tests/node_modules/@oven/bun-linux-x64/bin/bun");
   const child: ChildProcess = spawn(bun, [at("apps/ws-kit-bun.js")], {
     env: { ...process.env, REDIS_URL: redisUrl },
     stdio: ["pipe", "pipe", "inherit"],

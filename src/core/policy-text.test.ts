@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createLimiter } from "../limiter/create-limiter.ts";
-import { memoryRateLimiter } from "../limiter/memory-rate-limiter.ts";
+import { memoryRateLimiter } from "../stores/memory/rate-limiter.ts";
 import { compilePolicy } from "./compile.ts";
 import type { Policy } from "./policy.ts";
 import { type PolicyText, parsePolicy } from "./policy-text.ts";

@@ -1,5 +1,5 @@
 /** What a limiter writes on a response, beside what the application and other limiters write there. */
-import type { HeaderFields } from "./headers.ts";
+import type { HeaderFields } from "./headers/rate-limit-headers.ts";
 
 /** How the headers of a server's response are reached. Names are given in any case, and found in any. */
 export interface ResponseHead<Response> {

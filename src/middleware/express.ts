@@ -1,11 +1,11 @@
 /** `rateLimit` for Express 4 and 5. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, Response } from "express";
-import { refuseForeignCall } from "./foreign-call.ts";
-import { openGate } from "./gate.ts";
-import { enterOnNode, headerOf, nodeResponder, type Responder } from "./node-server.ts";
-import type { RateLimitOptions } from "./options.ts";
-import { hasNodeBody } from "./preflight.ts";
+import { refuseForeignCall } from "./gate/foreign-call.ts";
+import { openGate } from "./gate/gate.ts";
+import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
+import type { RateLimitOptions } from "./gate/options.ts";
+import { hasNodeBody } from "./gate/preflight.ts";
 
 /** What a middleware of Express is called with. */
 export type ExpressCall = readonly [request: Request, response: Response];

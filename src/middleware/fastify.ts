@@ -2,11 +2,11 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
 import { SluiceError } from "../core/errors.ts";
 import { addRejectionHeaders, type ResponseHead } from "../http/response.ts";
-import { refuseForeignCall } from "./foreign-call.ts";
-import { openGate } from "./gate.ts";
-import { enterOnNode, headerOf, type Responder } from "./node-server.ts";
-import type { RateLimitOptions } from "./options.ts";
-import { hasNodeBody } from "./preflight.ts";
+import { refuseForeignCall } from "./gate/foreign-call.ts";
+import { openGate } from "./gate/gate.ts";
+import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
+import type { RateLimitOptions } from "./gate/options.ts";
+import { hasNodeBody } from "./gate/preflight.ts";
 
 /** What a hook of Fastify is called with. */
 export type FastifyCall = readonly [request: FastifyRequest, reply: FastifyReply];

@@ -1,11 +1,11 @@
 /** `rateLimit` for servers of `node:http`: it wraps the handler that `createServer` is given. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { internalError } from "../http/too-many-requests.ts";
-import { refuseForeignCall } from "./foreign-call.ts";
-import { openGate } from "./gate.ts";
-import { enterOnNode, headerOf, nodeResponder, type Responder } from "./node-server.ts";
-import type { RateLimitOptions } from "./options.ts";
-import { hasNodeBody } from "./preflight.ts";
+import { internalError } from "../http/rejection.ts";
+import { refuseForeignCall } from "./gate/foreign-call.ts";
+import { openGate } from "./gate/gate.ts";
+import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
+import type { RateLimitOptions } from "./gate/options.ts";
+import { hasNodeBody } from "./gate/preflight.ts";
 
 /** What a handler of `node:http` is called with. */
 export type NodeCall = readonly [request: IncomingMessage, response: ServerResponse];

@@ -25,7 +25,7 @@ import {
   RateLimiterDO,
 } from "sluice/cloudflare";
 import { describeRateLimiter, storeSuite } from "sluice/testing";
-import { rateLimiterObject } from "../../src/stores/cloudflare/rate-limiter-do.ts";
+import { rateLimiterObject } from "../../src/stores/cloudflare/durable-object/object/rate-limiter-do.ts";
 import { PlanBounds, planBatches, planPair } from "../../src/testing/plan-walk.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { failuresOf } from "../collect.ts";

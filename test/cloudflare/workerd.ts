@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { install, workerdFolder } from "../../runtimes/install.js";
+import { install, workerdFolder } from "../../runtime-tests/install.js";
 
 /** What is used of miniflare. */
 interface Miniflare {
@@ -45,8 +45,8 @@ export function storageFolder(): { path: string; remove(): void } {
 export async function startWorkerd(entry: string | URL, options: object = {}): Promise<Workerd> {
   install(workerdFolder);
   // By their addresses: what these import is installed now, and not yet when types are checked.
-  const { bundled } = (await import(at("../../runtimes/workerd/bundle.js"))) as Bundle;
-  const { miniflareOf } = (await import(at("../../runtimes/workerd/serve.js"))) as Serve;
+  const { bundled } = (await import(at("../../runtime-tests/workerd/bundle.js"))) as Bundle;
+  const { miniflareOf } = (await import(at("../../runtime-tests/workerd/serve.js"))) as Serve;
   const storage = storageFolder();
   const miniflare = await miniflareOf({
     modules: true,

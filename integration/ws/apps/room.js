@@ -3,7 +3,7 @@
  * guard told of the others. `scenario` says how it is guarded.
  */
 import { memoryRateLimiter } from "../../../dist/index.js";
-import { jsonType, perUserKey } from "../../../dist/ws/index.js";
+import { jsonType, perUserKey } from "../../../dist/ws.js";
 
 /**
  * @typedef {object} Scenario

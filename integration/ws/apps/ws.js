@@ -1,7 +1,7 @@
 /** The `ws` package on Node. */
 import { createServer } from "node:http";
 import { WebSocketServer } from "ws";
-import { guardWs } from "../../../dist/ws/index.js";
+import { guardWs } from "../../../dist/ws.js";
 import { listening, room } from "./on-node.js";
 import { userOf } from "./room.js";
 

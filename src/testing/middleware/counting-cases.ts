@@ -1,6 +1,6 @@
 /** What is counted and what is not, and how long a request is held. */
 import { monotonicMs } from "../../core/clock.ts";
-import type { LimiterLike, Outcome } from "../../middleware/options.ts";
+import type { LimiterLike, Outcome } from "../../middleware/gate/options.ts";
 import { check, same } from "../check.ts";
 import { type MiddlewareCase, slow, times } from "./case.ts";
 import { tellsNothing } from "./client.ts";

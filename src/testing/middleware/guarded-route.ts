@@ -2,9 +2,9 @@
 import { andThen } from "../../core/maybe-promise.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
-import type { Identity } from "../../http/client-key.ts";
+import type { Identity } from "../../http/identity/client-key.ts";
 import { createLimiter } from "../../limiter/create-limiter.ts";
-import type { RateLimitOptions } from "../../middleware/options.ts";
+import type { RateLimitOptions } from "../../middleware/gate/options.ts";
 import type { FailureOptions } from "../../resilience/failure-policy.ts";
 
 /** Options of any server's `rateLimit`. */

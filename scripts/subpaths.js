@@ -1,0 +1,49 @@
+/**
+ * Reads subpaths.json, the one list of the package's subpaths. The build entries, the test aliases and the reference
+ * are made from it; `node scripts/subpaths.js` writes the exports of package.json, and test/package.test.ts checks them.
+ *
+ * Each subpath names its file in src/entries/, or one file per export condition.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import { argv } from "node:process";
+import { fileURLToPath } from "node:url";
+
+const at = (/** @type {string} */ path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
+
+/** @type {Record<string, string | Record<string, string>>} */
+const list = JSON.parse(readFileSync(at("subpaths.json"), "utf8"));
+
+/**
+ * Every subpath, with the entry that describes it: the one of its `default` condition.
+ * @type {{ subpath: string, name: string, entry: string, conditions: Record<string, string> }[]}
+ */
+export const subpaths = Object.entries(list).map(([subpath, files]) => {
+  const conditions = typeof files === "string" ? { default: files } : files;
+  const entry = /** @type {string} */ (conditions.default);
+  return { subpath, name: `sluice${subpath.slice(1)}`, entry, conditions };
+});
+
+/** The source files to build, each once. */
+export const entryFiles = [
+  ...new Set(subpaths.flatMap(({ conditions }) => Object.values(conditions).map((file) => `src/entries/${file}.ts`))),
+];
+
+/** The `exports` of package.json. */
+export const packageExports = {
+  ...Object.fromEntries(
+    subpaths.map(({ subpath, entry, conditions }) => [
+      subpath,
+      {
+        types: `./dist/${entry}.d.ts`,
+        ...Object.fromEntries(Object.entries(conditions).map(([name, file]) => [name, `./dist/${file}.js`])),
+      },
+    ]),
+  ),
+  "./package.json": "./package.json",
+};
+
+if (argv[1] === fileURLToPath(import.meta.url)) {
+  const path = at("package.json");
+  const manifest = JSON.parse(readFileSync(path, "utf8"));
+  writeFileSync(path, `${JSON.stringify({ ...manifest, exports: packageExports }, null, 2)}\n`);
+}

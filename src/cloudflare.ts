@@ -1,4 +1,0 @@
-/** The front door of `sluice/cloudflare`: Durable Objects, Workers KV and the rate-limit binding. */
-
-export * from "./cloudflare-node.ts";
-export { RateLimiterDO } from "./stores/cloudflare/in-workers.ts";

@@ -1,0 +1,35 @@
+/** `sluice`: policies, limiters, the memory store, combinations and the error class. */
+export type { Charge, Group, Mode } from "../core/charge.ts";
+export type { Clock } from "../core/clock.ts";
+export type { CompiledPolicy } from "../core/compile.ts";
+export type { Allowed, Decision, Denied, Figures, Inspection } from "../core/decision.ts";
+export { type ErrorCode, SluiceError } from "../core/errors.ts";
+export type {
+  AlgorithmName,
+  FixedWindowPolicy,
+  LeakyBucketPolicy,
+  Policy,
+  ResolvedPolicy,
+  SlidingLogPolicy,
+  SlidingWindowPolicy,
+  TokenBucketPolicy,
+} from "../core/policy.ts";
+export { type PolicyText, parsePolicy } from "../core/policy-text.ts";
+export type { Duration, RateText, TimeUnit } from "../core/rate.ts";
+export type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
+export {
+  type BurstOptions,
+  fixedWindow,
+  type LabelOptions,
+  leakyBucket,
+  slidingLog,
+  slidingWindow,
+  tokenBucket,
+} from "../core/shorthand.ts";
+export type { CallState, Consistency, PolicyBuckets, Store, SyncStore } from "../core/store.ts";
+export { combine, consumeAll, type LimiterCharge } from "../limiter/combine.ts";
+export { createLimiter, type LimiterOptions } from "../limiter/create-limiter.ts";
+export { type MemoryRateLimiter, memoryRateLimiter } from "../stores/memory/rate-limiter.ts";
+export type { LimiterEvent, OnEvent } from "../resilience/events.ts";
+export type { FailureOptions, OnStoreError } from "../resilience/failure-policy.ts";
+export { type MemoryStore, type MemoryStoreOptions, memoryStore } from "../stores/memory/memory-store.ts";

@@ -1,0 +1,2 @@
+/** `sluice/ws-deno`: the WebSocket guard for Deno.upgradeWebSocket. */
+export { type DenoFrame, type DenoGuard, type DenoHandlers, guardDeno } from "../ws/servers/deno.ts";

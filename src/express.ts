@@ -1,8 +1,0 @@
-/** The front door of `sluice/express`: Express 4 and 5. */
-export {
-  type ExpressCall,
-  type ExpressMiddleware,
-  type ExpressRateLimitOptions,
-  rateLimit,
-} from "./middleware/express.ts";
-export type { Decided, Limited, LimiterLike, Outcome, RateLimitOptions } from "./middleware/options.ts";

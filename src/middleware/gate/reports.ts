@@ -1,0 +1,66 @@
+/** Reports problems of one middleware: to the callback that is set for them, or else as a process warning, once. */
+import { isPromise } from "../../core/maybe-promise.ts";
+import { describeError, emitProcessWarning, type WarningCode } from "../../core/warnings.ts";
+import type { LimiterEvent } from "../../resilience/events.ts";
+import type { RateLimitOptions } from "./options.ts";
+
+/** Callbacks whose errors do not affect the request. */
+export type Callback = "onLimited" | "onDecision" | "onEvent" | "onError" | "refundIf";
+
+export class Reports<Call extends readonly unknown[]> {
+  private readonly onError: RateLimitOptions<Call, unknown>["onError"];
+  private readonly onEvent: RateLimitOptions<Call, unknown>["onEvent"];
+  private readonly warned: Set<string> = new Set();
+
+  constructor({ onError, onEvent }: RateLimitOptions<Call, unknown>) {
+    this.onError = onError;
+    this.onEvent = onEvent;
+  }
+
+  /** Emits an event, if there is a listener. */
+  emit(event: LimiterEvent, call: Call): void {
+    const { onEvent } = this;
+    if (onEvent) this.run("onEvent", () => onEvent(event), call);
+  }
+
+  /** Reports a problem with the set-up. Without a code it is not worth a process warning. */
+  warn(message: string, call: Call, code?: WarningCode): void {
+    if (this.onEvent) this.emit({ type: "warning", policy: "", message }, call);
+    else if (code) this.warnOnce(code, message, message);
+  }
+
+  /** Calls a callback without awaiting it. */
+  run(name: Callback, callback: () => unknown, call: Call): void {
+    try {
+      const result = callback();
+      if (isPromise(result)) result.then(undefined, (error) => this.callbackFailed(name, error, call));
+    } catch (error) {
+      this.callbackFailed(name, error, call);
+    }
+  }
+
+  /** Reports the error of a callback to `onError`. */
+  callbackFailed(name: Callback, error: unknown, call: Call): void {
+    const { onError } = this;
+    if (onError && name !== "onError") this.run("onError", () => onError(error, ...call), call);
+    else {
+      const hint = onError ? "" : HINT;
+      this.warnOnce("SLUICE_CALLBACK_FAILED", name, `${name} of rateLimit failed: ${describeError(error)}.${hint}`);
+    }
+  }
+
+  /** Reports a request that could not be checked, where the server has no error handler that would log it. */
+  requestFailed(error: unknown): void {
+    if (this.onError) return;
+    this.warnOnce("SLUICE_REQUEST_FAILED", "", `A request could not be checked: ${describeError(error)}.${HINT}`);
+  }
+
+  private warnOnce(code: WarningCode, subject: string, message: string): void {
+    const id = `${code} ${subject}`;
+    if (this.warned.has(id)) return;
+    this.warned.add(id);
+    emitProcessWarning(code, message);
+  }
+}
+
+const HINT = " Set onError to receive every such error.";

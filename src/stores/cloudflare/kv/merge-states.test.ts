@@ -1,0 +1,43 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { decide } from "../../../algorithms/decide.ts";
+import { type CompiledPolicy, compilePolicy } from "../../../core/compile.ts";
+import { mergeStates } from "./merge-states.ts";
+
+type State = readonly number[];
+
+function take(state: State, terms: CompiledPolicy, cost: number, now: number): State {
+  return decide(state.length > 0 ? state : undefined, { terms, key: "k", cost, mode: "take" }, now).state;
+}
+
+describe("mergeStates", () => {
+  const policies = (["fixed-window", "sliding-window", "sliding-log"] as const).map((algorithm) =>
+    compilePolicy({ algorithm, limit: 1000, windowMs: 100 }),
+  );
+
+  it.each(policies)("$algorithm: two that counted apart are one that counted all", (terms) => {
+    const grants = fc.array(
+      fc.record({ gap: fc.integer({ min: 0, max: 60 }), cost: fc.integer({ min: 1, max: 3 }), here: fc.boolean() }),
+      { maxLength: 30 },
+    );
+    fc.assert(
+      fc.property(grants, fc.integer({ min: 0, max: 250 }), (grants, later) => {
+        let [here, there, all]: [State, State, State] = [[], [], []];
+        let now = 1_790_000_000_000;
+        for (const { gap, cost, here: isHere } of grants) {
+          now += gap;
+          all = take(all, terms, cost, now);
+          if (isHere) here = take(here, terms, cost, now);
+          else there = take(there, terms, cost, now);
+        }
+        const look = (state: State) =>
+          decide(state.length > 0 ? state : undefined, { terms, key: "k", cost: 990, mode: "peek" }, now + later)
+            .decision;
+        const merged = mergeStates(here, there, terms);
+        expect(look(merged)).toEqual(look(all));
+        expect(mergeStates(there, here, terms)).toEqual(merged);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});

@@ -1,0 +1,19 @@
+/** The shortest way to a limiter: one policy, in memory. */
+
+import { compilePolicy } from "../../core/compile.ts";
+import type { Policy } from "../../core/policy.ts";
+import type { PolicyText } from "../../core/policy-text.ts";
+import type { SyncRateLimiter } from "../../core/rate-limiter.ts";
+import { type MemoryStore, type MemoryStoreOptions, memoryStore } from "./memory-store.ts";
+import { limiterOwning } from "../../limiter/create-limiter.ts";
+
+/** A limiter with a memory store of its own. */
+export interface MemoryRateLimiter extends SyncRateLimiter {
+  /** Its store: `size`, `evictions`, `clear()`. */
+  readonly store: MemoryStore;
+}
+
+/** A limiter for one policy in this process's memory. */
+export function memoryRateLimiter(policy: Policy | PolicyText, options: MemoryStoreOptions = {}): MemoryRateLimiter {
+  return limiterOwning(memoryStore(options), compilePolicy(policy)) as MemoryRateLimiter;
+}
