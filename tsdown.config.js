@@ -15,7 +15,10 @@ export default defineConfig({
       groups: [
         { name: "address", test: /ipaddr\.js|http\/identity\/address/ },
         // What the two doors of sluice/cloudflare have in common. Not its declarations, which have another dot.
-        { name: "objects", test: /(algorithms\/decide-group|stores\/cloudflare\/(?:[\w-]+\/)*(?!in-|outside-)[\w-]+)\.ts$/ },
+        {
+          name: "objects",
+          test: /(algorithms\/decide-group|stores\/cloudflare\/(?:[\w-]+\/)*(?!in-|outside-)[\w-]+)\.ts$/,
+        },
       ],
     },
   },

@@ -85,9 +85,9 @@ function check(
   /** @type {number} */ allowed,
   /** @type {boolean} */ complete,
 ) {
-  const terms = compilePolicy(policy);
+  const policy = compilePolicy(policy);
   log.sort((a, b) => a.number - b.number);
-  const { unitsPerMs: p, unitsPerToken: unit, capacityUnits: cap } = terms;
+  const { unitsPerMs: p, unitsPerToken: unit, capacityUnits: cap } = policy;
   const failures = { O1: [], O2: [], O3: [], O4: [] };
   const fail = (/** @type {keyof typeof failures} */ oracle, /** @type {string} */ text) => failures[oracle].push(text);
   let [level, at, admitted, latestStart, state] = [0, log[0].now, 0, 0, undefined];
@@ -106,7 +106,7 @@ function check(
     if (!granted && -1 - reply !== before) fail("O2", `denied at ${-1 - reply}, not ${before}`);
     if (!got) return;
     const [start, end, asked, said, remaining, reset, next, retry] = got;
-    const outcome = decide(state, { terms, key: "hot", cost: asked, mode: "take" }, now);
+    const outcome = decide(state, { policy, key: "hot", cost: asked, mode: "take" }, now);
     if (outcome.changed) state = outcome.state;
     const { decision } = outcome;
     const expected = [

@@ -240,12 +240,12 @@ class Run {
   bookedStore(inner) {
     return {
       consistency: inner.consistency,
-      open: (terms) => {
-        const buckets = inner.open(terms);
+      open: (policy) => {
+        const buckets = inner.open(policy);
         return {
           take: (key, cost) => {
             this.fault(1000);
-            return this.book([buckets.take(key, cost)], [{ terms, key, cost }])[0];
+            return this.book([buckets.take(key, cost)], [{ policy, key, cost }])[0];
           },
         };
       },
@@ -254,8 +254,8 @@ class Run {
         return this.book(inner.applySync(group), group);
       },
       apply: async (groups) => groups.map((group) => this.book(inner.applySync(group), group)),
-      reset: (terms, key) => inner.reset(terms, key),
-      inspect: (terms, key) => inner.inspect(terms, key),
+      reset: (policy, key) => inner.reset(policy, key),
+      inspect: (policy, key) => inner.inspect(policy, key),
       dispose: () => inner.dispose(),
     };
   }
@@ -269,9 +269,9 @@ class Run {
   /** Writes down a grant; never may more be granted than the policy allows, in whatever interval. Whole numbers only. */
   book(decisions, group) {
     if (!decisions.every(({ allowed }) => allowed)) return decisions;
-    for (const { terms, key, cost, mode = "take" } of group) {
+    for (const { policy, key, cost, mode = "take" } of group) {
       if (mode === "peek") continue;
-      const { name, limit, tokensPerSecond } = terms.resolved;
+      const { name, limit, tokensPerSecond } = policy.resolved;
       const bucket = this.bucket(`${name} ${key}`);
       const now = clock.now();
       const spent = mode === "refund" ? -cost : cost;

@@ -113,13 +113,13 @@ describe("decisions worked out by hand", () => {
   };
   for (const [title, { sample, lines }] of Object.entries(cases)) {
     test(title, () => {
-      const { terms, rule } = sample;
-      const model = createModel(terms.algorithm);
+      const { compiled, rule } = sample;
+      const model = createModel(compiled.algorithm);
       let state: readonly number[] | undefined;
       for (const [mode, cost, now, expected] of lines) {
-        const outcome = decide(state, { terms, key: "key", cost, mode }, now);
-        const figures = { limit: terms.limit, ...expected };
-        expect(outcome.decision).toStrictEqual({ policy: terms.name, ...figures });
+        const outcome = decide(state, { policy: compiled, key: "key", cost, mode }, now);
+        const figures = { limit: compiled.limit, ...expected };
+        expect(outcome.decision).toStrictEqual({ policy: compiled.name, ...figures });
         expect(model.step(mode, rule, cost, now)).toStrictEqual(figures);
         state = outcome.state;
       }
@@ -129,7 +129,7 @@ describe("decisions worked out by hand", () => {
 
 describe("cost 0 is free", () => {
   test("when a step back inside of the window has put a sliding window above its limit", () => {
-    const key = createKey(windowSample("sliding-window", 10, 1000).terms);
+    const key = createKey(windowSample("sliding-window", 10, 1000).compiled);
     expect(key.take(10, 500).allowed).toBe(true);
     expect(key.take(9, 1900).allowed).toBe(true);
     // 10 x 9/10 + 9 are in use now.
@@ -184,14 +184,14 @@ describe("law 1: the bound", () => {
   });
 
   test("fixed window: the limit per window of the clock, twice the limit in any window", () => {
-    manySchedules("fixed-window", (grants, { terms: { limit, windowMs } }) => {
+    manySchedules("fixed-window", (grants, { compiled: { limit, windowMs } }) => {
       for (const net of perWindow(grants, windowMs)) expect(net).toBeLessThanOrEqual(limit);
       everyInterval(grants, (net, elapsed) => elapsed >= windowMs || net <= 2 * limit);
     });
   });
 
   test("sliding window: the limit per window of the clock, less than twice the limit in any window", () => {
-    manySchedules("sliding-window", (grants, { terms: { limit, windowMs } }) => {
+    manySchedules("sliding-window", (grants, { compiled: { limit, windowMs } }) => {
       for (const net of perWindow(grants, windowMs)) expect(net).toBeLessThanOrEqual(limit);
       everyInterval(grants, (net, elapsed) => elapsed >= windowMs || net < 2 * limit);
       // No more than a bucket of the same limit and rate would give, over intervals of any length.
@@ -200,7 +200,7 @@ describe("law 1: the bound", () => {
   });
 
   test("sliding log: the limit in every window", () => {
-    manySchedules("sliding-log", (grants, { terms: { limit, windowMs } }) => {
+    manySchedules("sliding-log", (grants, { compiled: { limit, windowMs } }) => {
       everyInterval(grants, (net, elapsed) => elapsed >= windowMs || net <= limit);
     });
   });
@@ -238,7 +238,7 @@ describe("law 1: the bound", () => {
 
   test("100 per minute pass 200 in a fixed window's worst minute, 199 in a sliding window's, 100 in a log's", () => {
     const burst = (name: "fixed-window" | "sliding-window" | "sliding-log") => {
-      const key = createKey(windowSample(name, 100, 60_000).terms);
+      const key = createKey(windowSample(name, 100, 60_000).compiled);
       let granted = 0;
       // All at the last millisecond of a window, and all that the rest of one window's time allows.
       for (let now = 59_999; now < 119_999; now++) {
@@ -251,7 +251,7 @@ describe("law 1: the bound", () => {
     expect(burst("sliding-window")).toBeLessThanOrEqual(199);
     expect(burst("sliding-log")).toBe(100);
 
-    const key = createKey(windowSample("sliding-window", 100, 60_000).terms);
+    const key = createKey(windowSample("sliding-window", 100, 60_000).compiled);
     const last = [key.take(100, 59_999), key.take(100, 119_998), key.take(99, 119_998), key.take(1, 119_998)];
     expect(last.map(({ allowed }) => allowed)).toEqual([true, false, true, false]);
   });
@@ -261,7 +261,7 @@ describe("law 2: liveness", () => {
   test.each([10, 2])("a bucket of %i at 10/s, polled at odd intervals, grants 10/s", (capacity) => {
     for (const name of BUCKETS) {
       for (const gap of [50, 70, 99]) {
-        const key = createKey(bucketSample(name, capacity, 10, 1n, 100n).terms);
+        const key = createKey(bucketSample(name, capacity, 10, 1n, 100n).compiled);
         expect(key.take(capacity, 0).allowed).toBe(true);
         let granted = 0;
         let now = 0;
@@ -286,7 +286,7 @@ describe("law 2: liveness", () => {
       fc.property(input, ({ name, tokens, everyMs, cost, spare, gaps }) => {
         const capacity = cost + Math.ceil((tokens * Math.max(...gaps)) / everyMs) + spare;
         const sample = bucketSample(name, capacity, `${tokens}/${everyMs}ms`, BigInt(tokens), BigInt(everyMs));
-        const key = createKey(sample.terms);
+        const key = createKey(sample.compiled);
         const start = 1.8e12;
         let granted = 0;
         let now = start;
@@ -321,7 +321,7 @@ describe("law 7: a clock that steps back", () => {
   test("gives nothing in a sliding window", () => {
     manySchedules(
       "sliding-window",
-      (grants, { terms: { limit, windowMs } }) => {
+      (grants, { compiled: { limit, windowMs } }) => {
         everyInterval(grants, (net, travelled) => net * windowMs <= limit * (windowMs + travelled));
       },
       { stepsBack: true },
@@ -331,7 +331,7 @@ describe("law 7: a clock that steps back", () => {
   test("gives nothing in a sliding log", () => {
     manySchedules(
       "sliding-log",
-      (grants, { terms: { limit, windowMs } }) => {
+      (grants, { compiled: { limit, windowMs } }) => {
         everyInterval(grants, (net, travelled) => travelled >= windowMs || net <= limit);
       },
       { stepsBack: true },
@@ -341,7 +341,7 @@ describe("law 7: a clock that steps back", () => {
   test("gives a fixed window no more than two limits in a window's time and one beside, however often it goes over an edge", () => {
     manySchedules(
       "fixed-window",
-      (grants, { terms: { limit, windowMs } }) => {
+      (grants, { compiled: { limit, windowMs } }) => {
         everyInterval(grants, (net, travelled) => net <= limit * (2 * Math.floor(travelled / windowMs) + 3));
       },
       { stepsBack: true },
@@ -391,23 +391,23 @@ function manySchedules(
   const random = seededRandom(SEED);
   for (let round = 0; round < 200; round++) {
     const sample = random() < 0.5 ? smallSample(name, random) : randomSample(name, random);
-    const { terms } = sample;
-    const key = createKey(terms);
+    const { compiled } = sample;
+    const key = createKey(compiled);
     const grants: Grant[] = [];
     let now = 1.8e12 + whole(random, 10_000);
     let travelled = 0;
     for (let step = 0; step < 150; step++) {
       if (stepsBack && random() < 0.15) {
-        now -= whole(random, oneOf(random, [3, terms.windowMs, 3 * terms.windowMs]) + 1);
+        now -= whole(random, oneOf(random, [3, compiled.windowMs, 3 * compiled.windowMs]) + 1);
       } else {
-        const edge = terms.windowMs - (now % terms.windowMs) - oneOf(random, [0, 1]);
-        const by = oneOf(random, [0, 1, whole(random, 5), edge, whole(random, Math.ceil(terms.windowMs / 3) + 1)]);
+        const edge = compiled.windowMs - (now % compiled.windowMs) - oneOf(random, [0, 1]);
+        const by = oneOf(random, [0, 1, whole(random, 5), edge, whole(random, Math.ceil(compiled.windowMs / 3) + 1)]);
         now += by;
         travelled += by;
       }
       const { remaining } = key.peek(0, now);
-      const cost = oneOf(random, [1, remaining || 1, 1 + whole(random, terms.limit)]);
-      const inUse = terms.limit - remaining;
+      const cost = oneOf(random, [1, remaining || 1, 1 + whole(random, compiled.limit)]);
+      const inUse = compiled.limit - remaining;
       if (random() < 0.1 && inUse > 1) {
         // Less than is in use, so that all of it comes back.
         const cost = 1 + whole(random, inUse - 1);
@@ -450,11 +450,11 @@ function perWindow(grants: readonly Grant[], windowMs: number): number[] {
  * The most that any schedule at all can be granted in `spanMs` consecutive milliseconds: tries every cost in every
  * millisecond, for every state that a key can be in, up to `lastStart` after an untouched one.
  */
-function mostGranted({ terms }: Sample, spanMs: number, lastStart: number): number {
+function mostGranted({ compiled }: Sample, spanMs: number, lastStart: number): number {
   const best = new Map<string, number>();
   /** Every state that one millisecond can lead to, with what it was granted. */
   const choices = (state: readonly number[] | undefined, now: number) => {
-    const spend = (mode: Mode, cost: number) => decide(state, { terms, key: "key", cost, mode }, now);
+    const spend = (mode: Mode, cost: number) => decide(state, { policy: compiled, key: "key", cost, mode }, now);
     return Array.from({ length: spend("peek", 0).decision.remaining + 1 }, (_, cost) => {
       const outcome = spend("take", cost);
       expect(outcome.decision.allowed).toBe(true);

@@ -32,8 +32,8 @@ export function flakyStore(clock?: Clock): FlakyStore {
         store.groups.push(...groups);
         return memory.apply(groups);
       }, waiting),
-    reset: (terms, key) => reach(() => memory.reset(terms, key)),
-    inspect: (terms, key) => reach(() => memory.inspect(terms, key)),
+    reset: (policy, key) => reach(() => memory.reset(policy, key)),
+    inspect: (policy, key) => reach(() => memory.inspect(policy, key)),
     dispose: () => memory.dispose(),
     release() {
       for (const go of held) go();

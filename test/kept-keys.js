@@ -39,7 +39,7 @@ function keyOf(i, cut) {
 function denying() {
   const [nextAfterMs, resetAfterMs, retryAfterMs] = [3_600_000, 3_600_000, 3_600_000];
   /** @param {import("sluice").Charge} charge @returns {import("sluice").Decision} */
-  const deny = ({ terms: { name: policy, limit } }) => {
+  const deny = ({ policy: { name: policy, limit } }) => {
     return { allowed: false, policy, limit, remaining: 0, nextAfterMs, resetAfterMs, retryAfterMs };
   };
   return {

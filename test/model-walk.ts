@@ -18,7 +18,7 @@ import { bucketRule, createModel, type Figures, type Rule, windowRule } from "./
 /** One policy twice: as the library reads it and in the model's exact numbers. */
 export interface Sample {
   readonly policy: Policy;
-  readonly terms: CompiledPolicy;
+  readonly compiled: CompiledPolicy;
   readonly rule: Rule;
 }
 
@@ -156,8 +156,8 @@ export function randomSample(algorithm: AlgorithmName, random: Random): Sample {
 
 /** A plan that may share buckets with another: the same window or fill time, and another limit. */
 function anotherPlan(sample: Sample, random: Random): Sample {
-  const { terms, rule } = sample;
-  const { algorithm, limit, windowMs } = terms;
+  const { compiled, rule } = sample;
+  const { algorithm, limit, windowMs } = compiled;
   const factors = [1, ...[2, 3, 7, 10, 97, 1000].filter((factor) => limit * factor <= LARGEST_LIMIT)];
   const scaled = Math.max(1, Math.floor((limit * oneOf(random, factors)) / oneOf(random, [1, 2, 3, 10, 50])));
   if (algorithm === "token-bucket" || algorithm === "leaky-bucket") {
@@ -183,7 +183,7 @@ export function bucketSample(
     algorithm === "token-bucket"
       ? { algorithm, capacity, tokensPerSecond: rate }
       : { algorithm, capacity, leaksPerSecond: rate };
-  return { policy, terms: compilePolicy(policy), rule: bucketRule(algorithm, BigInt(capacity), tokens, everyMs) };
+  return { policy, compiled: compilePolicy(policy), rule: bucketRule(algorithm, BigInt(capacity), tokens, everyMs) };
 }
 
 export function windowSample(
@@ -192,16 +192,16 @@ export function windowSample(
   windowMs: number,
 ): Sample {
   const policy: Policy = { algorithm, limit, windowMs };
-  return { policy, terms: compilePolicy(policy), rule: windowRule(algorithm, BigInt(limit), BigInt(windowMs)) };
+  return { policy, compiled: compilePolicy(policy), rule: windowRule(algorithm, BigInt(limit), BigInt(windowMs)) };
 }
 
 /** One key by `decide` alone, for schedules that need no model. */
-export function createKey(terms: CompiledPolicy) {
+export function createKey(compiled: CompiledPolicy) {
   let state: readonly number[] | undefined;
   const charge =
     (mode: Mode) =>
-    (cost: number, now: number, under: CompiledPolicy = terms): Decision => {
-      const outcome = decide(state, { terms: under, key: "key", cost, mode }, now);
+    (cost: number, now: number, under: CompiledPolicy = compiled): Decision => {
+      const outcome = decide(state, { policy: under, key: "key", cost, mode }, now);
       state = outcome.state;
       return outcome.decision;
     };
@@ -276,10 +276,10 @@ export function walk(algorithmName: AlgorithmName, steps: number, seed: number):
         sample = anotherPlan(sample, random);
         tally.policyChanges++;
       }
-      const then = nextInstant(random, now, sample.terms, seen);
+      const then = nextInstant(random, now, sample.compiled, seen);
       if (then < now) tally.backward++;
       now = then;
-      const step: Step = { mode: nextMode(random), cost: nextCost(random, sample.terms, seen), now, sample };
+      const step: Step = { mode: nextMode(random), cost: nextCost(random, sample.compiled, seen), now, sample };
       if (step.mode === "refund" && grantEnds.length > 0 && random() < 0.7) {
         step.grantEndsAt = oneOf(random, grantEnds);
         tally.refundsOfGrants++;
@@ -319,42 +319,42 @@ function createPair(name: AlgorithmName) {
     /** Makes one step in both and compares all that can be seen of it. */
     step(step: Step, random: Random, tally: Tally): Decision {
       const { mode, cost, now, sample, grantEndsAt } = step;
-      const { terms, rule } = sample;
+      const { compiled, rule } = sample;
       const known = model.isKnown();
       const before = ownCells(cells, algorithm);
       const wasFuture = model.liesInFuture(rule, now);
 
       const expected = model.step(mode, rule, cost, now, grantEndsAt);
-      const charge: Charge = { terms, key: "key", cost, mode, grantEndsAt };
+      const charge: Charge = { policy: compiled, key: "key", cost, mode, grantEndsAt };
       const outcome = decide(known ? before : undefined, charge, now);
-      const wouldFit = fits(algorithm, cells, OFFSET, terms, cost, now);
-      if (mode === "refund") refund(algorithm, cells, OFFSET, terms, cost, now, grantEndsAt);
+      const wouldFit = fits(algorithm, cells, OFFSET, compiled, cost, now);
+      if (mode === "refund") refund(algorithm, cells, OFFSET, compiled, cost, now, grantEndsAt);
       const decision =
         mode === "take"
-          ? take(algorithm, cells, OFFSET, terms, cost, now)
-          : peek(algorithm, cells, OFFSET, terms, mode === "peek" ? cost : 0, now);
+          ? take(algorithm, cells, OFFSET, compiled, cost, now)
+          : peek(algorithm, cells, OFFSET, compiled, mode === "peek" ? cost : 0, now);
 
-      compare("in place", decision, expected, terms);
-      compare("decide", outcome.decision, expected, terms);
+      compare("in place", decision, expected, compiled);
+      compare("decide", outcome.decision, expected, compiled);
       same("ttlMs of decide", outcome.ttlMs, Math.max(1, expected.resetAfterMs));
       const after = ownCells(cells, algorithm);
       sameList("the state of decide and the cells", outcome.state, after);
       const changed = !equalLists(before, after);
       same("changed of decide", outcome.changed, changed);
       if (mode !== "refund") same("fits", wouldFit, expected.allowed);
-      const inUse = usage(algorithm, cells, OFFSET, terms, now);
+      const inUse = usage(algorithm, cells, OFFSET, compiled, now);
       same("usage above 0", inUse > 0, expected.resetAfterMs > 0);
       same("usage of at most 1", inUse <= 1, true);
 
-      const takesNothing = mode === "peek" || (mode === "take" && (cost === 0 || cost > terms.limit));
+      const takesNothing = mode === "peek" || (mode === "take" && (cost === 0 || cost > compiled.limit));
       const healed = mode === "take" && !expected.allowed && !takesNothing && wasFuture;
       if (takesNothing || !expected.allowed) same("whether the state was written", changed, healed);
       for (let i = 0; i < cells.length; i++) {
         if (i < OFFSET || i >= OFFSET + algorithm.width) same("neighbour left alone", isNeighbour(cells[i] ?? 0), true);
       }
 
-      if (!model.liesInFuture(rule, now)) checkWaits(decision, terms, cost, now, tally);
-      if (random() < 0.1) checkStepBack(terms, now, 1 + whole(random, oneOf(random, [100, HOUR, 40 * DAY])));
+      if (!model.liesInFuture(rule, now)) checkWaits(decision, compiled, cost, now, tally);
+      if (random() < 0.1) checkStepBack(compiled, now, 1 + whole(random, oneOf(random, [100, HOUR, 40 * DAY])));
 
       if (expected.allowed) tally.allowed++;
       else tally.denied++;
@@ -366,21 +366,21 @@ function createPair(name: AlgorithmName) {
   };
 
   /** Waits mean what they say: at the end of each something is so that was not a millisecond before. */
-  function checkWaits(decision: Decision, terms: CompiledPolicy, cost: number, now: number, tally: Tally): void {
+  function checkWaits(decision: Decision, compiled: CompiledPolicy, cost: number, now: number, tally: Tally): void {
     const { remaining, nextAfterMs, resetAfterMs, retryAfterMs } = decision;
-    const look = (at: number) => peek(algorithm, cells, OFFSET, terms, 0, at);
+    const look = (at: number) => peek(algorithm, cells, OFFSET, compiled, 0, at);
     if (nextAfterMs > 0) {
       same("remaining grows after nextAfterMs", look(now + nextAfterMs).remaining > remaining, true);
       same("remaining 1 ms before nextAfterMs", look(now + nextAfterMs - 1).remaining, remaining);
     }
     if (resetAfterMs > 0) {
       same("full after resetAfterMs", look(now + resetAfterMs).resetAfterMs, 0);
-      same("remaining after resetAfterMs", look(now + resetAfterMs).remaining, terms.limit);
+      same("remaining after resetAfterMs", look(now + resetAfterMs).remaining, compiled.limit);
       same("not full 1 ms before resetAfterMs", look(now + resetAfterMs - 1).resetAfterMs, 1);
     }
     if (typeof retryAfterMs === "number") {
       same("retryAfterMs of at least 1", retryAfterMs >= 1, true);
-      const tryAt = (at: number) => take(algorithm, copyOf(cells), OFFSET, terms, cost, at).allowed;
+      const tryAt = (at: number) => take(algorithm, copyOf(cells), OFFSET, compiled, cost, at).allowed;
       same("admitted after retryAfterMs", tryAt(now + retryAfterMs), true);
       same("admitted 1 ms before retryAfterMs", tryAt(now + retryAfterMs - 1), false);
       tally.honestRetries++;
@@ -388,11 +388,11 @@ function createPair(name: AlgorithmName) {
   }
 
   /** A clock that steps back gives nothing, and holds nothing for longer than it takes to fill. */
-  function checkStepBack(terms: CompiledPolicy, now: number, by: number): void {
+  function checkStepBack(compiled: CompiledPolicy, now: number, by: number): void {
     const earlier = Math.max(0, now - by);
-    const look = (at: number) => peek(algorithm, cells, OFFSET, terms, 0, at);
+    const look = (at: number) => peek(algorithm, cells, OFFSET, compiled, 0, at);
     same("nothing gained by a step back", look(earlier).remaining <= look(now).remaining, true);
-    const longest = name === "sliding-window" ? 2 * terms.windowMs : terms.windowMs;
+    const longest = name === "sliding-window" ? 2 * compiled.windowMs : compiled.windowMs;
     same("full again in time after a step back", look(earlier).resetAfterMs <= longest, true);
   }
 }
@@ -449,12 +449,12 @@ function nextInstant(
   return Math.min(END_OF_TIME, Math.max(0, now + by));
 }
 
-function compare(where: string, actual: Decision, expected: Figures, terms: CompiledPolicy): void {
+function compare(where: string, actual: Decision, expected: Figures, compiled: CompiledPolicy): void {
   // A decision has these members and no others, so that an allowed one has no retryAfterMs at all.
   const members = expected.delayMs === undefined && expected.allowed ? 6 : 7;
   if (
     actual.allowed === expected.allowed &&
-    actual.policy === terms.name &&
+    actual.policy === compiled.name &&
     Object.is(actual.limit, expected.limit) &&
     Object.is(actual.remaining, expected.remaining) &&
     Object.is(actual.resetAfterMs, expected.resetAfterMs) &&
@@ -467,7 +467,7 @@ function compare(where: string, actual: Decision, expected: Figures, terms: Comp
   ) {
     return;
   }
-  const wanted = { ...expected, policy: terms.name };
+  const wanted = { ...expected, policy: compiled.name };
   throw new Error(`${where}: expected ${JSON.stringify(wanted)}, received ${JSON.stringify(actual)}`);
 }
 

@@ -11,7 +11,7 @@ export interface Rule {
   readonly limit: bigint;
   /** The window; of a bucket, the time it takes to fill. */
   readonly windowMs: bigint;
-  /** Of a bucket, in lowest terms: `p` tokens every `q` ms. */
+  /** Of a bucket, in lowest policy: `p` tokens every `q` ms. */
   readonly p: bigint;
   readonly q: bigint;
 }

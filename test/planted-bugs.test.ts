@@ -38,23 +38,23 @@ function saying(change: (decision: Decision, charge: Charge) => Partial<Decision
 function tokensAndLast(refill: (tokens: number, last: number, now: number, perMs: number) => [number, number]): Flaws {
   return {
     decide(state, charge, now) {
-      const { terms, cost, mode } = charge;
-      const perMs = terms.unitsPerMs / terms.unitsPerToken;
-      const [kept, last] = state ?? [terms.limit, now];
+      const { policy: compiled, cost, mode } = charge;
+      const perMs = compiled.unitsPerMs / compiled.unitsPerToken;
+      const [kept, last] = state ?? [compiled.limit, now];
       const [grown, stamp] = refill(kept as number, last as number, now, perMs);
-      let tokens = Math.min(terms.limit, grown);
+      let tokens = Math.min(compiled.limit, grown);
       const allowed = tokens >= cost;
-      if (mode === "refund") tokens = Math.min(terms.limit, tokens + cost);
+      if (mode === "refund") tokens = Math.min(compiled.limit, tokens + cost);
       if (mode === "take" && allowed) tokens -= cost;
-      const missing = terms.limit - tokens;
+      const missing = compiled.limit - tokens;
       const decision = {
         allowed,
-        policy: terms.name,
-        limit: terms.limit,
+        policy: compiled.name,
+        limit: compiled.limit,
         remaining: Math.floor(tokens),
         resetAfterMs: Math.ceil(missing / perMs),
         nextAfterMs: missing === 0 ? 0 : Math.ceil((Math.floor(tokens) + 1 - tokens) / perMs),
-        ...(allowed ? {} : { retryAfterMs: cost > terms.limit ? null : Math.ceil((cost - tokens) / perMs) }),
+        ...(allowed ? {} : { retryAfterMs: cost > compiled.limit ? null : Math.ceil((cost - tokens) / perMs) }),
       } as Decision;
       const changed = mode !== "peek" && (cost > 0 || state !== undefined) && (state !== undefined || allowed);
       return {
@@ -161,7 +161,7 @@ const bugs: Bug[] = [
     flaws: {
       decide(state, charge, now) {
         const [start = 0, count = 0] = state ?? [];
-        return decide(state && [start, Math.min(count, charge.terms.limit)], charge, now);
+        return decide(state && [start, Math.min(count, charge.policy.limit)], charge, now);
       },
     },
   },
@@ -210,22 +210,22 @@ const bugs: Bug[] = [
   {
     name: "keys are trimmed",
     breaks: "law 11: keys never collide",
-    flaws: { nameOf: (terms, key) => JSON.stringify([terms.id, key.trim()]) },
+    flaws: { nameOf: (compiled, key) => JSON.stringify([compiled.id, key.trim()]) },
   },
   {
     name: "keys are cut",
     breaks: "law 11: keys never collide",
-    flaws: { nameOf: (terms, key) => JSON.stringify([terms.id, key.slice(0, 256)]) },
+    flaws: { nameOf: (compiled, key) => JSON.stringify([compiled.id, key.slice(0, 256)]) },
   },
   {
     name: "keys are made equal by Unicode form",
     breaks: "law 11: keys never collide",
-    flaws: { nameOf: (terms, key) => JSON.stringify([terms.id, key.normalize()]) },
+    flaws: { nameOf: (compiled, key) => JSON.stringify([compiled.id, key.normalize()]) },
   },
   {
     name: "a fingerprint of the numbers is in the key",
     breaks: "numbers change",
-    flaws: { nameOf: (terms, key) => JSON.stringify([terms.id, terms.limit, key]) },
+    flaws: { nameOf: (compiled, key) => JSON.stringify([compiled.id, compiled.limit, key]) },
   },
   { name: "two callers read before either writes", breaks: "concurrent", flaws: { pause: async () => {} } },
   {
@@ -322,7 +322,7 @@ const bugs: Bug[] = [
       decide(state, charge, now) {
         const last = state?.[state.length - 2];
         const outcome = decide(state, charge, now);
-        return last === now + charge.terms.windowMs ? { ...outcome, changed: false } : outcome;
+        return last === now + charge.policy.windowMs ? { ...outcome, changed: false } : outcome;
       },
     },
   },

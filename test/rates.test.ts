@@ -63,18 +63,18 @@ describe("a rate is a ratio of whole numbers", () => {
     fc.assert(
       fc.property(doubles, (rate) => {
         const policy = { capacity: Math.ceil(rate / 1000), tokensPerSecond: rate };
-        let terms: ReturnType<typeof compilePolicy>;
+        let compiled: ReturnType<typeof compilePolicy>;
         try {
-          terms = compilePolicy(policy);
+          compiled = compilePolicy(policy);
         } catch (error) {
           // Many doubles above some hundreds are only ratios of numbers too large for exact products.
           expect(refusalOf(error)).toMatchObject({ code: "out-of-range", option: "tokensPerSecond", received: rate });
           return;
         }
         accepted++;
-        const { unitsPerMs, unitsPerToken: q } = terms;
+        const { unitsPerMs, unitsPerToken: q } = compiled;
         expect((unitsPerMs * 1000) / q).toBe(rate);
-        expect(terms.resolved.tokensPerSecond).toBe(rate);
+        expect(compiled.resolved.tokensPerSecond).toBe(rate);
         expect(greatestCommonDivisor(BigInt(unitsPerMs), BigInt(q))).toBe(1n);
       }),
       { numRuns: 2000 },
@@ -139,11 +139,11 @@ describe("durations", () => {
     [1, 1],
   ] as const)("%s is %i ms", (windowMs, ms) => {
     for (const algorithm of WINDOWS) {
-      const terms = compilePolicy({ algorithm, limit: 3, windowMs });
-      expect(terms).toMatchObject({ limit: 3, windowMs: ms });
-      expect(terms.resolved).toEqual({
+      const compiled = compilePolicy({ algorithm, limit: 3, windowMs });
+      expect(compiled).toMatchObject({ limit: 3, windowMs: ms });
+      expect(compiled.resolved).toEqual({
         algorithm,
-        name: terms.name,
+        name: compiled.name,
         capacity: 3,
         limit: 3,
         windowMs: ms,
@@ -226,8 +226,8 @@ describe("the name of a policy", () => {
     [fixedWindow("1000/24h"), "1000/1d fixed"],
     [{ capacity: 10, tokensPerSecond: 5, name: "api" }, "api"],
   ])("%j is called %s", (policy, name) => {
-    const terms = compilePolicy(policy);
-    expect([terms.name, terms.resolved.name]).toEqual([name, name]);
+    const compiled = compilePolicy(policy);
+    expect([compiled.name, compiled.resolved.name]).toEqual([name, name]);
   });
 
   /** A policy's parts, from a set so small that equal ones come up often. */

@@ -13,7 +13,7 @@ export interface Flaws {
   /** How one charge is decided. */
   decide?: typeof decide;
   /** How a bucket is named. */
-  nameOf?(terms: CompiledPolicy, key: string): string;
+  nameOf?(policy: CompiledPolicy, key: string): string;
   /** Where buckets are kept. */
   kept?: Pick<Map<string, Kept>, "get" | "set" | "delete"> & { clear(): void };
   /** Lets other calls in between the reading and the writing of a bucket. */
@@ -30,18 +30,18 @@ export interface Flaws {
 
 export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
   const kept = flaws.kept ?? new Map<string, Kept>();
-  const nameOf = flaws.nameOf ?? ((terms: CompiledPolicy, key: string) => JSON.stringify([terms.id, key]));
+  const nameOf = flaws.nameOf ?? ((policy: CompiledPolicy, key: string) => JSON.stringify([policy.id, key]));
   const step = flaws.decide ?? decide;
   let disposed = false;
 
-  function read(terms: CompiledPolicy, key: string): Kept | undefined {
-    const found = kept.get(nameOf(terms, key));
+  function read(policy: CompiledPolicy, key: string): Kept | undefined {
+    const found = kept.get(nameOf(policy, key));
     return found && found.untilMs > clock.now() ? found : undefined;
   }
 
   async function settle(group: Group): Promise<Decision[]> {
-    if (disposed) throw new SluiceError("disposed", "toyStore", "a store in use");
-    const states = group.map(({ terms, key }) => read(terms, key)?.state);
+    if (disposed) throw new SluiceError("disposed", "The toy store is disposed.");
+    const states = group.map(({ policy, key }) => read(policy, key)?.state);
     if (flaws.pause) await flaws.pause();
     const peek = (i: number): Decision => {
       const charge = group[i] as Group[number];
@@ -53,7 +53,7 @@ export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
       const outcome = step(states[i], charge, clock.now());
       if (outcome.changed) {
         const untilMs = clock.now() + (flaws.ttlMs?.(outcome) ?? outcome.ttlMs);
-        kept.set(nameOf(charge.terms, charge.key), { state: outcome.state, untilMs });
+        kept.set(nameOf(charge.policy, charge.key), { state: outcome.state, untilMs });
       }
       return outcome.decision;
     };
@@ -71,18 +71,18 @@ export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
       for (const group of groups) decisions.push(await settle(group));
       return decisions;
     },
-    async reset(terms, key) {
+    async reset(policy, key) {
       if (flaws.reset) flaws.reset(kept);
-      else kept.delete(nameOf(terms, key));
+      else kept.delete(nameOf(policy, key));
     },
-    async inspect(terms, key) {
-      const found = read(terms, key);
-      const [decision] = await settle([{ terms, key, cost: 0, mode: "peek" }]);
+    async inspect(policy, key) {
+      const found = read(policy, key);
+      const [decision] = await settle([{ policy, key, cost: 0, mode: "peek" }]);
       const { limit, remaining, resetAfterMs } = decision as Decision;
       return {
-        policy: terms.name,
+        policy: policy.name,
         key,
-        storedKey: nameOf(terms, key),
+        storedKey: nameOf(policy, key),
         found: found !== undefined,
         limit,
         remaining,

@@ -15,7 +15,7 @@ import type { AlgorithmName } from "../core/policy.ts";
  */
 export type Cells = Float64Array | number[] | number[][];
 
-/** One way to count. Amounts are in units: a cost of 1 is `terms.unit` of them. */
+/** One way to count. Amounts are in units: a cost of 1 is `policy.unit` of them. */
 export interface Algorithm {
   readonly name: AlgorithmName;
   /** How many cells a bucket needs. */
@@ -25,17 +25,17 @@ export interface Algorithm {
   /** Whether what is allowed has to wait for what was allowed before. */
   readonly queues?: true;
   /** The whole of a `take`, where the generic one of step.ts is too slow. */
-  take?(cells: Cells, at: number, terms: CompiledPolicy, cost: number, now: number): Decision;
+  take?(cells: Cells, at: number, policy: CompiledPolicy, cost: number, now: number): Decision;
   /** What is in use. */
-  used(cells: Cells, at: number, terms: CompiledPolicy, now: number): number;
+  used(cells: Cells, at: number, policy: CompiledPolicy, now: number): number;
   /** Milliseconds until `amount` of what is in use is given back. */
-  wait(cells: Cells, at: number, terms: CompiledPolicy, now: number, amount: number): number;
+  wait(cells: Cells, at: number, policy: CompiledPolicy, now: number, amount: number): number;
   /** Milliseconds until nothing is in use. Only asked when something is. */
-  reset(cells: Cells, at: number, terms: CompiledPolicy, now: number, used: number): number;
+  reset(cells: Cells, at: number, policy: CompiledPolicy, now: number, used: number): number;
   /** Whether the state lies in the future: the clock has stepped back. */
-  isInFuture(cells: Cells, at: number, terms: CompiledPolicy, now: number, used: number): boolean;
+  isInFuture(cells: Cells, at: number, policy: CompiledPolicy, now: number, used: number): boolean;
   /** Writes down that `cost` was taken when `used` was in use, and leaves nothing in the future. */
-  add(cells: Cells, at: number, terms: CompiledPolicy, now: number, used: number, cost: number): void;
+  add(cells: Cells, at: number, policy: CompiledPolicy, now: number, used: number, cost: number): void;
   /**
    * Writes down that `cost` was given back, or all that is in use if that is less. If it is known when the grant ends,
    * which is later than `now`, no more than what is still in use of that grant.
@@ -43,7 +43,7 @@ export interface Algorithm {
   refund(
     cells: Cells,
     at: number,
-    terms: CompiledPolicy,
+    policy: CompiledPolicy,
     now: number,
     used: number,
     cost: number,

@@ -17,8 +17,8 @@ export type Changes = Map<string, { readonly state: readonly number[]; readonly 
 /** Decides a group whose keys are buckets. What it changes is noted, and seen by those that come after it. */
 export function decideGroup(group: Group, states: States, now: number, changes: Changes): Decision[] {
   const apply = (charge: Charge): Decision => {
-    const { key: bucket, terms } = charge;
-    const before = changes.get(bucket)?.state ?? states.read(bucket, terms.algorithm);
+    const { key: bucket, policy } = charge;
+    const before = changes.get(bucket)?.state ?? states.read(bucket, policy.algorithm);
     const { decision, state, changed, ttlMs } = decide(before, charge, now);
     if (changed) changes.set(bucket, { state, expires: now + ttlMs });
     return decision;

@@ -19,16 +19,16 @@ export interface DecideResult {
 
 /** Applies one charge to a state (`undefined`: a key never seen) at `now`, in whole milliseconds. */
 export function decide(state: readonly number[] | undefined, charge: Charge, now: number): DecideResult {
-  const { terms, cost, mode } = charge;
-  const algorithm = algorithms[terms.algorithm];
+  const { policy, cost, mode } = charge;
+  const algorithm = algorithms[policy.algorithm];
   const before = state ?? (algorithm.list ? [] : new Array<number>(algorithm.width).fill(0));
   const after = [...before];
   const cells: Cells = algorithm.list ? [after] : after;
-  if (mode === "refund") refund(algorithm, cells, 0, terms, cost, now, charge.grantEndsAt);
+  if (mode === "refund") refund(algorithm, cells, 0, policy, cost, now, charge.grantEndsAt);
   const decision =
     mode === "take"
-      ? take(algorithm, cells, 0, terms, cost, now)
-      : peek(algorithm, cells, 0, terms, mode === "peek" ? cost : 0, now);
+      ? take(algorithm, cells, 0, policy, cost, now)
+      : peek(algorithm, cells, 0, policy, mode === "peek" ? cost : 0, now);
   const changed = after.length !== before.length || after.some((cell, i) => cell !== before[i]);
   return { decision, state: after, changed, ttlMs: Math.max(1, decision.resetAfterMs) };
 }

@@ -10,31 +10,31 @@ export function take(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
   cost: number,
   now: number,
 ): Decision {
   // Engines inline only so much code along one path: the longer way stands apart from the fast one.
-  if (algorithm.take) return algorithm.take(cells, at, terms, cost, now);
-  return takeGenerally(algorithm, cells, at, terms, cost, now);
+  if (algorithm.take) return algorithm.take(cells, at, policy, cost, now);
+  return takeGenerally(algorithm, cells, at, policy, cost, now);
 }
 
 function takeGenerally(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
   cost: number,
   now: number,
 ): Decision {
-  const used = algorithm.used(cells, at, terms, now);
-  const over = excess(used, terms, cost);
+  const used = algorithm.used(cells, at, policy, now);
+  const over = excess(used, policy, cost);
   if (over > 0) {
-    if (cost <= terms.limit) healFrom(algorithm, cells, at, terms, now, used);
-    return deny(algorithm, cells, at, terms, now, used, cost, over);
+    if (cost <= policy.limit) healFrom(algorithm, cells, at, policy, now, used);
+    return deny(algorithm, cells, at, policy, now, used, cost, over);
   }
-  if (cost > 0) algorithm.add(cells, at, terms, now, used, cost);
-  const decision = allow(algorithm, cells, at, terms, now, used + cost * terms.unitsPerToken, used);
+  if (cost > 0) algorithm.add(cells, at, policy, now, used, cost);
+  const decision = allow(algorithm, cells, at, policy, now, used + cost * policy.unitsPerToken, used);
   return recordGrant(decision, now + decision.resetAfterMs, cost);
 }
 
@@ -43,14 +43,14 @@ export function peek(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
   cost: number,
   now: number,
 ): Decision {
-  const used = algorithm.used(cells, at, terms, now);
-  const over = excess(used, terms, cost);
-  if (over > 0) return deny(algorithm, cells, at, terms, now, used, cost, over);
-  return allow(algorithm, cells, at, terms, now, used, used);
+  const used = algorithm.used(cells, at, policy, now);
+  const over = excess(used, policy, cost);
+  if (over > 0) return deny(algorithm, cells, at, policy, now, used, cost, over);
+  return allow(algorithm, cells, at, policy, now, used, used);
 }
 
 /** What `take` does to the cells when it denies: heals a state from the future, and nothing else. */
@@ -58,23 +58,23 @@ export function clampToNow(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
   cost: number,
   now: number,
 ): void {
-  const used = algorithm.used(cells, at, terms, now);
-  if (cost <= terms.limit && excess(used, terms, cost) > 0) healFrom(algorithm, cells, at, terms, now, used);
+  const used = algorithm.used(cells, at, policy, now);
+  if (cost <= policy.limit && excess(used, policy, cost) > 0) healFrom(algorithm, cells, at, policy, now, used);
 }
 
 function healFrom(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
   now: number,
   used: number,
 ): void {
-  if (algorithm.isInFuture(cells, at, terms, now, used)) algorithm.add(cells, at, terms, now, used, 0);
+  if (algorithm.isInFuture(cells, at, policy, now, used)) algorithm.add(cells, at, policy, now, used, 0);
 }
 
 /** The decision on a charge that was made elsewhere, and took `taken`. The cells are as it left them. */
@@ -82,15 +82,15 @@ export function report(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
   cost: number,
   now: number,
   allowed: boolean,
   taken: number,
 ): Decision {
-  const used = algorithm.used(cells, at, terms, now);
-  if (!allowed) return deny(algorithm, cells, at, terms, now, used, cost, excess(used, terms, cost));
-  return allow(algorithm, cells, at, terms, now, used, used - taken * terms.unitsPerToken);
+  const used = algorithm.used(cells, at, policy, now);
+  if (!allowed) return deny(algorithm, cells, at, policy, now, used, cost, excess(used, policy, cost));
+  return allow(algorithm, cells, at, policy, now, used, used - taken * policy.unitsPerToken);
 }
 
 /** Whether `take` would allow `cost`. */
@@ -98,11 +98,11 @@ export function fits(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
   cost: number,
   now: number,
 ): boolean {
-  return excess(algorithm.used(cells, at, terms, now), terms, cost) <= 0;
+  return excess(algorithm.used(cells, at, policy, now), policy, cost) <= 0;
 }
 
 /** Gives `cost` back, never above full, and of a grant whose end is known no more than is still in use of it. */
@@ -110,43 +110,43 @@ export function refund(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
   cost: number,
   now: number,
   grantEndsAt?: number,
 ): void {
   if (grantEndsAt !== undefined && grantEndsAt <= now) return;
-  const used = algorithm.used(cells, at, terms, now);
+  const used = algorithm.used(cells, at, policy, now);
   if (used === 0) return;
-  algorithm.refund(cells, at, terms, now, used, cost, grantEndsAt);
+  algorithm.refund(cells, at, policy, now, used, cost, grantEndsAt);
   // A full bucket is an untouched one: what is written for it would lie ahead of a clock that steps back.
-  if (algorithm.used(cells, at, terms, now) > 0) return;
+  if (algorithm.used(cells, at, policy, now) > 0) return;
   if (algorithm.list) (cells[at] as number[]).length = 0;
   else cells.fill(0 as never, at, at + algorithm.width);
 }
 
 /** The part of the limit in use, from 0 to 1. At 0 the bucket is full and may be forgotten. */
-export function usage(algorithm: Algorithm, cells: Cells, at: number, terms: CompiledPolicy, now: number): number {
-  return Math.min(1, algorithm.used(cells, at, terms, now) / terms.capacityUnits);
+export function usage(algorithm: Algorithm, cells: Cells, at: number, policy: CompiledPolicy, now: number): number {
+  return Math.min(1, algorithm.used(cells, at, policy, now) / policy.capacityUnits);
 }
 
 function allow(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
   now: number,
   used: number,
   before: number,
 ): Decision {
-  const { name: policy, limit, capacityUnits, unitsPerToken, unitsPerMs } = terms;
+  const { name, limit, capacityUnits, unitsPerToken, unitsPerMs } = policy;
   const remaining = used < capacityUnits ? Math.floor((capacityUnits - used) / unitsPerToken) : 0;
-  const resetAfterMs = used > 0 ? algorithm.reset(cells, at, terms, now, used) : 0;
-  const nextAfterMs = used > 0 ? algorithm.wait(cells, at, terms, now, excess(used, terms, remaining + 1)) : 0;
-  if (!algorithm.queues) return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs };
+  const resetAfterMs = used > 0 ? algorithm.reset(cells, at, policy, now, used) : 0;
+  const nextAfterMs = used > 0 ? algorithm.wait(cells, at, policy, now, excess(used, policy, remaining + 1)) : 0;
+  if (!algorithm.queues) return { allowed: true, policy: name, limit, remaining, resetAfterMs, nextAfterMs };
   return {
     allowed: true,
-    policy,
+    policy: name,
     limit,
     remaining,
     resetAfterMs,
@@ -159,15 +159,16 @@ function deny(
   algorithm: Algorithm,
   cells: Cells,
   at: number,
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
   now: number,
   used: number,
   cost: number,
   over: number,
 ): Decision {
-  const { policy, limit, remaining, resetAfterMs, nextAfterMs } = allow(algorithm, cells, at, terms, now, used, used);
-  const retryAfterMs = cost > limit ? null : algorithm.wait(cells, at, terms, now, over);
-  return { allowed: false, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs };
+  const { remaining, resetAfterMs, nextAfterMs } = allow(algorithm, cells, at, policy, now, used, used);
+  const { name, limit } = policy;
+  const retryAfterMs = cost > limit ? null : algorithm.wait(cells, at, policy, now, over);
+  return { allowed: false, policy: name, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs };
 }
 
 /** By how much `cost` does not fit; it fits at 0 or less. In this order every step is exact. */

@@ -1,7 +1,7 @@
 /** One spending of one cost by one key, and the checks that every store relies on. */
 
 import type { CompiledPolicy } from "./compile.ts";
-import { SluiceError } from "./errors.ts";
+import { optionError } from "./errors.ts";
 
 /** Take it, only look, or give it back. */
 export type Mode = "take" | "peek" | "refund";
@@ -9,7 +9,7 @@ export type Mode = "take" | "peek" | "refund";
 /** What a store is asked to do to one bucket. Key and cost have been checked. */
 export interface Charge {
   /** The policy, as the arithmetic sees it. */
-  readonly terms: CompiledPolicy;
+  readonly policy: CompiledPolicy;
   /** The caller's key. */
   readonly key: string;
   /** A whole number >= 0. */
@@ -37,11 +37,11 @@ export function isCost(cost: unknown): cost is number {
 /** Refuses what is not a cost. */
 export function checkCost(cost: number): void {
   if (isCost(cost)) return;
-  throw new SluiceError("invalid-cost", "cost", "a whole number from 0 to 2147483647", cost);
+  throw optionError("invalid-cost", "cost", "a whole number from 0 to 2147483647", cost);
 }
 
 /** An empty key is nearly always a missing identity, and would put everybody in one bucket. */
 export function checkKey(key: string): void {
   if (typeof key === "string" && key !== "") return;
-  throw new SluiceError("invalid-key", "key", "a string that is not empty", key);
+  throw optionError("invalid-key", "key", "a string that is not empty", key);
 }

@@ -1,5 +1,5 @@
 /** Where time comes from. The only place that asks the machine for the hour. */
-import { SluiceError } from "./errors.ts";
+import { optionError } from "./errors.ts";
 
 /** A source of time, given to a store when it is built and never to a call. */
 export interface Clock {
@@ -49,7 +49,7 @@ export function checkedClock(clock: Clock): Clock {
     now() {
       const now = Math.floor(clock.now());
       if (now >= 0 && now <= END_OF_TIME) return now;
-      throw new SluiceError("invalid-clock", "clock.now()", "milliseconds since the epoch, from 0 to 2^52", now);
+      throw optionError("invalid-clock", "clock.now()", "milliseconds since the epoch, from 0 to 2^52", now);
     },
   };
 }

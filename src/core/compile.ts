@@ -1,5 +1,5 @@
 /** A policy as the arithmetic sees it: checked, in whole numbers, with nothing left to parse. */
-import { SluiceError } from "./errors.ts";
+import { optionError } from "./errors.ts";
 import { checkOptions, checkWhole } from "./options.ts";
 import type { AlgorithmName, Policy, ResolvedPolicy } from "./policy.ts";
 import { type PolicyText, policyFromText } from "./policy-text.ts";
@@ -64,15 +64,15 @@ export function compilePolicy(given: Policy | PolicyText): CompiledPolicy {
   const policy = typeof given === "string" ? policyFromText("policy", given) : given;
   if (typeof policy !== "object" || policy === null) {
     const expected = 'a policy, such as "5/s", tokenBucket("5/s") or { capacity: 10, tokensPerSecond: 5 }';
-    throw new SluiceError("invalid-option", "policy", expected, policy);
+    throw optionError("invalid-option", "policy", expected, policy);
   }
   const { algorithm = "token-bucket" } = policy;
   if (policy.algorithm === undefined && policy.limit !== undefined) {
     const expected = "fixed-window, sliding-window or sliding-log beside limit and windowMs";
-    throw new SluiceError("invalid-option", "algorithm", expected, undefined);
+    throw optionError("invalid-option", "algorithm", expected, undefined);
   }
   if (typeof algorithm !== "string" || !Object.hasOwn(KNOWN, algorithm)) {
-    throw new SluiceError("invalid-option", "algorithm", `one of ${Object.keys(KNOWN).join(", ")}`, algorithm);
+    throw optionError("invalid-option", "algorithm", `one of ${Object.keys(KNOWN).join(", ")}`, algorithm);
   }
   checkOptions(`a ${algorithm} policy`, policy, KNOWN[algorithm]);
   const { prefix, share = false } = policy;
@@ -80,7 +80,7 @@ export function compilePolicy(given: Policy | PolicyText): CompiledPolicy {
   checkLabel("prefix", prefix);
   if (typeof share !== "boolean" || (share && policy.name === undefined)) {
     const expected = typeof share === "boolean" ? "a name beside it, which the plans have in common" : "true or false";
-    throw new SluiceError("invalid-option", "share", expected, share);
+    throw optionError("invalid-option", "share", expected, share);
   }
 
   const numbers =
@@ -143,12 +143,12 @@ function bucketNumbers(option: string, capacity: unknown, rate: unknown): Number
   const limit = checkWhole("capacity", capacity, 1, EXACT);
   const { p, q } = parseRatio(option, rate);
   if (p > 2 ** 32 || q > EXACT) {
-    throw new SluiceError("out-of-range", option, "a ratio of smaller whole numbers", rate);
+    throw optionError("out-of-range", option, "a ratio of smaller whole numbers", rate);
   }
   const largest = Math.min(Math.floor(EXACT / q), Math.floor((MAX_FILL_MS / q) * p));
   const expected = `from ${Math.ceil(p / q)} to ${largest} at this rate`;
   if (limit > largest || limit * q < p) {
-    throw new SluiceError("out-of-range", "capacity", expected, capacity);
+    throw optionError("out-of-range", "capacity", expected, capacity);
   }
   return { limit, windowMs: Math.ceil((limit * q) / p), unit: q, p };
 }
@@ -163,5 +163,5 @@ function windowNumbers(algorithm: AlgorithmName, givenLimit: unknown, givenWindo
 /** Names and prefixes go into headers and stored keys, so they are short and printable. */
 function checkLabel(option: "name" | "prefix", value: unknown): void {
   if (value === undefined || (typeof value === "string" && /^[ -~]{1,64}$/.test(value))) return;
-  throw new SluiceError("invalid-option", option, "1 to 64 printable ASCII characters", value);
+  throw optionError("invalid-option", option, "1 to 64 printable ASCII characters", value);
 }

@@ -3,7 +3,7 @@
  * decision, so that a refund gives back no more than that and nothing twice, and is not part of its public shape.
  */
 import type { Decision } from "./decision.ts";
-import { SluiceError } from "./errors.ts";
+import { optionError } from "./errors.ts";
 
 /** A base class that returns the object it is given, so that a subclass adds its private field to that object. */
 const Given = function (this: unknown, decision: object): object {
@@ -86,9 +86,9 @@ export function refundOf(decision: Decision | undefined, cost: number): Refund |
 /** Whether a decision that a caller gave back to us took something. Throws if it is not one of ours. */
 export function isGrant(decision: Decision): boolean {
   if (typeof decision !== "object" || decision === null || typeof decision.allowed !== "boolean") {
-    throw new SluiceError("invalid-option", "decision", "the decision that consume() returned", decision);
+    throw optionError("invalid-option", "decision", "the decision that consume() returned", decision);
   }
   if (!decision.allowed || decision.degraded || Grant.endOf(decision) !== undefined) return decision.allowed;
   const expected = "the object that consume() returned: a copy does not know when it was made";
-  throw new SluiceError("invalid-option", "decision", expected, decision);
+  throw optionError("invalid-option", "decision", expected, decision);
 }

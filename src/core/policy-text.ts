@@ -1,5 +1,5 @@
 /** Policies as text: `"100/m"`, `"10/s burst 50"`, `"1000/d fixed"`. */
-import { SluiceError } from "./errors.ts";
+import { optionError } from "./errors.ts";
 import type { Policy } from "./policy.ts";
 import { parseRate, type RateText } from "./rate.ts";
 
@@ -32,7 +32,7 @@ export function policyFromText(option: string, text: unknown): Policy {
   if (!isKnown || more.length > 0 || !/^\d/.test(rate as string) || !rate?.includes("/")) {
     // Report unknown text as an invalid rate.
     if (!/^(burst|queue|fixed|sliding|log)$/.test(word)) parseRate(option, text);
-    throw new SluiceError("invalid-option", option, `a policy such as ${FORMS}`, text);
+    throw optionError("invalid-option", option, `a policy such as ${FORMS}`, text);
   }
   const { count, windowMs } = parseRate(option, rate);
   if (word === "burst") {

@@ -1,5 +1,5 @@
 /** Short ways to write a policy: `tokenBucket("10/s", { burst: 50 })`. They return plain policies. */
-import { SluiceError } from "./errors.ts";
+import { optionError } from "./errors.ts";
 import { checkOptions, checkWhole } from "./options.ts";
 import type {
   FixedWindowPolicy,
@@ -92,9 +92,9 @@ function plain<P extends object>(policy: P, options: object | undefined): P {
   if (typeof policy !== "object" || policy === null) {
     const example =
       typeof options === "string" ? `, as in "${policy}/${String(options).replace(/^1?\s+|\s/g, "")}"` : "";
-    throw new SluiceError("invalid-option", "policy", `a rate as one string${example}, or a policy object`, policy);
+    throw optionError("invalid-option", "policy", `a rate as one string${example}, or a policy object`, policy);
   }
   if (options === undefined) return policy;
   const expected = "options only after a rate string: put name, prefix and share into the policy object";
-  throw new SluiceError("unknown-option", "options", expected);
+  throw optionError("unknown-option", "options", expected);
 }

@@ -22,7 +22,7 @@ export interface Store {
   /** How long its answer may take where a limiter is told nothing else. Default: 250. */
   readonly deadlineMs?: number | undefined;
   /** Refuses what it can't do: a policy that it can't count, or charges of it that stand or fall with others. */
-  check?(terms: CompiledPolicy, together: boolean): void;
+  check?(policy: CompiledPolicy, together: boolean): void;
   /** Each group is all or none; groups are independent and in order. One decision per charge. */
   apply(groups: readonly Group[], waiting?: CallState): Promise<Decision[][]>;
   /** Which part of the store a key lives in, if it has parts: a group has to stay in one. It depends on the key alone. */
@@ -30,9 +30,9 @@ export interface Store {
   /** Whether its parts fail by themselves, as machines of their own, and not with the whole of it. */
   readonly failsPerShard?: boolean | undefined;
   /** Forgets a key. */
-  reset(terms: CompiledPolicy, key: string): Promise<void>;
+  reset(policy: CompiledPolicy, key: string): Promise<void>;
   /** Shows what is kept about a key. */
-  inspect(terms: CompiledPolicy, key: string): Promise<Inspection>;
+  inspect(policy: CompiledPolicy, key: string): Promise<Inspection>;
   /** Gives up what the store holds, never what it was given. Later calls fail. */
   dispose(): Promise<void>;
 }
@@ -40,7 +40,7 @@ export interface Store {
 /** A store that answers without waiting. */
 export interface SyncStore extends Store {
   /** The buckets of one policy: the way of a single charge, which pays for no list. */
-  open(terms: CompiledPolicy): PolicyBuckets;
+  open(policy: CompiledPolicy): PolicyBuckets;
   /** One key and cost to several policies, all or none: the way of `combine`. */
   takeAll(buckets: readonly PolicyBuckets[], key: string, cost: number): Decision[];
   /** One group, all or none. */

@@ -1,4 +1,5 @@
 /** Process warnings: what goes wrong in production is reported once, without any configuration. */
+import { ERRORS_PAGE } from "./errors.ts";
 
 /** Stable names of the warnings; each has a heading in docs/errors.md. */
 export type WarningCode =
@@ -44,7 +45,7 @@ export function emitProcessWarning(code: WarningCode, message: string): void {
   const count = emitted.get(code) ?? 0;
   if (count >= MAX_PER_CODE) return;
   emitted.set(code, count + 1);
-  const text = `${message} See docs/errors.md#${code.toLowerCase()}`;
+  const text = `${message} See ${ERRORS_PAGE}#${code.toLowerCase()}`;
   const { process, console } = globalThis as { process?: ProcessLike; console?: { warn(text: string): void } };
   if (typeof process?.emitWarning === "function") process.emitWarning(text, { type: "SluiceWarning", code });
   else console?.warn(`SluiceWarning [${code}]: ${text}`);

@@ -2,20 +2,22 @@
  * The front door of `sluice/cloudflare` outside of Cloudflare's runtime: for Node, where bindings are reached through
  * a proxy of wrangler, and for tools that load a Worker to look at it.
  */
-export { bindingRateLimiter } from "../stores/cloudflare/binding/rate-limiter.ts";
-export {
-  type DurableObjectRateLimiterOptions,
-  durableObjectRateLimiter,
-} from "../stores/cloudflare/durable-object/rate-limiter.ts";
+
 export { hybridRateLimiter } from "../limiter/hybrid-rate-limiter.ts";
-export { type KVRateLimiterOptions, kvRateLimiter } from "../stores/cloudflare/kv/rate-limiter.ts";
+export { bindingRateLimiter } from "../stores/cloudflare/binding/rate-limiter.ts";
 export {
   type DurableObjectStore,
   type DurableObjectStoreOptions,
   durableObjectStore,
 } from "../stores/cloudflare/durable-object/caller/durable-object-store.ts";
-export { type KVStore, type KVStoreOptions, kvStore } from "../stores/cloudflare/kv/kv-store.ts";
 export { RateLimiterDO } from "../stores/cloudflare/durable-object/object/outside-workers.ts";
+export type { RateLimiterDOClass } from "../stores/cloudflare/durable-object/object/rate-limiter-do.ts";
+export {
+  type DurableObjectRateLimiterOptions,
+  durableObjectRateLimiter,
+} from "../stores/cloudflare/durable-object/rate-limiter.ts";
+export { type KVStore, type KVStoreOptions, kvStore } from "../stores/cloudflare/kv/kv-store.ts";
+export { type KVRateLimiterOptions, kvRateLimiter } from "../stores/cloudflare/kv/rate-limiter.ts";
 export type {
   DurableObjectNamespaceLike,
   DurableObjectStateLike,
@@ -23,4 +25,3 @@ export type {
   RateLimitBinding,
   WaitUntil,
 } from "../stores/cloudflare/platform.ts";
-export type { RateLimiterDOClass } from "../stores/cloudflare/durable-object/object/rate-limiter-do.ts";

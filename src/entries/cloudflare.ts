@@ -1,3 +1,4 @@
 /** `sluice/cloudflare`: Durable Objects, Workers KV and the rate limit binding. */
-export * from "./cloudflare-node.ts";
+
 export { RateLimiterDO } from "../stores/cloudflare/durable-object/object/in-workers.ts";
+export * from "./cloudflare-node.ts";

@@ -29,7 +29,7 @@ export {
 export type { CallState, Consistency, PolicyBuckets, Store, SyncStore } from "../core/store.ts";
 export { combine, consumeAll, type LimiterCharge } from "../limiter/combine.ts";
 export { createLimiter, type LimiterOptions } from "../limiter/create-limiter.ts";
-export { type MemoryRateLimiter, memoryRateLimiter } from "../stores/memory/rate-limiter.ts";
 export type { LimiterEvent, OnEvent } from "../resilience/events.ts";
 export type { FailureOptions, OnStoreError } from "../resilience/failure-policy.ts";
 export { type MemoryStore, type MemoryStoreOptions, memoryStore } from "../stores/memory/memory-store.ts";
+export { type MemoryRateLimiter, memoryRateLimiter } from "../stores/memory/rate-limiter.ts";

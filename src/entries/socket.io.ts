@@ -1,4 +1,6 @@
 /** `sluice/socket.io`: the guard for Socket.IO 4. */
+
+export type { SocketIoRequest } from "../ws/socket-io/handshake.ts";
 export {
   guardSocketIo,
   type SocketIoEvent,
@@ -7,4 +9,3 @@ export {
   type SocketIoServer,
   type SocketIoSocket,
 } from "../ws/socket-io/socket-io.ts";
-export type { SocketIoRequest } from "../ws/socket-io/handshake.ts";

@@ -1,16 +1,7 @@
 /** `sluice/ws`: the WebSocket guard, for the ws package and for servers without a subpath of their own. */
 export type { AddressOptions, Admission, AdmissionOptions } from "../ws/engine/admission.ts";
-export {
-  type CloseCodes,
-  type EncodeNotice,
-  type ExceededAction,
-  errorEnvelope,
-  jsonRpcError,
-  type LimitExceeded,
-  type LimitType,
-  type Notice,
-} from "../ws/engine/replies.ts";
 export type { Connection, ConnectionState, HandleFrame } from "../ws/engine/connection.ts";
+export type { BucketState } from "../ws/engine/connection-bucket.ts";
 export { createGuard, type DataOf, type Guard, type GuardOptions } from "../ws/engine/create-guard.ts";
 export type { Frame, Ingress } from "../ws/engine/ingress.ts";
 export { jsonType } from "../ws/engine/json-type.ts";
@@ -22,8 +13,17 @@ export {
   perUserKey,
 } from "../ws/engine/keys.ts";
 export type { FrameLimit, FrameOptions } from "../ws/engine/options.ts";
-export type { BucketState } from "../ws/engine/connection-bucket.ts";
 export type { Peer } from "../ws/engine/peer.ts";
+export {
+  type CloseCodes,
+  type EncodeNotice,
+  type ExceededAction,
+  errorEnvelope,
+  jsonRpcError,
+  type LimitExceeded,
+  type LimitType,
+  type Notice,
+} from "../ws/engine/replies.ts";
 export type { RawSocket } from "../ws/engine/upgrade.ts";
 export {
   guardWs,

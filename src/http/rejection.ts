@@ -1,6 +1,6 @@
 /** The answer to a request that does not go on, as data: status, headers and a problem body (RFC 9457). */
 import type { Decision, Denied } from "../core/decision.ts";
-import { SluiceError } from "../core/errors.ts";
+import { optionError } from "../core/errors.ts";
 import { prefersText } from "./accept.ts";
 import {
   checkPolicies,
@@ -42,7 +42,7 @@ const TYPES = "https://iana.org/assignments/http-problem-types#";
 export function tooManyRequests(decision: Denied, policies: Policies, options: RejectionOptions = {}): Rejection {
   const { accept, headers, ...facts } = options;
   if ((decision as Decision | undefined)?.allowed !== false) {
-    throw new SluiceError("invalid-option", "decision", "a denied decision: check decision.allowed first", decision);
+    throw optionError("invalid-option", "decision", "a denied decision: check decision.allowed first", decision);
   }
   checkPolicies(policies);
   const fields = headers === false ? {} : headerWriter(headers)(decision, policies, facts);

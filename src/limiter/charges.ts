@@ -1,64 +1,46 @@
-/** What a frame costs, and who says whether that may be spent. */
-import { checkCost, checkKey } from "../core/charge.ts";
+/** Several limits with keys of their own, one decision: what HTTP middleware and the WebSocket guard charge. */
 import type { Decision } from "../core/decision.ts";
-import { SluiceError } from "../core/errors.ts";
-import type { RateLimiter } from "../core/rate-limiter.ts";
-import { consumeChecked } from "./combine.ts";
-import type { Ingress } from "../ws/engine/ingress.ts";
-import type { KeyMemory } from "../ws/engine/keys.ts";
-import { type FrameLimit, isLimiter } from "../ws/engine/options.ts";
-import { toldAtOnce } from "../ws/engine/callbacks.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
+import { consumeChecked, type LimiterCharge } from "./combine.ts";
+import { refundJointly } from "./joint-charge.ts";
+import { partsOf } from "./limiter-part.ts";
 
-/** One key and cost for one limiter. */
-export interface FrameCharge {
-  readonly limiter: RateLimiter;
-  readonly key: string;
-  readonly cost: number;
-}
+/** One key and cost for one limiter. Key and cost have been checked. */
+export type CheckedCharge = Readonly<Required<LimiterCharge>>;
 
-/** What a frame is charged; limits that do not apply, and what is free, are not among it. */
-export function chargesOf<Data>(
-  limits: readonly Required<FrameLimit<Data>>[],
-  ingress: Ingress<Data>,
-  keys: KeyMemory,
-): readonly FrameCharge[] {
-  const charges: FrameCharge[] = [];
-  for (const { limiter: who, key: keyOf, cost: costOf } of limits) {
-    const limiter = typeof who === "function" ? toldAtOnce("limiter", who(ingress)) : who;
-    if (limiter === undefined) continue;
-    if (!isLimiter(limiter)) {
-      throw new SluiceError(
-        "invalid-limiter",
-        "limiter",
-        "a limiter, or nothing where the limit does not apply",
-        limiter,
-      );
-    }
-    const cost = toldAtOnce("cost", costOf(ingress));
-    checkCost(cost);
-    if (cost === 0) continue;
-    const key = toldAtOnce("key", keys.keyOf(keyOf, ingress));
-    checkKey(key);
-    charges.push({ limiter, key, cost });
-  }
-  return charges;
-}
-
-/** Takes all of it or none, without a promise where the store needs none. */
-export function consumeCharges(charges: readonly FrameCharge[]): Decision | Promise<Decision> {
-  const { limiter, key, cost } = charges[0] as FrameCharge;
+/** Takes all charges or none, without a promise if every store is synchronous. There is at least one. */
+export function applyCharges(charges: readonly CheckedCharge[]): MaybePromise<Decision> {
+  const { limiter, key, cost } = charges[0] as CheckedCharge;
   if (charges.length > 1) return consumeChecked(charges);
   return limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
 }
 
-/** The charge that a denial is about: of several, that of the part which binds. */
-export function bindingCharge(charges: readonly FrameCharge[], { parts, retryAfterMs }: Decision): FrameCharge {
+/** Refunds all charges of an allowed decision. */
+export async function refundCharges(charges: readonly CheckedCharge[], decision: Decision): Promise<void> {
+  const { limiter, key, cost } = charges[0] as CheckedCharge;
+  if (charges.length === 1) return limiter.refund(key, cost, decision);
+  const parts = charges.flatMap(({ limiter, key, cost }) => partsOf(limiter).map((part) => ({ ...part, key, cost })));
+  await refundJointly(parts, decision);
+}
+
+/** The charge that a decision is about: of several, the one that the limiting part belongs to. */
+export function limitingCharge(charges: readonly CheckedCharge[], decision: Decision): CheckedCharge {
+  const { parts } = decision;
   let first = 0;
   for (const charge of charges) {
     const next = first + (charge.limiter.getPolicies?.().length ?? 1);
-    const own = parts?.slice(first, next);
-    if (!own || own.some((part) => !part.allowed && part.retryAfterMs === retryAfterMs)) return charge;
+    if (!parts || parts.slice(first, next).some((part) => hasSameNumbers(part, decision))) return charge;
     first = next;
   }
-  return charges[0] as FrameCharge;
+  return charges[0] as CheckedCharge;
+}
+
+function hasSameNumbers(a: Decision, b: Decision): boolean {
+  return (
+    a.policy === b.policy &&
+    a.allowed === b.allowed &&
+    a.remaining === b.remaining &&
+    a.retryAfterMs === b.retryAfterMs &&
+    a.resetAfterMs === b.resetAfterMs
+  );
 }

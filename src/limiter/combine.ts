@@ -2,7 +2,7 @@
 import { checkCost, checkKey } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
-import { refuseDisposed, SluiceError } from "../core/errors.ts";
+import { optionError, rejectDisposed } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
@@ -18,7 +18,7 @@ export function combine(limiters: readonly SyncRateLimiter[]): SyncRateLimiter;
 export function combine(limiters: readonly RateLimiter[]): RateLimiter;
 export function combine(limiters: readonly RateLimiter[]): RateLimiter {
   if (!Array.isArray(limiters)) {
-    throw new SluiceError("invalid-option", "limiters", "a list of limiters", limiters);
+    throw optionError("invalid-option", "limiters", "a list of limiters", limiters);
   }
   const bindings = limiters.flatMap(partsOf);
   checkTogether("limiters", bindings);
@@ -34,7 +34,7 @@ class Combined implements ComposableLimiter {
 
   constructor(bindings: readonly LimiterPart[]) {
     this.limiterParts = bindings;
-    this.policies = Object.freeze(bindings.map(({ terms }) => terms.resolved));
+    this.policies = Object.freeze(bindings.map(({ policy }) => policy.resolved));
     this.consistency = bindings.every(({ store }) => store.consistency === "exact") ? "exact" : "approximate";
   }
 
@@ -52,12 +52,12 @@ class Combined implements ComposableLimiter {
 
   async reset(key: string): Promise<void> {
     await Promise.all(
-      this.spends(key, 0).map(({ store, terms, failurePolicy }) =>
+      this.spends(key, 0).map(({ store, policy, failurePolicy }) =>
         isSync(store)
-          ? store.reset(terms, key)
+          ? store.reset(policy, key)
           : healthOf(store).reset(
               store,
-              terms,
+              policy,
               failurePolicy.localPolicy,
               key,
               monotonicMs() + failurePolicy.deadlineMs,
@@ -68,10 +68,10 @@ class Combined implements ComposableLimiter {
 
   async inspect(key: string): Promise<Inspection> {
     const parts = await Promise.all(
-      this.spends(key, 0).map(({ store, terms, failurePolicy }) =>
+      this.spends(key, 0).map(({ store, policy, failurePolicy }) =>
         isSync(store)
-          ? store.inspect(terms, key)
-          : healthOf(store).inspect(store, terms, key, monotonicMs() + failurePolicy.deadlineMs),
+          ? store.inspect(policy, key)
+          : healthOf(store).inspect(store, policy, key, monotonicMs() + failurePolicy.deadlineMs),
       ),
     );
     const tightest = parts.reduce((least, part) => (part.remaining < least.remaining ? part : least));
@@ -91,19 +91,19 @@ class Combined implements ComposableLimiter {
   }
 
   parts(): readonly LimiterPart[] {
-    if (this.disposed) refuseDisposed("limiter");
+    if (this.disposed) rejectDisposed("limiter");
     return this.limiterParts;
   }
 
   protected check(key: string, cost: number): void {
-    if (this.disposed) refuseDisposed("limiter");
+    if (this.disposed) rejectDisposed("limiter");
     checkKey(key);
     checkCost(cost);
   }
 
   protected spends(key: string, cost: number): PartCharge[] {
     this.check(key, cost);
-    return this.limiterParts.map(({ store, terms, failurePolicy }) => ({ store, terms, failurePolicy, key, cost }));
+    return this.limiterParts.map(({ store, policy, failurePolicy }) => ({ store, policy, failurePolicy, key, cost }));
   }
 }
 
@@ -115,10 +115,10 @@ class SyncCombined extends Combined implements SyncRateLimiter {
   constructor(bindings: readonly LimiterPart[]) {
     super(bindings);
     const store = bindings[0]?.store as SyncStore;
-    const names = new Set(bindings.map(({ terms }) => terms.id));
+    const names = new Set(bindings.map(({ policy }) => policy.id));
     const one = names.size === bindings.length && bindings.every((binding) => binding.store === store);
     this.store = one ? store : undefined;
-    this.buckets = one ? bindings.map(({ terms }) => store.open(terms)) : [];
+    this.buckets = one ? bindings.map(({ policy }) => store.open(policy)) : [];
   }
 
   consumeSync(key: string, cost = 1): Decision {
@@ -145,12 +145,12 @@ export interface LimiterCharge {
 /** Takes from several limiters with keys of their own, all or none: a user and an address. */
 export async function consumeAll(charges: readonly LimiterCharge[]): Promise<Decision> {
   if (!Array.isArray(charges)) {
-    throw new SluiceError("invalid-option", "charges", "a list of { limiter, key, cost? }", charges);
+    throw optionError("invalid-option", "charges", "a list of { limiter, key, cost? }", charges);
   }
   const checked = charges.map((charge: LimiterCharge) => {
     if (typeof (charge as Partial<RateLimiter> | undefined)?.consume === "function") {
       const expected = "{ limiter, key } for each limiter; for one key and several limiters, use combine(limiters)";
-      throw new SluiceError("invalid-option", "charges", expected, charge);
+      throw optionError("invalid-option", "charges", expected, charge);
     }
     checkOptions("a charge", charge, ["limiter", "key", "cost"]);
     const { limiter, key, cost = 1 } = charge;
@@ -166,8 +166,8 @@ export function consumeChecked(charges: readonly Required<LimiterCharge>[]): Dec
   const spends: PartCharge[] = [];
   let sync = true;
   for (const { limiter, key, cost } of charges) {
-    for (const { store, terms, failurePolicy } of partsOf(limiter)) {
-      spends.push({ store, terms, failurePolicy, key, cost });
+    for (const { store, policy, failurePolicy } of partsOf(limiter)) {
+      spends.push({ store, policy, failurePolicy, key, cost });
       sync &&= isSync(store);
     }
   }
@@ -178,8 +178,8 @@ export function consumeChecked(charges: readonly Required<LimiterCharge>[]): Dec
   if (!denials) denialsOf.set(store, (denials = new DenialCache()));
   const name = spends
     .map(
-      ({ terms, key, cost }) =>
-        `${cost}:${terms.limit}:${terms.windowMs}:${terms.id.length}:${key.length}:${terms.id}${key}`,
+      ({ policy, key, cost }) =>
+        `${cost}:${policy.limit}:${policy.windowMs}:${policy.id.length}:${key.length}:${policy.id}${key}`,
     )
     .join();
   return takeUnlessDenied(spends, name, denials);
@@ -195,7 +195,7 @@ async function takeUnlessDenied(spends: readonly PartCharge[], name: string, den
   if (forMs === 0 || isSync(store) || spends.some((spend) => spend.store !== store))
     return chargeJointly(spends, "take");
   const { invalidations } = healthOf(store);
-  const stands = (sentAt: number) => spends.every(({ terms, key }) => invalidations.isCurrent(terms.id, key, sentAt));
+  const stands = (sentAt: number) => spends.every(({ policy, key }) => invalidations.isCurrent(policy.id, key, sentAt));
   const sentAt = monotonicMs();
   const denial = denials.find(name, sentAt, forMs);
   if (denial && stands(denial.sentAt)) return replay(denial, sentAt);

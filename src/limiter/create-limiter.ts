@@ -1,7 +1,7 @@
 /** Joins a policy and a store into a limiter. */
 
 import { type CompiledPolicy, compilePolicy } from "../core/compile.ts";
-import { SluiceError } from "../core/errors.ts";
+import { optionError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
@@ -35,23 +35,23 @@ export function createLimiter(options: LimiterOptions): RateLimiter {
   const { store } = options;
   if (store !== undefined && typeof (store as Store | null)?.apply !== "function") {
     const expected = "a store, such as memoryStore()";
-    throw new SluiceError("invalid-option", "store", expected, store);
+    throw optionError("invalid-option", "store", expected, store);
   }
-  const terms = compilePolicy(options.policy);
-  const failurePolicy = parseFailureOptions(options, terms, store);
-  store?.check?.(terms, false);
-  if (store === undefined) return limiterOwning(memoryStore(), terms, failurePolicy);
-  claimName(store, terms);
-  const release = async () => releaseName(store, terms);
-  if (isSync(store)) return new SyncLimiter(store, terms, failurePolicy, release);
-  return new RemoteLimiter(store, terms, failurePolicy, release);
+  const policy = compilePolicy(options.policy);
+  const failurePolicy = parseFailureOptions(options, policy, store);
+  store?.check?.(policy, false);
+  if (store === undefined) return limiterOwning(memoryStore(), policy, failurePolicy);
+  claimName(store, policy);
+  const release = async () => releaseName(store, policy);
+  if (isSync(store)) return new SyncLimiter(store, policy, failurePolicy, release);
+  return new RemoteLimiter(store, policy, failurePolicy, release);
 }
 
 /** A limiter that disposes of its store with itself. */
 export function limiterOwning(
   store: SyncStore,
-  terms: CompiledPolicy,
-  failurePolicy: FailurePolicy = defaultFailurePolicy(terms),
+  policy: CompiledPolicy,
+  failurePolicy: FailurePolicy = defaultFailurePolicy(policy),
 ): SyncRateLimiter {
-  return new SyncLimiter(store, terms, failurePolicy, () => store.dispose());
+  return new SyncLimiter(store, policy, failurePolicy, () => store.dispose());
 }

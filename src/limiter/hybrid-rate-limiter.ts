@@ -1,7 +1,7 @@
 /** Two rings: a cheap one that turns floods away, and an exact one that decides what it lets through. */
 import { checkCost, checkKey } from "../core/charge.ts";
 import type { Decision, Denied, Inspection } from "../core/decision.ts";
-import { type ErrorCode, refuseDisposed, SluiceError } from "../core/errors.ts";
+import { type ErrorCode, optionError, rejectDisposed, SluiceError } from "../core/errors.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 
@@ -12,10 +12,10 @@ import type { RateLimiter } from "../core/rate-limiter.ts";
 export function hybridRateLimiter(first: RateLimiter, exact: RateLimiter): RateLimiter {
   for (const [option, limiter] of Object.entries({ first, exact })) {
     if (typeof limiter === "object" && limiter !== null && typeof limiter.consume === "function") continue;
-    throw new SluiceError("invalid-limiter", option, "a limiter", limiter);
+    throw optionError("invalid-limiter", option, "a limiter", limiter);
   }
   if (exact.consistency !== "exact") {
-    throw new SluiceError("invalid-limiter", "exact", "a limiter that is exact", exact.consistency);
+    throw optionError("invalid-limiter", "exact", "a limiter that is exact", exact.consistency);
   }
   return new Hybrid(first, exact);
 }
@@ -93,7 +93,7 @@ class Hybrid implements RateLimiter {
   }
 
   private check(key: string, cost: number): void {
-    if (this.disposed) refuseDisposed("limiter");
+    if (this.disposed) rejectDisposed("limiter");
     checkKey(key);
     checkCost(cost);
   }

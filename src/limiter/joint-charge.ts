@@ -6,7 +6,7 @@
 import { MAX_CHARGES, type Mode } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
-import { SluiceError } from "../core/errors.ts";
+import { optionError } from "../core/errors.ts";
 import { isGrant, recordUnknownGrant, refundOf } from "../core/grant.ts";
 import { isSync, originOf, type Store, type SyncStore } from "../core/store.ts";
 import { emit } from "../resilience/events.ts";
@@ -33,15 +33,15 @@ interface ShardCharges {
 /** Refuses parts that can't be one step: too many, or two plans of one bucket. */
 export function checkTogether(option: string, bindings: readonly LimiterPart[]): void {
   const count = bindings.length;
-  if (count === 0) throw new SluiceError("invalid-option", option, "at least one limit", bindings);
-  if (count > MAX_CHARGES) throw new SluiceError("too-many-charges", option, `at most ${MAX_CHARGES} limits`, count);
-  for (const { store, terms, key } of bindings as readonly (LimiterPart & { key?: string })[]) {
-    if (count > 1) store.check?.(terms, true);
+  if (count === 0) throw optionError("invalid-option", option, "at least one limit", bindings);
+  if (count > MAX_CHARGES) throw optionError("too-many-charges", option, `at most ${MAX_CHARGES} limits`, count);
+  for (const { store, policy, key } of bindings as readonly (LimiterPart & { key?: string })[]) {
+    if (count > 1) store.check?.(policy, true);
     const rival = (bindings as readonly (LimiterPart & { key?: string })[]).find(
-      (one) => originOf(one.store) === originOf(store) && one.terms.id === terms.id && one.key === key,
+      (one) => originOf(one.store) === originOf(store) && one.policy.id === policy.id && one.key === key,
     );
-    if (!rival || samePolicy(rival.terms, terms)) continue;
-    throw new SluiceError("policy-conflict", option, "one plan of a shared bucket, not two at once", terms.name);
+    if (!rival || samePolicy(rival.policy, policy)) continue;
+    throw optionError("policy-conflict", option, "one plan of a shared bucket, not two at once", policy.name);
   }
 }
 
@@ -62,7 +62,7 @@ export async function refundJointly(spends: readonly PartCharge[], decision?: De
   if (decision !== undefined) {
     if (!isGrant(decision)) return;
     if (decision.parts?.length !== spends.length) {
-      throw new SluiceError("invalid-option", "decision", "a decision of this combination of limiters", decision);
+      throw optionError("invalid-option", "decision", "a decision of this combination of limiters", decision);
     }
   }
   const shares = sharesOf(spends, "refund");
@@ -183,8 +183,8 @@ async function giveBack(
   if (!(answer instanceof StoreFailure)) return;
   const { error } = answer;
   if (fault === "as wanted" && charges.some(({ failurePolicy }) => failurePolicy.onStoreError === "throw")) throw error;
-  for (const { failurePolicy, terms, cost } of charges) {
-    emit(failurePolicy.onEvent, { type: "refund-lost", policy: terms.name, cost, error });
+  for (const { failurePolicy, policy, cost } of charges) {
+    emit(failurePolicy.onEvent, { type: "refund-lost", policy: policy.name, cost, error });
   }
 }
 
@@ -196,15 +196,15 @@ function inMode(charges: readonly CaredCharge[], mode: Mode): CaredCharge[] {
 function sharesOf(spends: readonly PartCharge[], mode: Mode): ShardCharges[] {
   const shares: ShardCharges[] = [];
   for (let place = 0; place < spends.length; place++) {
-    const { store, terms, failurePolicy, key, cost } = spends[place] as PartCharge;
+    const { store, policy, failurePolicy, key, cost } = spends[place] as PartCharge;
     const part = store.shardOf?.(key) ?? 0;
     let share = shares.find((share) => originOf(share.store) === originOf(store) && share.part === part);
     if (!share) shares.push((share = { store, part, charges: [], parts: [] }));
     const { charges, parts } = share;
-    const i = charges.findIndex((charge) => charge.key === key && charge.terms.id === terms.id);
+    const i = charges.findIndex((charge) => charge.key === key && charge.policy.id === policy.id);
     const earlier = charges[i];
     if (!earlier) {
-      charges.push({ terms, failurePolicy, key, cost, mode });
+      charges.push({ policy, failurePolicy, key, cost, mode });
       parts.push([place]);
       continue;
     }

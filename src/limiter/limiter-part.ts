@@ -1,7 +1,7 @@
 /** What stands behind a limiter: its policies and their stores. How `combine` looks inside one. */
 
 import type { CompiledPolicy } from "../core/compile.ts";
-import { SluiceError } from "../core/errors.ts";
+import { optionError } from "../core/errors.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
 import type { FailurePolicy } from "../resilience/failure-policy.ts";
@@ -9,7 +9,7 @@ import type { FailurePolicy } from "../resilience/failure-policy.ts";
 /** One policy on one store, and what its limiter does when that fails. */
 export interface LimiterPart {
   readonly store: Store;
-  readonly terms: CompiledPolicy;
+  readonly policy: CompiledPolicy;
   readonly failurePolicy: FailurePolicy;
 }
 
@@ -23,7 +23,7 @@ export interface ComposableLimiter extends RateLimiter {
 export function partsOf(limiter: RateLimiter): readonly LimiterPart[] {
   if (typeof (limiter as ComposableLimiter | undefined)?.parts === "function")
     return (limiter as ComposableLimiter).parts();
-  throw new SluiceError(
+  throw optionError(
     "invalid-limiter",
     "limiter",
     "a limiter made by createLimiter, combine or a function that ends in RateLimiter, other than hybridRateLimiter",

@@ -2,7 +2,7 @@
 import { checkCost, checkKey } from "../core/charge.ts";
 import type { CompiledPolicy } from "../core/compile.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
-import { refuseDisposed } from "../core/errors.ts";
+import { rejectDisposed } from "../core/errors.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { Consistency, Store } from "../core/store.ts";
 import type { FailurePolicy } from "../resilience/failure-policy.ts";
@@ -11,15 +11,15 @@ import type { ComposableLimiter, LimiterPart } from "./limiter-part.ts";
 /** One policy on one store. */
 export abstract class Limiter<S extends Store = Store> implements ComposableLimiter {
   readonly store: S;
-  readonly terms: CompiledPolicy;
+  readonly policy: CompiledPolicy;
   readonly failurePolicy: FailurePolicy;
   /** What is given up with the limiter. */
   private readonly release: () => Promise<void>;
   protected disposed = false;
 
-  constructor(store: S, terms: CompiledPolicy, failurePolicy: FailurePolicy, release: () => Promise<void>) {
+  constructor(store: S, policy: CompiledPolicy, failurePolicy: FailurePolicy, release: () => Promise<void>) {
     this.store = store;
-    this.terms = terms;
+    this.policy = policy;
     this.failurePolicy = failurePolicy;
     this.release = release;
   }
@@ -35,7 +35,7 @@ export abstract class Limiter<S extends Store = Store> implements ComposableLimi
   abstract inspect(key: string): Promise<Inspection>;
 
   getPolicy(): ResolvedPolicy {
-    return this.terms.resolved;
+    return this.policy.resolved;
   }
 
   async dispose(): Promise<void> {
@@ -45,12 +45,12 @@ export abstract class Limiter<S extends Store = Store> implements ComposableLimi
   }
 
   parts(): readonly LimiterPart[] {
-    if (this.disposed) refuseDisposed("limiter");
+    if (this.disposed) rejectDisposed("limiter");
     return [this];
   }
 
   protected check(key: string, cost: number): void {
-    if (this.disposed) refuseDisposed("limiter");
+    if (this.disposed) rejectDisposed("limiter");
     checkKey(key);
     checkCost(cost);
   }

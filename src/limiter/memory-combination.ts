@@ -2,7 +2,7 @@
 import { type Charge, checkCost, checkKey, MAX_CHARGES } from "../core/charge.ts";
 import { compilePolicy } from "../core/compile.ts";
 import type { Decision } from "../core/decision.ts";
-import { SluiceError } from "../core/errors.ts";
+import { optionError } from "../core/errors.ts";
 import { isGrant, refundOf } from "../core/grant.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
@@ -21,14 +21,14 @@ export interface MemoryCombination {
 export function memoryCombination(policies: readonly (Policy | PolicyText)[]): MemoryCombination {
   const all = policies.map((policy) => compilePolicy(policy));
   if (all.length > MAX_CHARGES) {
-    throw new SluiceError("too-many-charges", "policies", `at most ${MAX_CHARGES} policies`, all.length);
+    throw optionError("too-many-charges", "policies", `at most ${MAX_CHARGES} policies`, all.length);
   }
   const twice = all.find(
     ({ qualifiedName }, i) => all.findIndex((other) => other.qualifiedName === qualifiedName) !== i,
   );
-  if (twice) throw new SluiceError("policy-conflict", "policies", "each policy once, by a name of its own", twice.name);
+  if (twice) throw optionError("policy-conflict", "policies", "each policy once, by a name of its own", twice.name);
   const store = memoryStore();
-  const buckets = all.map((terms) => store.open(terms));
+  const buckets = all.map((policy) => store.open(policy));
   const resolved = Object.freeze(all.map(({ resolved }) => resolved));
   const consumeSync = (key: string, cost = 1): Decision => {
     checkKey(key);
@@ -43,9 +43,9 @@ export function memoryCombination(policies: readonly (Policy | PolicyText)[]): M
       checkCost(cost);
       if (decision && !isGrant(decision)) return;
       const charges: Charge[] = [];
-      all.forEach((terms, i) => {
+      all.forEach((policy, i) => {
         const refund = refundOf(decision?.parts?.[i], cost);
-        if (refund) charges.push({ terms, key, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt });
+        if (refund) charges.push({ policy, key, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt });
       });
       store.applySync(charges);
     },

@@ -1,12 +1,12 @@
 /** One name, one policy: two policies under one name on one store would spend each other's budget. */
 
 import type { CompiledPolicy } from "../core/compile.ts";
-import { SluiceError } from "../core/errors.ts";
+import { optionError } from "../core/errors.ts";
 import { originOf, type Store } from "../core/store.ts";
 
 /** Limiters that use one policy under a name. */
 interface Holder {
-  readonly terms: CompiledPolicy;
+  readonly policy: CompiledPolicy;
   limiters: number;
 }
 
@@ -14,44 +14,44 @@ interface Holder {
 const claims = new WeakMap<object, Map<string, Map<string, Holder>>>();
 
 /** Claims a name on a store for a policy. Throws if another policy holds it and the two can't share their buckets. */
-export function claimName(store: Store, terms: CompiledPolicy): void {
+export function claimName(store: Store, policy: CompiledPolicy): void {
   let names = claims.get(originOf(store));
   if (!names) claims.set(originOf(store), (names = new Map()));
-  let holders = names.get(terms.qualifiedName);
-  if (!holders) names.set(terms.qualifiedName, (holders = new Map()));
-  const same = holders.get(numbersOf(terms));
+  let holders = names.get(policy.qualifiedName);
+  if (!holders) names.set(policy.qualifiedName, (holders = new Map()));
+  const same = holders.get(numbersOf(policy));
   if (same) {
     same.limiters++;
     return;
   }
   // All holders can share with each other, so any one of them stands for the rest.
   const [other] = holders.values();
-  if (other) checkShare(other.terms, terms);
-  holders.set(numbersOf(terms), { terms, limiters: 1 });
+  if (other) checkShare(other.policy, policy);
+  holders.set(numbersOf(policy), { policy, limiters: 1 });
 }
 
 /** Releases a name with its last limiter. Another policy may then claim it. */
-export function releaseName(store: Store, terms: CompiledPolicy): void {
+export function releaseName(store: Store, policy: CompiledPolicy): void {
   const names = claims.get(originOf(store));
-  const holders = names?.get(terms.qualifiedName);
-  const holder = holders?.get(numbersOf(terms));
+  const holders = names?.get(policy.qualifiedName);
+  const holder = holders?.get(numbersOf(policy));
   if (!names || !holders || !holder || --holder.limiters > 0) return;
-  holders.delete(numbersOf(terms));
-  if (holders.size === 0) names.delete(terms.qualifiedName);
+  holders.delete(numbersOf(policy));
+  if (holders.size === 0) names.delete(policy.qualifiedName);
 }
 
 /** Refuses two policies under one name that are not plans of one product. */
-function checkShare(held: CompiledPolicy, terms: CompiledPolicy): void {
-  if (!held.share || !terms.share) {
+function checkShare(held: CompiledPolicy, policy: CompiledPolicy): void {
+  if (!held.share || !policy.share) {
     const expected = "a name that no other policy on this store has, or share: true on every plan that uses it";
-    throw new SluiceError("policy-conflict", "name", expected, terms.name);
+    throw optionError("policy-conflict", "name", expected, policy.name);
   }
-  if (held.id === terms.id) return;
+  if (held.id === policy.id) return;
   const expected =
-    held.algorithm === terms.algorithm
-      ? `plans with one window or fill time (${timeOf(held)} and ${timeOf(terms)} here): scale the limit and keep the window, or scale capacity and rate together; or give the plans two names`
-      : `plans of one algorithm (${held.algorithm} and ${terms.algorithm} here), or two names`;
-  throw new SluiceError("policy-conflict", "share", expected, terms.name);
+    held.algorithm === policy.algorithm
+      ? `plans with one window or fill time (${timeOf(held)} and ${timeOf(policy)} here): scale the limit and keep the window, or scale capacity and rate together; or give the plans two names`
+      : `plans of one algorithm (${held.algorithm} and ${policy.algorithm} here), or two names`;
+  throw optionError("policy-conflict", "share", expected, policy.name);
 }
 
 function timeOf({ windowMs, limit, refills, resolved }: CompiledPolicy): string {

@@ -12,9 +12,9 @@ import { Limiter } from "./limiter.ts";
 export class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
   private readonly buckets: PolicyBuckets;
 
-  constructor(store: SyncStore, terms: CompiledPolicy, failurePolicy: FailurePolicy, release: () => Promise<void>) {
-    super(store, terms, failurePolicy, release);
-    this.buckets = store.open(terms);
+  constructor(store: SyncStore, policy: CompiledPolicy, failurePolicy: FailurePolicy, release: () => Promise<void>) {
+    super(store, policy, failurePolicy, release);
+    this.buckets = store.open(policy);
   }
 
   consumeSync(key: string, cost = 1): Decision {
@@ -34,23 +34,23 @@ export class SyncLimiter extends Limiter<SyncStore> implements SyncRateLimiter {
 
   override async peek(key: string, cost = 1): Promise<Decision> {
     this.check(key, cost);
-    return this.store.applySync([{ terms: this.terms, key, cost, mode: "peek" }])[0] as Decision;
+    return this.store.applySync([{ policy: this.policy, key, cost, mode: "peek" }])[0] as Decision;
   }
 
   override async refund(key: string, cost: number, decision?: Decision): Promise<void> {
     this.check(key, cost);
     const refund = refundOf(decision, cost);
     if (!refund) return;
-    this.store.applySync([{ terms: this.terms, key, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt }]);
+    this.store.applySync([{ policy: this.policy, key, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt }]);
   }
 
   override async reset(key: string): Promise<void> {
     this.check(key, 0);
-    await this.store.reset(this.terms, key);
+    await this.store.reset(this.policy, key);
   }
 
   override async inspect(key: string): Promise<Inspection> {
     this.check(key, 0);
-    return this.store.inspect(this.terms, key);
+    return this.store.inspect(this.policy, key);
   }
 }

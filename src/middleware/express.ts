@@ -3,9 +3,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, Response } from "express";
 import { refuseForeignCall } from "./gate/foreign-call.ts";
 import { openGate } from "./gate/gate.ts";
-import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
+import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
 
 /** What a middleware of Express is called with. */
 export type ExpressCall = readonly [request: Request, response: Response];

@@ -4,9 +4,9 @@ import { SluiceError } from "../core/errors.ts";
 import { addRejectionHeaders, type ResponseHead } from "../http/response.ts";
 import { refuseForeignCall } from "./gate/foreign-call.ts";
 import { openGate } from "./gate/gate.ts";
-import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
+import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
 
 /** What a hook of Fastify is called with. */
 export type FastifyCall = readonly [request: FastifyRequest, reply: FastifyReply];

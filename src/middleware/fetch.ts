@@ -1,9 +1,9 @@
 /** `rateLimit` for whatever turns a `Request` into a `Response`: Workers, Bun, Deno, route handlers. */
 import { internalError } from "../http/rejection.ts";
-import { enterOnFetch, hasBody, isPeerless, type OwnAnswer, peerOf, responseOf } from "./hosts/fetch.ts";
 import { refuseForeignCall } from "./gate/foreign-call.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
+import { enterOnFetch, hasBody, isPeerless, type OwnAnswer, peerOf, responseOf } from "./hosts/fetch.ts";
 
 /** What a handler is called with: the request, and what else its runtime hands over, such as `env` in a Worker. */
 export type FetchCall = readonly [

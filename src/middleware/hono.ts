@@ -1,11 +1,11 @@
 /** `rateLimit` for Hono 4, on every runtime that Hono runs on. */
 import type { Context, MiddlewareHandler } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
-import { enterOnFetch, hasBody, isPeerless, type OwnAnswer, peerOf } from "./hosts/fetch.ts";
 import { refuseForeignCall } from "./gate/foreign-call.ts";
 import { openGate } from "./gate/gate.ts";
-import { beforeHead } from "./hosts/node-head.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
+import { enterOnFetch, hasBody, isPeerless, type OwnAnswer, peerOf } from "./hosts/fetch.ts";
+import { beforeHead } from "./hosts/node-head.ts";
 
 /** What a middleware of Hono is called with. */
 export type HonoCall = readonly [context: Context];

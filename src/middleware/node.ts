@@ -3,9 +3,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { internalError } from "../http/rejection.ts";
 import { refuseForeignCall } from "./gate/foreign-call.ts";
 import { openGate } from "./gate/gate.ts";
-import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
+import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
 
 /** What a handler of `node:http` is called with. */
 export type NodeCall = readonly [request: IncomingMessage, response: ServerResponse];

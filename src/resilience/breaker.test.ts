@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { SluiceError } from "../core/errors.ts";
+import { optionError, type SluiceError } from "../core/errors.ts";
 import { ALL_SHARDS, Breaker } from "./breaker.ts";
 
 /** What a client threw, as the guard tells it. */
 function fault(cause: unknown = new Error("down")): SluiceError {
-  return Object.assign(new SluiceError("store-unavailable", "store", "an answer"), { cause });
+  return Object.assign(optionError("store-unavailable", "store", "an answer"), { cause });
 }
 
 /** A breaker, and what it told. */

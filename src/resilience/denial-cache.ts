@@ -67,12 +67,12 @@ export function replay({ decision, repliedAt }: Denial, now: number): Denied {
  * What a denial says to a greater cost, which waits longer: by how much is known of buckets and fixed windows. The
  * rest, and a lower cost, is a question for the store.
  */
-export function replayFor(denial: Denial, cost: number, terms: CompiledPolicy, now: number): Denied | undefined {
+export function replayFor(denial: Denial, cost: number, policy: CompiledPolicy, now: number): Denied | undefined {
   const { decision, cost: denied, repliedAt } = denial;
   if (cost === denied) return replay(denial, now);
-  if (cost < denied || cost > terms.limit) return undefined;
-  if (!terms.refills && terms.algorithm !== "fixed-window") return undefined;
-  const longer = terms.refills ? Math.ceil(((cost - denied) * terms.unitsPerToken) / terms.unitsPerMs) : 0;
+  if (cost < denied || cost > policy.limit) return undefined;
+  if (!policy.refills && policy.algorithm !== "fixed-window") return undefined;
+  const longer = policy.refills ? Math.ceil(((cost - denied) * policy.unitsPerToken) / policy.unitsPerMs) : 0;
   return later(decision, Math.floor(now - repliedAt), longer);
 }
 

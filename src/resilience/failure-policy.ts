@@ -2,7 +2,7 @@
 import type { Charge } from "../core/charge.ts";
 import type { CompiledPolicy } from "../core/compile.ts";
 import type { Decision } from "../core/decision.ts";
-import { SluiceError } from "../core/errors.ts";
+import { optionError } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
 import { parseDuration } from "../core/rate.ts";
 import type { Store } from "../core/store.ts";
@@ -52,31 +52,35 @@ const CHOICES: readonly string[] = ["local", "open", "closed", "throw"];
 const MAX_WAIT_MS = 3_600_000;
 
 /** The default failure policy. A memory store needs no other, and no checks of options. */
-export function defaultFailurePolicy(terms: CompiledPolicy): FailurePolicy {
-  return { onStoreError: "local", deadlineMs: 250, localDenialMs: 1000, onEvent: undefined, localPolicy: terms };
+export function defaultFailurePolicy(policy: CompiledPolicy): FailurePolicy {
+  return { onStoreError: "local", deadlineMs: 250, localDenialMs: 1000, onEvent: undefined, localPolicy: policy };
 }
 
 /** Checks the options, or refuses them by name. */
-export function parseFailureOptions(options: FailureOptions, terms: CompiledPolicy, store?: Store): FailurePolicy {
+export function parseFailureOptions(options: FailureOptions, policy: CompiledPolicy, store?: Store): FailurePolicy {
   const {
     onStoreError,
     deadlineMs,
     localDenialMs,
     onEvent,
     instances = 1,
-  } = { ...defaultFailurePolicy(terms), ...(store?.deadlineMs && { deadlineMs: store.deadlineMs }), ...given(options) };
+  } = {
+    ...defaultFailurePolicy(policy),
+    ...(store?.deadlineMs && { deadlineMs: store.deadlineMs }),
+    ...given(options),
+  };
   if (!CHOICES.includes(onStoreError)) {
-    throw new SluiceError("invalid-option", "onStoreError", `one of ${CHOICES.join(", ")}`, onStoreError);
+    throw optionError("invalid-option", "onStoreError", `one of ${CHOICES.join(", ")}`, onStoreError);
   }
   if (onEvent !== undefined && typeof onEvent !== "function") {
-    throw new SluiceError("invalid-option", "onEvent", "a function", onEvent);
+    throw optionError("invalid-option", "onEvent", "a function", onEvent);
   }
   return {
     onStoreError,
     deadlineMs: checkWhole("deadlineMs", parseDuration("deadlineMs", deadlineMs), 1, MAX_WAIT_MS),
     localDenialMs: checkWhole("localDenialMs", parseDuration("localDenialMs", localDenialMs), 0, MAX_WAIT_MS),
     onEvent,
-    localPolicy: shareOf(terms, checkWhole("instances", instances, 1, 1_000_000)),
+    localPolicy: shareOf(policy, checkWhole("instances", instances, 1, 1_000_000)),
   };
 }
 
@@ -86,23 +90,23 @@ function given(options: FailureOptions): FailureOptions {
 }
 
 /** An equal share of a policy, never less than 1 at once. */
-function shareOf(terms: CompiledPolicy, instances: number): CompiledPolicy {
-  if (instances === 1) return terms;
-  const limit = Math.max(1, Math.floor(terms.limit / instances));
+function shareOf(policy: CompiledPolicy, instances: number): CompiledPolicy {
+  if (instances === 1) return policy;
+  const limit = Math.max(1, Math.floor(policy.limit / instances));
   // A bucket's rate is divided by making its unit larger; a window's is its limit.
-  const unitsPerToken = terms.refills ? terms.unitsPerToken * instances : terms.unitsPerToken;
+  const unitsPerToken = policy.refills ? policy.unitsPerToken * instances : policy.unitsPerToken;
   const capacityUnits = limit * unitsPerToken;
   if (capacityUnits > Number.MAX_SAFE_INTEGER) {
-    throw new SluiceError("out-of-range", "instances", "a share of the policy that is exact", instances);
+    throw optionError("out-of-range", "instances", "a share of the policy that is exact", instances);
   }
   return Object.freeze({
-    ...terms,
+    ...policy,
     // Its fill time differs, so its buckets in the fallback store are its own.
-    id: `${terms.id}/${instances}`,
+    id: `${policy.id}/${instances}`,
     limit,
     unitsPerToken,
     capacityUnits,
-    windowMs: terms.refills ? Math.ceil(capacityUnits / terms.unitsPerMs) : terms.windowMs,
+    windowMs: policy.refills ? Math.ceil(capacityUnits / policy.unitsPerMs) : policy.windowMs,
   });
 }
 
@@ -130,20 +134,20 @@ export function decideWithout(
   if (charges.some(({ failurePolicy }) => failurePolicy.onStoreError === "throw")) throw error;
   guard.warnUnavailable(fault, EFFECTS[(charges[0] as CaredCharge).failurePolicy.onStoreError]);
   if (guard.isFirstReport(error)) {
-    for (const { failurePolicy, terms } of charges)
-      emit(failurePolicy.onEvent, { type: "foreign-value", policy: terms.name, error });
+    for (const { failurePolicy, policy } of charges)
+      emit(failurePolicy.onEvent, { type: "foreign-value", policy: policy.name, error });
   }
   const retryAfterMs = guard.breaker.retryAfterMs(part, now);
   const denied = charges.some(
-    ({ failurePolicy, terms, cost }) =>
+    ({ failurePolicy, policy, cost }) =>
       failurePolicy.onStoreError !== "local" &&
-      (cost > terms.limit || (failurePolicy.onStoreError === "closed" && cost > 0)),
+      (cost > policy.limit || (failurePolicy.onStoreError === "closed" && cost > 0)),
   );
   const own = charges.filter(({ failurePolicy }) => failurePolicy.onStoreError === "local");
   const decided = guard.local.applySync(
     // What is denied by another part takes nothing here either.
     own.map(({ failurePolicy, key, cost, mode }) => ({
-      terms: failurePolicy.localPolicy,
+      policy: failurePolicy.localPolicy,
       key,
       cost,
       mode: denied ? "peek" : mode,
@@ -155,16 +159,16 @@ export function decideWithout(
   });
 }
 
-function without({ terms, cost, failurePolicy }: CaredCharge, retryAfterMs: number): Decision {
-  const { name: policy, limit } = terms;
+function without({ policy, cost, failurePolicy }: CaredCharge, retryAfterMs: number): Decision {
+  const { name, limit } = policy;
   const open = failurePolicy.onStoreError === "open";
-  const figures = { policy, limit, remaining: open ? limit : 0, resetAfterMs: 0, nextAfterMs: 0, degraded: true };
+  const figures = { policy: name, limit, remaining: open ? limit : 0, resetAfterMs: 0, nextAfterMs: 0, degraded: true };
   // What never fits, and what is free, can be told without any store.
   if (cost > limit) return { ...figures, allowed: false, retryAfterMs: null, degraded: true };
   if (open || cost === 0) return { ...figures, allowed: true, degraded: true };
   return {
     allowed: false,
-    policy,
+    policy: name,
     limit,
     remaining: 0,
     resetAfterMs: retryAfterMs,
@@ -174,9 +178,9 @@ function without({ terms, cost, failurePolicy }: CaredCharge, retryAfterMs: numb
   };
 }
 
-function locally({ terms, cost }: CaredCharge, decision: Decision, retryAfterMs: number): Decision {
+function locally({ policy, cost }: CaredCharge, decision: Decision, retryAfterMs: number): Decision {
   // More than this process's share, but not more than the policy's: the store may allow it when it is back.
-  if (!decision.allowed && decision.retryAfterMs === null && cost <= terms.limit) {
+  if (!decision.allowed && decision.retryAfterMs === null && cost <= policy.limit) {
     return { ...decision, retryAfterMs, degraded: true };
   }
   return { ...decision, degraded: true };

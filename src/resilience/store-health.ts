@@ -4,7 +4,7 @@ import { monotonicMs } from "../core/clock.ts";
 import type { CompiledPolicy } from "../core/compile.ts";
 import { copyKey } from "../core/copy-key.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
-import { SluiceError } from "../core/errors.ts";
+import { optionError, SluiceError } from "../core/errors.ts";
 import { type CallState, originOf, type Store, type SyncStore } from "../core/store.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
@@ -42,9 +42,6 @@ const MAX_CORRUPT_KEYS = 1000;
 const MAX_POLICIES = 256;
 /** So many limiters hear of transitions. */
 const MAX_WATCHERS = 256;
-
-/** Mistakes of the caller, not of the store: they are thrown, whatever is done about faults. */
-const CALLERS = ["disposed", "cross-shard", "invalid-clock", "invalid-option", "invalid-cost", "unsupported"];
 
 /** All limiters on one store share its guard, because they share its fate. */
 export class StoreHealth {
@@ -91,20 +88,20 @@ export class StoreHealth {
   /** Forgets a key, in the store and in the fallback. */
   async reset(
     store: Store,
-    terms: CompiledPolicy,
-    localTerms: CompiledPolicy,
+    policy: CompiledPolicy,
+    localPolicy: CompiledPolicy,
     key: string,
     due: number,
   ): Promise<void> {
-    await this.fallback?.reset(localTerms, key);
-    const answer = await this.clearing([{ terms, key }], () =>
-      this.attempt(shardOf(store, key), due, () => store.reset(terms, key)),
+    await this.fallback?.reset(localPolicy, key);
+    const answer = await this.clearing([{ policy, key }], () =>
+      this.attempt(shardOf(store, key), due, () => store.reset(policy, key)),
     );
     if (answer instanceof StoreFailure) throw answer.error;
   }
 
-  async inspect(store: Store, terms: CompiledPolicy, key: string, due: number): Promise<Inspection> {
-    const answer = await this.attempt(shardOf(store, key), due, () => store.inspect(terms, key));
+  async inspect(store: Store, policy: CompiledPolicy, key: string, due: number): Promise<Inspection> {
+    const answer = await this.attempt(shardOf(store, key), due, () => store.inspect(policy, key));
     if (answer instanceof StoreFailure) throw answer.error;
     return answer;
   }
@@ -157,11 +154,11 @@ export class StoreHealth {
 
   /** Does what frees budget of some keys: what was denied to them before stands no longer, and is asked anew. */
   private async clearing<T>(
-    charges: readonly { terms: CompiledPolicy; key: string }[],
+    charges: readonly { policy: CompiledPolicy; key: string }[],
     free: () => Promise<T>,
   ): Promise<T> {
     const mark = (): void => {
-      for (const { terms, key } of charges) this.invalidations.record(terms.id, key, monotonicMs());
+      for (const { policy, key } of charges) this.invalidations.record(policy.id, key, monotonicMs());
     };
     mark();
     const answer = await free();
@@ -249,7 +246,7 @@ class Call<T> implements Timed, CallState {
       this.resolve(this.guard.missed(this, this.part, unavailable(error), this.tries));
       return;
     }
-    if (CALLERS.includes(error.code)) {
+    if (error.isCallerError) {
       // It says nothing about the store.
       this.guard.settled(this);
       this.reject(error);
@@ -279,7 +276,7 @@ function shardOf(store: Store, key: string): Shard {
 
 /** What a call gets whose time is over. */
 function deadlineExceeded(): StoreFailure {
-  return new StoreFailure(new SluiceError("store-unavailable", "store", "an answer within deadlineMs"));
+  return new StoreFailure(optionError("store-unavailable", "store", "an answer within deadlineMs"));
 }
 
 function unavailable(cause: unknown): SluiceError {
@@ -288,7 +285,7 @@ function unavailable(cause: unknown): SluiceError {
   const message = String((cause as Error)?.message ?? cause);
   const [told = ""] = message.split(/,? command was:/);
   const short = told.length > 200 ? `${told.slice(0, 200)}...` : told;
-  const error = new SluiceError("store-unavailable", "store", `an answer, not "${short}"`);
+  const error = optionError("store-unavailable", "store", `an answer, not "${short}"`);
   error.cause = cause;
   return error;
 }

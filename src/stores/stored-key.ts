@@ -6,7 +6,7 @@
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
-import { SluiceError } from "../core/errors.ts";
+import { optionError } from "../core/errors.ts";
 
 /** What the names of buckets depend on. */
 export interface KeyOptions {
@@ -36,11 +36,11 @@ export const KEY_OPTIONS: readonly string[] = ["secretKeys", "hmacSecret"];
 /** Refuses what they can't be. */
 export function checkKeyOptions({ secretKeys, hmacSecret }: KeyOptions): void {
   if (secretKeys !== undefined && typeof secretKeys !== "boolean" && typeof secretKeys !== "function") {
-    throw new SluiceError("invalid-option", "secretKeys", "true, false or a function of the key", secretKeys);
+    throw optionError("invalid-option", "secretKeys", "true, false or a function of the key", secretKeys);
   }
   if (hmacSecret !== undefined && (typeof hmacSecret !== "string" || hmacSecret === "")) {
     // What is wrong with a secret is not shown.
-    throw new SluiceError("invalid-option", "hmacSecret", "a string that is not empty");
+    throw optionError("invalid-option", "hmacSecret", "a string that is not empty");
   }
 }
 
@@ -49,7 +49,7 @@ function isSecret(secretKeys: (key: string) => boolean, key: string): boolean {
   try {
     return secretKeys(key);
   } catch (cause) {
-    throw Object.assign(new SluiceError("invalid-option", "secretKeys", "a function that never throws"), { cause });
+    throw Object.assign(optionError("invalid-option", "secretKeys", "a function that never throws"), { cause });
   }
 }
 

@@ -38,10 +38,10 @@ export function* planBatches(plans: readonly CompiledPolicy[], random: Random, s
       random.whole(0, 3 * windowMs),
     ]);
     const groups = Array.from({ length: random.whole(1, 8) }, (): Group => {
-      const terms = random.pick(plans);
-      const cost = random.pick([1, 1, 1, 2, random.whole(1, terms.limit), terms.limit]);
+      const policy = random.pick(plans);
+      const cost = random.pick([1, 1, 1, 2, random.whole(1, policy.limit), policy.limit]);
       return [
-        { terms, key: random.pick(keys), cost, mode: random.pick<Mode>(["take", "take", "take", "peek", "refund"]) },
+        { policy, key: random.pick(keys), cost, mode: random.pick<Mode>(["take", "take", "take", "peek", "refund"]) },
       ];
     });
     step += groups.length;
@@ -62,14 +62,14 @@ export class PlanBounds {
   }
 
   /** Records one charge and its decision at `now`. */
-  record({ terms, key, cost, mode }: Charge, { allowed }: Decision, now: number): void {
+  record({ policy, key, cost, mode }: Charge, { allowed }: Decision, now: number): void {
     if (mode === "peek" || (mode === "take" && !allowed)) return;
     for (const plan of this.plans) {
-      if (mode === "take" && plan !== terms) continue;
+      if (mode === "take" && plan !== policy) continue;
       const id = `${plan.limit} ${key}`;
       let meter = this.meters.get(id);
       if (!meter) this.meters.set(id, (meter = this.meterOf(plan)));
-      const excess = meter(BigInt(mode === "take" ? cost : -cost), terms, now);
+      const excess = meter(BigInt(mode === "take" ? cost : -cost), policy, now);
       if (excess !== undefined) throw new Error(`plan ${plan.limit} per ${plan.windowMs} ms: ${excess} at ${now}`);
     }
   }

@@ -252,13 +252,13 @@ export default workerOf<Env>({
       const namespace = new Fresh(OBJECTS);
       const objects = durableObjectStore(namespace, { shards: 4 });
       const memory = memoryStore({ clock: { now: () => Date.now() } });
-      const terms = ["p", "q"].map((name) => compilePolicy({ ...randomSample(algorithm, random).policy, name }));
+      const policy = ["p", "q"].map((name) => compilePolicy({ ...randomSample(algorithm, random).policy, name }));
       return async () => {
         const key = `key ${upTo(5)}`;
         const mode = (["take", "take", "take", "take", "peek", "refund"] as Mode[])[upTo(5)] as Mode;
-        const charges = terms.slice(0, random() < 0.3 ? 2 : 1).map((terms) => {
-          const cost = [0, 1, 1, 2, upTo(terms.limit), terms.limit + 1][upTo(5)] as number;
-          return { terms, key, cost, mode };
+        const charges = policy.slice(0, random() < 0.3 ? 2 : 1).map((policy) => {
+          const cost = [0, 1, 1, 2, upTo(policy.limit), policy.limit + 1][upTo(5)] as number;
+          return { policy, key, cost, mode };
         });
         if (random() < 0.02) {
           await namespace.crash();
@@ -640,9 +640,9 @@ export default workerOf<Env>({
   async unwanted({ OBJECTS }) {
     const namespace = new Fresh(OBJECTS);
     const store = durableObjectStore(namespace, { shards: 1 });
-    const terms = compilePolicy(FIFTY);
-    void store.apply([[{ terms, key: "k", cost: 1, mode: "take" }]], { abandoned: true });
-    const [[decision] = []] = await store.apply([[{ terms, key: "k", cost: 1, mode: "take" }]], { abandoned: false });
+    const policy = compilePolicy(FIFTY);
+    void store.apply([[{ policy, key: "k", cost: 1, mode: "take" }]], { abandoned: true });
+    const [[decision] = []] = await store.apply([[{ policy, key: "k", cost: 1, mode: "take" }]], { abandoned: false });
     return decision?.remaining;
   },
 

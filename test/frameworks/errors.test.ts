@@ -16,7 +16,7 @@ const STORED_KEY = "s1:{user:ada@example.com}b:login";
 
 /** A store that holds something that is no bucket, as Redis may. */
 function damagedLimiter() {
-  const fail = () => Promise.reject(new SluiceError("foreign-value", STORED_KEY, "a bucket of sluice"));
+  const fail = () => Promise.reject(new SluiceError("foreign-value", "Not a bucket.", { option: STORED_KEY }));
   const store = { consistency: "exact" as const, apply: fail, reset: fail, inspect: fail, dispose: async () => {} };
   return createLimiter({ policy: { capacity: 1, tokensPerSecond: 1, name: "login" }, store, onStoreError: "throw" });
 }

@@ -77,7 +77,7 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
       const same = random.whole(1, 3) === 1 ? random.pick(policies) : undefined;
       const cost = same && random.pick([1, 1, 2, same.limit, same.limit + 1]);
       for (let i = 0; i < 24; i++) {
-        if (same && cost) groups.push([{ terms: same, key: random.pick(keys), cost, mode: "take" }]);
+        if (same && cost) groups.push([{ policy: same, key: random.pick(keys), cost, mode: "take" }]);
         else groups.push(randomGroup(policies, keys, random, ends));
       }
       const got = await runOnRedis(algorithm, groups, now);
@@ -93,9 +93,9 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
         expect(got[i], told).toEqual(expected);
         if (group.length > 1) counts.groups++;
         for (const [c, decision] of expected.entries()) {
-          const { key, terms, mode, cost, grantEndsAt } = group[c] as Charge;
+          const { key, policy, mode, cost, grantEndsAt } = group[c] as Charge;
           if (mode === "take" && decision.allowed && cost > 0 && random.whole(1, 3) === 1) {
-            ends.set(`${key} ${terms.id}`, now + decision.resetAfterMs);
+            ends.set(`${key} ${policy.id}`, now + decision.resetAfterMs);
           }
           if (grantEndsAt !== undefined) counts.grants++;
           if (decision.allowed) counts.allowed++;
@@ -104,11 +104,11 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
         }
         if (group.length === 1) {
           const [charge] = group as [Charge];
-          const name = `${charge.key} ${charge.terms.id}`;
+          const name = `${charge.key} ${charge.policy.id}`;
           const outcome = decide(states.get(name), charge, now);
           expect(got[i]?.[0], told).toEqual(outcome.decision);
           if (outcome.changed) states.set(name, outcome.state);
-        } else for (const { key, terms } of group) await adopt(states, memory, key, terms);
+        } else for (const { key, policy } of group) await adopt(states, memory, key, policy);
       }
     }
     for (const [what, count] of Object.entries(counts)) expect(count, what).toBeGreaterThan(STEPS / 2000);
@@ -120,13 +120,13 @@ describe(`long logs against the pure functions (seed ${seed})`, () => {
     const random = randomFrom(seed);
     const clock = fakeClock(1_790_000_000_000);
     const memory = memoryStore({ clock });
-    const terms = compilePolicy({ algorithm: "sliding-log", limit: 3000, windowMs: 100_000, name: "long" });
+    const policy = compilePolicy({ algorithm: "sliding-log", limit: 3000, windowMs: 100_000, name: "long" });
     const counts = { allowed: 0, denied: 0, refund: 0, long: 0, grants: 0 };
     for (let round = 0; round < Math.max(3, STEPS / 20_000); round++) {
       const key = `k${round}`;
       const ends: number[] = [];
-      const compare = async (...charges: Omit<Charge, "terms" | "key">[]): Promise<void> => {
-        const groups = charges.map((charge): [Charge] => [{ ...charge, terms, key }]);
+      const compare = async (...charges: Omit<Charge, "policy" | "key">[]): Promise<void> => {
+        const groups = charges.map((charge): [Charge] => [{ ...charge, policy, key }]);
         const got = await runOnRedis("long", groups, clock.now());
         for (const [i, [charge]] of groups.entries()) {
           const [expected] = memory.applySync([charge]) as [Decision];
@@ -145,7 +145,7 @@ describe(`long logs against the pure functions (seed ${seed})`, () => {
         const odd = random.whole(1, 40);
         if (odd === 1) clock.advance(-random.pick([1, 50, 5000, random.whole(1, 99_999)]));
         else clock.advance(odd === 2 ? random.whole(1, 30_000) : random.whole(0, 60));
-        if ((await redis.llen(`long{${key}}${terms.id}`)) > 1000) counts.long++;
+        if ((await redis.llen(`long{${key}}${policy.id}`)) > 1000) counts.long++;
         await compare(
           { cost: 1, mode: "take" },
           { cost: random.whole(1, 3001), mode: "peek" },
@@ -160,12 +160,12 @@ describe(`long logs against the pure functions (seed ${seed})`, () => {
       // What is stored is the state of the twin, with running totals for costs.
       await compare({ cost: 1, mode: "take" });
       const states = new Map<string, readonly number[]>();
-      await adopt(states, memory, key, terms);
-      const [base = 0, ...grants] = (await redis.lrange(`long{${key}}${terms.id}`, 0, -1)).map(Number);
+      await adopt(states, memory, key, policy);
+      const [base = 0, ...grants] = (await redis.lrange(`long{${key}}${policy.id}`, 0, -1)).map(Number);
       const costs = grants.map((value, i) =>
         i % 2 === 0 ? value : value - (i === 1 ? base : (grants[i - 2] as number)),
       );
-      expect(costs).toEqual(states.get(`${key} ${terms.id}`)?.slice(1));
+      expect(costs).toEqual(states.get(`${key} ${policy.id}`)?.slice(1));
     }
     for (const [what, count] of Object.entries(counts)) expect(count, what).toBeGreaterThan(50);
   });
@@ -176,9 +176,9 @@ async function adopt(
   states: Map<string, readonly number[]>,
   memory: ReturnType<typeof memoryStore>,
   key: string,
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
 ): Promise<void> {
-  const buckets = memory.open(terms) as unknown as {
+  const buckets = memory.open(policy) as unknown as {
     slotsFor(name: string): {
       slotOf: Map<string, number>;
       cells: { slice(a: number, b: number): ArrayLike<number | number[]> };
@@ -187,9 +187,9 @@ async function adopt(
   };
   const { slotOf, cells, algorithm } = buckets.slotsFor(key);
   const at = slotOf.get(key);
-  if (at === undefined) return void states.delete(`${key} ${terms.id}`);
+  if (at === undefined) return void states.delete(`${key} ${policy.id}`);
   const slice = cells.slice(at * algorithm.width, (at + 1) * algorithm.width);
-  states.set(`${key} ${terms.id}`, (Array.from(slice as ArrayLike<number>) as number[]).flat());
+  states.set(`${key} ${policy.id}`, (Array.from(slice as ArrayLike<number>) as number[]).flat());
 }
 
 function makePolicies(algorithm: AlgorithmName, random: ReturnType<typeof randomFrom>): CompiledPolicy[] {
@@ -227,13 +227,13 @@ function randomGroup(
   const size = random.whole(1, 5) === 1 ? random.whole(2, 4) : 1;
   const group: Charge[] = [];
   for (let i = 0; i < size; i++) {
-    const terms = random.pick(policies);
+    const policy = random.pick(policies);
     const key = random.pick(keys);
-    if (group.some((other) => other.key === key && other.terms.id === terms.id)) continue;
-    const cost = random.pick([0, 1, 1, 1, 2, random.whole(1, terms.limit), terms.limit, terms.limit + 1]);
+    if (group.some((other) => other.key === key && other.policy.id === policy.id)) continue;
+    const cost = random.pick([0, 1, 1, 1, 2, random.whole(1, policy.limit), policy.limit, policy.limit + 1]);
     const mode = random.pick<Mode>(["take", "take", "take", "take", "peek", "refund"]);
-    const grantEndsAt = mode === "refund" && random.whole(1, 3) > 1 ? ends.get(`${key} ${terms.id}`) : undefined;
-    group.push({ terms, key, cost, mode, grantEndsAt });
+    const grantEndsAt = mode === "refund" && random.whole(1, 3) > 1 ? ends.get(`${key} ${policy.id}`) : undefined;
+    group.push({ policy, key, cost, mode, grantEndsAt });
   }
   return group;
 }
@@ -246,11 +246,11 @@ async function runOnRedis(
   const results: Decision[][] = [];
   const jobs = groups.map((group, i): Job => {
     const charges =
-      "reset" in group ? [{ terms: group.reset, key: group.key, cost: 0, mode: "reset" as const }] : group;
+      "reset" in group ? [{ policy: group.reset, key: group.key, cost: 0, mode: "reset" as const }] : group;
     return {
       steps: charges.map((charge) => ({
         ...charge,
-        storedKey: `${algorithm}{${charge.key}}${charge.terms.id}`,
+        storedKey: `${algorithm}{${charge.key}}${charge.policy.id}`,
         ttlMs: 3_600_000,
       })),
       slot: 0,
@@ -267,6 +267,6 @@ async function runOnRedis(
   return results;
 }
 
-function tell({ terms, key, cost, mode }: Charge): string {
-  return `${mode} ${cost} of ${key} under ${terms.name} (${terms.limit}, ${terms.unitsPerMs}/${terms.unitsPerToken}, ${terms.windowMs} ms)`;
+function tell({ policy, key, cost, mode }: Charge): string {
+  return `${mode} ${cost} of ${key} under ${policy.name} (${policy.limit}, ${policy.unitsPerMs}/${policy.unitsPerToken}, ${policy.windowMs} ms)`;
 }

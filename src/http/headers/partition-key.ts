@@ -1,7 +1,7 @@
 /** A name for a client's share of a quota that tells nobody who the client is. */
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 
 /**
  * Makes `pk` of the RateLimit fields: `headers: { partitionKey: partitionKey(secret) }`. It is 96 bits of HMAC-SHA-256
@@ -9,7 +9,7 @@ import { SluiceError } from "../../core/errors.ts";
  */
 export function partitionKey(secret: string): (key: string) => string {
   if (typeof secret !== "string" || secret === "") {
-    throw new SluiceError("invalid-option", "secret", "a text that is not empty");
+    throw optionError("invalid-option", "secret", "a text that is not empty");
   }
   const encoder = new TextEncoder();
   const hmacKey = encoder.encode(secret);

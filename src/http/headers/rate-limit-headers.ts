@@ -4,7 +4,7 @@
  */
 import { wallClockMs } from "../../core/clock.ts";
 import type { Decision } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
 import type { ResolvedPolicy } from "../../core/policy.ts";
 
@@ -64,7 +64,7 @@ export function headerWriter(options: HeaderOptions = {}, warn: (message: string
   if (typeof options !== "object" || options === null) {
     const modes = Object.keys(SYNTAX).join('", "');
     const expected = `"${modes}", a list of these, { mode } with further options, or false for none`;
-    throw new SluiceError("invalid-option", "headers", expected, options);
+    throw optionError("invalid-option", "headers", expected, options);
   }
   checkOptions("headers", options, ["mode", "report", "unit", "partitionKey", "resetFormat"]);
   const modes = checkModes(options.mode ?? "draft-8");
@@ -72,10 +72,10 @@ export function headerWriter(options: HeaderOptions = {}, warn: (message: string
   oneOf("report", report, ["all", "closest"]);
   oneOf("resetFormat", resetFormat, ["epoch", "delta"]);
   if (unit !== undefined && (typeof unit !== "string" || !/^[ -~]{1,64}$/.test(unit))) {
-    throw new SluiceError("invalid-option", "unit", "1 to 64 printable ASCII characters", unit);
+    throw optionError("invalid-option", "unit", "1 to 64 printable ASCII characters", unit);
   }
   if (partitionKey !== undefined && typeof partitionKey !== "function") {
-    throw new SluiceError("invalid-option", "partitionKey", "a function, such as partitionKey(secret)", partitionKey);
+    throw optionError("invalid-option", "partitionKey", "a function, such as partitionKey(secret)", partitionKey);
   }
   const style: Style = { closest: report === "closest", delta: resetFormat === "delta", unit, partitionKey, warn };
   const [first, ...more] = modes.map((mode) => WRITERS[mode]) as [Write, ...Write[]];
@@ -120,7 +120,7 @@ function isResolved(policy: Partial<ResolvedPolicy> | null): boolean {
 export function checkPolicies(policies: Policies | undefined): void {
   if (policies === undefined || areResolved(policies)) return;
   const expected = "the policies of the limiter: limiter.getPolicies?.() ?? limiter.getPolicy()";
-  throw new SluiceError("invalid-option", "policies", expected, policies);
+  throw optionError("invalid-option", "policies", expected, policies);
 }
 
 type Syntax = "draft-8" | "draft-7" | "draft-6" | "legacy";
@@ -250,7 +250,7 @@ function resetOf({ retryAfterMs, resetAfterMs }: Decision): number {
 function checkBase64(value: unknown): string {
   if (typeof value === "string" && value !== "" && BASE64.test(value)) return value;
   // The value stays out of the message: it may be the key itself.
-  throw new SluiceError("invalid-option", "partitionKey", "a function that gives base64, such as partitionKey(secret)");
+  throw optionError("invalid-option", "partitionKey", "a function that gives base64, such as partitionKey(secret)");
 }
 
 /** Groups of four, the last one padded. Some parsers reject other lengths, and with them the whole field. */
@@ -289,18 +289,18 @@ const SYNTAX: Record<HeaderMode, Syntax> = {
 function checkModes(given: HeaderMode | readonly HeaderMode[]): Syntax[] {
   const modes = typeof given === "string" ? [given] : given;
   if (!Array.isArray(modes) || modes.length === 0) {
-    throw new SluiceError("invalid-option", "headers", "a mode, a list of modes, or false", given);
+    throw optionError("invalid-option", "headers", "a mode, a list of modes, or false", given);
   }
   for (const mode of modes) oneOf("headers", mode, Object.keys(SYNTAX));
   const chosen = [...new Set(modes.map((mode: HeaderMode) => SYNTAX[mode]))];
   if (chosen.includes("draft-8") && chosen.some((mode) => mode === "draft-7" || mode === "draft-6")) {
     const expected = "modes that do not use the same names: draft-8 goes with legacy only";
-    throw new SluiceError("invalid-option", "headers", expected, modes.join(", "));
+    throw optionError("invalid-option", "headers", expected, modes.join(", "));
   }
   return chosen;
 }
 
 function oneOf(option: string, value: unknown, allowed: readonly string[]): void {
   if (typeof value === "string" && allowed.includes(value)) return;
-  throw new SluiceError("invalid-option", option, `one of ${allowed.join(", ")}`, value);
+  throw optionError("invalid-option", option, `one of ${allowed.join(", ")}`, value);
 }

@@ -3,7 +3,7 @@
  * address must be one client, and no spelling may pass for another address.
  */
 import ipaddr from "ipaddr.js";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 
 /** An address of IPv4, or one of IPv6 that does not stand for one of IPv4. What it is inside stays in this file. */
 export interface Address {
@@ -64,18 +64,18 @@ export function parseRange(option: string, text: unknown): Range {
   const [host = "", bits, ...more] = typeof text === "string" ? text.split("/") : [];
   if (host.includes("%")) {
     const expected = "an address without a zone: zones are not compared, so fe80::1%eth0 would match every interface";
-    throw new SluiceError("invalid-option", option, expected, text);
+    throw optionError("invalid-option", option, expected, text);
   }
   const base = parseIPv4(host) ?? parseIPv6(host, "whole");
   const width = base?.kind() === "ipv4" ? 32 : 128;
   const length = bits === undefined ? width : /^(?:0|[1-9]\d{0,2})$/.test(bits) ? Number(bits) : -1;
   if (!base || more.length > 0 || length < 0 || length > width) {
-    throw new SluiceError("invalid-option", option, "an address or a range such as 10.0.0.0/8 or 2001:db8::/32", text);
+    throw optionError("invalid-option", option, "an address or a range such as 10.0.0.0/8 or 2001:db8::/32", text);
   }
   const inside = narrow(base);
   const bitsOfKind = inside === base ? length : length - 96;
   if (bitsOfKind > 0) return [inside, bitsOfKind];
-  throw new SluiceError("invalid-option", option, "a range that does not hold everybody's address", text);
+  throw optionError("invalid-option", option, "a range that does not hold everybody's address", text);
 }
 
 /** How a client is called by its address: IPv6 by the network that one subscriber has, IPv4 as it is. */

@@ -1,5 +1,5 @@
 /** Who holds a verified API key. The key itself is a secret: only a tag of it ever becomes part of a bucket's name. */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
 import { checkHeader, type ReadHeader } from "./client-ip.ts";
 
@@ -26,15 +26,10 @@ export function apiKeyHolder(options: ApiKeyOptions): (header: ReadHeader) => Pr
   checkOptions("apiKey", options, ["verify", "header", "hmacSecret"]);
   const { verify, header: name = "x-api-key", hmacSecret = "sluice" } = options;
   if (typeof verify !== "function") {
-    throw new SluiceError(
-      "invalid-option",
-      "apiKey.verify",
-      "a function: a key that nobody checks names nobody",
-      verify,
-    );
+    throw optionError("invalid-option", "apiKey.verify", "a function: a key that nobody checks names nobody", verify);
   }
   if (typeof hmacSecret !== "string" || hmacSecret === "") {
-    throw new SluiceError("invalid-option", "apiKey.hmacSecret", "a text that is not empty");
+    throw optionError("invalid-option", "apiKey.hmacSecret", "a text that is not empty");
   }
   const header = checkHeader("apiKey.header", name);
   const holderOf = async (key: string): Promise<string | undefined> => {

@@ -2,7 +2,7 @@
  * Which address a request came from. Whatever stands in a header was written by somebody: it counts only when it was
  * written, or overwritten, by a proxy that is named as trusted. Exactly one header is read, never a chain of guesses.
  */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
 import { emitProcessWarning, type WarningCode } from "../../core/warnings.ts";
 import { type Address, isIn, parseAddress, parseRange, type Range } from "./address.ts";
@@ -71,7 +71,7 @@ export function headerReader(facts: RequestFacts): ReadHeader {
   const isRequest = typeof facts === "object" && facts !== null && "socket" in facts && !("peer" in facts);
   if (typeof headers !== "object" || headers === null || isRequest) {
     const expected = "{ peer, headers }, such as { peer: request.socket.remoteAddress, headers: request.headers }";
-    throw new SluiceError("invalid-option", "facts", expected, facts);
+    throw optionError("invalid-option", "facts", expected, facts);
   }
   if (isFetchHeaders(headers)) return (name) => headers.get(name) ?? undefined;
   return (name) => {
@@ -114,15 +114,15 @@ export function locator(trust: Trust, warn: Warn = warnProcess): Locate {
   if (typeof trust === "string") return trust === "peer" ? parseAddress : locator({ preset: trust }, warn);
   if (typeof trust !== "object" || trust === null) {
     const expected = `${NAMES}, or { trustedProxies }: which proxies may tell the client's address`;
-    throw new SluiceError("invalid-option", "identity", expected, trust);
+    throw optionError("invalid-option", "identity", expected, trust);
   }
   const { preset, trustedProxies } = trust;
   if (preset === undefined) {
     if (trustedProxies !== undefined) return through(trust.header ?? "x-forwarded-for", beliefOf(trustedProxies), warn);
     if (trust.header === undefined) return parseAddress;
-    throw new SluiceError("invalid-option", "trustedProxies", "the proxies that write this header", undefined);
+    throw optionError("invalid-option", "trustedProxies", "the proxies that write this header", undefined);
   }
-  if (!Object.hasOwn(presets, preset)) throw new SluiceError("invalid-option", "preset", NAMES, preset);
+  if (!Object.hasOwn(presets, preset)) throw optionError("invalid-option", "preset", NAMES, preset);
   const { header, runsHere = () => false, ranges } = presets[preset];
   const name = trust.header ?? header;
   if (trustedProxies !== undefined) return through(name, beliefOf(trustedProxies), warn);
@@ -130,7 +130,7 @@ export function locator(trust: Trust, warn: Warn = warnProcess): Locate {
   if (ranges) return through(name, beliefOf(ranges), warn);
   if (presets[preset].runsHere) return parseAddress;
   const expected = `the addresses of the proxies beside preset ${preset}, such as ["10.0.0.0/8"], or how many there are`;
-  throw new SluiceError("invalid-option", "trustedProxies", expected, undefined);
+  throw optionError("invalid-option", "trustedProxies", expected, undefined);
 }
 
 const NAMES = `one of peer, ${Object.keys(presets).join(", ")}`;
@@ -149,7 +149,7 @@ function beliefOf(trusted: number | readonly string[]): Belief {
   }
   if (!Array.isArray(trusted) || trusted.length === 0) {
     const expected = 'a list of addresses and ranges such as ["10.0.0.0/8"], or the number of proxies, from 1 to 64';
-    throw new SluiceError("invalid-option", "trustedProxies", expected, trusted);
+    throw optionError("invalid-option", "trustedProxies", expected, trusted);
   }
   const ranges: Range[] = trusted.map((text: unknown) => parseRange("trustedProxies", text));
   return { proves: (address) => address !== undefined && isIn(ranges, address) };
@@ -207,5 +207,5 @@ function walk(
 /** A name of a header, in lower case. */
 export function checkHeader(option: string, name: unknown): string {
   if (typeof name === "string" && /^[a-z0-9-]+$/i.test(name)) return name.toLowerCase();
-  throw new SluiceError("invalid-option", option, "the name of a header, such as x-forwarded-for", name);
+  throw optionError("invalid-option", option, "the name of a header, such as x-forwarded-for", name);
 }

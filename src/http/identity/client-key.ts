@@ -3,7 +3,7 @@
  * part of the key, so that a user who is called 1.2.3.4 is not an address.
  */
 import { copyKey } from "../../core/copy-key.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import { type Address, networkOf, parseAddress } from "./address.ts";
 import { type ApiKeyOptions, apiKeyHolder } from "./api-key.ts";
@@ -79,14 +79,14 @@ function addressKey(identity: Identity, options: IdentityOptions, warn: Warn): I
   const { ipv6Prefix = 56, unidentified = "refuse" } = options;
   checkWhole("ipv6Prefix", ipv6Prefix, 32, 64);
   if (unidentified !== "refuse" && unidentified !== "share") {
-    throw new SluiceError("invalid-option", "unidentified", '"refuse" or "share"', unidentified);
+    throw optionError("invalid-option", "unidentified", '"refuse" or "share"', unidentified);
   }
   const keyOf = (address: Address | undefined): string => {
     if (address) return `ip:${networkOf(address, ipv6Prefix)}`;
     if (unidentified === "share") return UNIDENTIFIED;
     const expected =
       'an address of the client, but the request has none: name the platform or the proxies in front, or say unidentified: "share"';
-    throw new SluiceError("unidentified", "identity", expected);
+    throw optionError("unidentified", "identity", expected);
   };
   if (locate !== parseAddress) return (peer, header, context) => keyOf(locate(peer, header, context));
   const names = new Map<string, string>();

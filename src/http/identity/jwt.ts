@@ -3,7 +3,7 @@
  * one without verifying it.
  */
 import { monotonicMs } from "../../core/clock.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
 import type { ReadHeader, Warn } from "./client-ip.ts";
 
@@ -94,7 +94,7 @@ async function loadJose(given: JoseLike | undefined): Promise<JoseLike> {
     return (await import("jose")) as JoseLike;
   } catch (cause) {
     const expected = "the package jose to be installed (npm install jose), or given as jwt.jose";
-    throw Object.assign(new SluiceError("invalid-option", "jwt", expected), { cause });
+    throw Object.assign(optionError("invalid-option", "jwt", expected), { cause });
   }
 }
 
@@ -110,14 +110,14 @@ function checkJwt(options: JwtOptions): Checked {
   checkOptions("jwt", options, ["algorithms", "secret", "jwks", "issuer", "audience", "claim", "token", "jose"]);
   const { algorithms, secret, jwks, issuer, audience, claim = "sub" } = options;
   if ((secret === undefined) === (jwks === undefined)) {
-    throw new SluiceError("invalid-option", "jwt", "either secret or jwks");
+    throw optionError("invalid-option", "jwt", "either secret or jwks");
   }
   const fitting = secret === undefined ? WITH_PUBLIC_KEY : WITH_SECRET;
   const fits = (name: unknown) => typeof name === "string" && fitting.test(name);
   if (!Array.isArray(algorithms) || algorithms.length === 0 || !algorithms.every(fits)) {
     const like = secret === undefined ? "RS256, ES256 or EdDSA beside jwks" : "HS256, HS384 or HS512 beside secret";
     const wrong = Array.isArray(algorithms) ? algorithms.find((name) => !fits(name)) : algorithms;
-    throw new SluiceError("invalid-option", "jwt.algorithms", `a list of algorithms such as ${like}`, wrong);
+    throw optionError("invalid-option", "jwt.algorithms", `a list of algorithms such as ${like}`, wrong);
   }
   const audiences: readonly unknown[] = Array.isArray(audience) && audience.length > 0 ? audience : [audience];
   for (const [option, value] of [
@@ -126,10 +126,10 @@ function checkJwt(options: JwtOptions): Checked {
     ...audiences.map((one) => ["audience", one]),
   ] as const) {
     if (value === undefined || (typeof value === "string" && value !== "")) continue;
-    throw new SluiceError("invalid-option", `jwt.${option}`, "a text that is not empty", value);
+    throw optionError("invalid-option", `jwt.${option}`, "a text that is not empty", value);
   }
   if (options.token !== undefined && typeof options.token !== "function") {
-    throw new SluiceError("invalid-option", "jwt.token", "a function that finds the token", options.token);
+    throw optionError("invalid-option", "jwt.token", "a function that finds the token", options.token);
   }
   const expected = {
     algorithms,
@@ -144,7 +144,7 @@ function secretKey(secret: unknown): Checked["keyFrom"] {
   const bytes = typeof secret === "string" ? new TextEncoder().encode(secret) : secret;
   if (bytes instanceof Uint8Array && bytes.length >= 32) return () => bytes;
   // The value stays out of the message: it is a secret, and messages are logged.
-  throw new SluiceError("invalid-option", "jwt.secret", "at least 32 bytes (RFC 7518, 3.2)");
+  throw optionError("invalid-option", "jwt.secret", "at least 32 bytes (RFC 7518, 3.2)");
 }
 
 function keySet(jwks: unknown): Checked["keyFrom"] {
@@ -155,10 +155,10 @@ function keySet(jwks: unknown): Checked["keyFrom"] {
     if (url?.protocol === "https:" || (url?.protocol === "http:" && local))
       return (jose, fetched) =>
         cachingKeys(jose.createRemoteJWKSet(url as never, { timeoutDuration: TIMEOUT_MS }) as FindKey, fetched);
-    throw new SluiceError("invalid-option", "jwt.jwks", "an https address, or a set of keys", address);
+    throw optionError("invalid-option", "jwt.jwks", "an https address, or a set of keys", address);
   }
   if (Array.isArray((jwks as { keys?: unknown } | null)?.keys)) return (jose) => jose.createLocalJWKSet(jwks as never);
-  throw new SluiceError("invalid-option", "jwt.jwks", "an https address, or a set of keys", jwks);
+  throw optionError("invalid-option", "jwt.jwks", "an https address, or a set of keys", jwks);
 }
 
 /** Finds the key of a token, as jose calls it. */

@@ -2,7 +2,7 @@
  * Recognises a middleware that is called by another framework than the one it was imported for. All of them export the
  * name `rateLimit`, so that an editor may import the wrong one; without this the request would hang.
  */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 
 /** The subpath that a middleware is imported from. */
 export type Server = "express" | "fastify" | "hono" | "fetch" | "node";
@@ -26,7 +26,7 @@ type Arguments = readonly any[];
 export function refuseForeignCall(imported: Server, args: Arguments): void {
   const [first, response, next] = args;
   const caller = callerOf(args);
-  const error = new SluiceError("invalid-option", "rateLimit", expectedBy(imported, caller, args));
+  const error = optionError("invalid-option", "rateLimit", expectedBy(imported, caller, args));
   const isPlugin = typeof first?.addHook === "function";
   // Express 4 does not catch rejections, and a plugin of Fastify that throws ends the process.
   if (typeof next === "function" && (caller === "express" || isPlugin)) {

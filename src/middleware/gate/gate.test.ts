@@ -2,9 +2,9 @@
 import { fixedWindow, leakyBucket, memoryRateLimiter, SluiceError, tokenBucket } from "sluice";
 import { fakeClock } from "sluice/testing";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { RequestReader } from "./request-reader.ts";
 import { type Gate, type GatePass, type GateReject, openGate } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
+import type { RequestReader } from "./request-reader.ts";
 
 interface Fake {
   method?: string;

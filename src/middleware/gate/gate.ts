@@ -3,13 +3,17 @@
  * server's own file only translates. What can be decided at once is not awaited.
  */
 import type { Decision, Denied } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../core/errors.ts";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { describeError } from "../../core/warnings.ts";
-import { type HeaderFields, type HeaderOptions, headerWriter, type WriteHeaders } from "../../http/headers/rate-limit-headers.ts";
-import type { PendingHeaders } from "../../http/response.ts";
+import {
+  type HeaderFields,
+  type HeaderOptions,
+  headerWriter,
+  type WriteHeaders,
+} from "../../http/headers/rate-limit-headers.ts";
 import { type Rejection, rejection } from "../../http/rejection.ts";
-import type { RequestReader } from "./request-reader.ts";
+import type { PendingHeaders } from "../../http/response.ts";
 import { type Keys, keysOf } from "./keys.ts";
 import { limiterWatch } from "./limiter-watch.ts";
 import { checkDecision, checkLimiter, errorFrom, limiterFrom, policiesOf } from "./limiters.ts";
@@ -24,6 +28,7 @@ import {
 } from "./options.ts";
 import { isPreflight, type PreflightBudget, preflightBudget } from "./preflight.ts";
 import { type Callback, Reports } from "./reports.ts";
+import type { RequestReader } from "./request-reader.ts";
 
 /** The request goes on. */
 export interface GatePass {
@@ -292,14 +297,14 @@ class OpenGate<Call extends readonly unknown[]> implements Gate<Call> {
       const error =
         cause instanceof SluiceError
           ? cause
-          : Object.assign(new SluiceError("store-unavailable", "refund", "it to be taken back"), { cause });
+          : Object.assign(optionError("store-unavailable", "refund", "it to be taken back"), { cause });
       this.reports.emit({ type: "refund-lost", policy: decision.policy, cost, error }, call);
     }
   }
 
   private checkRefund(limiter: LimiterLike): void {
     if (this.options.refundIf === undefined || typeof limiter.refund === "function") return;
-    throw new SluiceError("invalid-limiter", "refundIf", "a limiter that has refund(key, cost)", limiter);
+    throw optionError("invalid-limiter", "refundIf", "a limiter that has refund(key, cost)", limiter);
   }
 }
 

@@ -1,14 +1,14 @@
 /** Whose budget a request spends. */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../core/errors.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { privateAddress } from "../../http/identity/address.ts";
 import type { ReadHeader, Warn } from "../../http/identity/client-ip.ts";
 import { identifier, UNIDENTIFIED } from "../../http/identity/client-key.ts";
 import { presets } from "../../http/identity/presets.ts";
-import type { RequestReader } from "./request-reader.ts";
 import { keyWatch } from "./key-cardinality.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { Reports } from "./reports.ts";
+import type { RequestReader } from "./request-reader.ts";
 
 /** The keys of requests. */
 export interface Keys<Call extends readonly unknown[]> {
@@ -29,7 +29,7 @@ export function keysOf<Call extends readonly unknown[], L>(
   if (key === undefined && identity === undefined && facts.peerless) {
     const names = Object.keys(presets).join(", ");
     const expected = `the platform in front (one of ${names}), proxies as { trustedProxies }, or a key: there are no sockets here`;
-    throw new SluiceError("invalid-option", "identity", expected, identity);
+    throw optionError("invalid-option", "identity", expected, identity);
   }
   const warn: Warn = (message, call, code) => reports.warn(message, call as Call, code);
   // With a key, nothing else is known of the client, and a preflight may come without an address.

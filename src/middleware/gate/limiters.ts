@@ -1,6 +1,6 @@
 /** The limiter that a middleware asks: made from the policies it was given, or given itself. */
 import type { Decision } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError, type SluiceError } from "../../core/errors.ts";
 import type { Policy, ResolvedPolicy } from "../../core/policy.ts";
 import { type PolicyText, policyFromText } from "../../core/policy-text.ts";
 import { areResolved } from "../../http/headers/rate-limit-headers.ts";
@@ -15,12 +15,12 @@ export function limiterFrom<Call extends readonly unknown[], L>(
   const { policy, policies, limiter } = options;
   if ([policy, policies, limiter].filter((given) => given !== undefined).length !== 1) {
     const expected = 'exactly one of policy ("100/m"), policies (["10/s", "1000/h"]) and limiter';
-    throw new SluiceError("invalid-option", "rateLimit", expected);
+    throw optionError("invalid-option", "rateLimit", expected);
   }
   if (policy !== undefined) return memoryRateLimiter(policyFrom("policy", policy));
   if (limiter !== undefined) return typeof limiter === "function" ? limiter : checkLimiter(limiter);
   if (!Array.isArray(policies) || policies.length === 0) {
-    throw new SluiceError("invalid-option", "policies", 'a list of policies, such as ["10/s", "1000/h"]', policies);
+    throw optionError("invalid-option", "policies", 'a list of policies, such as ["10/s", "1000/h"]', policies);
   }
   return memoryCombination(policies.map((one) => policyFrom("policies", one)));
 }
@@ -29,7 +29,7 @@ export function limiterFrom<Call extends readonly unknown[], L>(
 export function policyFrom(option: string, policy: Policy | PolicyText): Policy {
   if (typeof policy === "function") {
     const expected = "a policy; to choose a limit for each request, pass a function as limiter that returns one";
-    throw new SluiceError("invalid-option", option, expected, policy);
+    throw optionError("invalid-option", option, expected, policy);
   }
   return typeof policy === "string" ? policyFromText(option, policy) : policy;
 }
@@ -41,25 +41,25 @@ export function checkLimiter(limiter: LimiterLike): LimiterLike {
   const expected = isStore
     ? "a limiter, and not a store: createLimiter({ policy, store })"
     : "an object with consume(key, cost)";
-  throw new SluiceError("invalid-limiter", "limiter", expected, limiter);
+  throw optionError("invalid-limiter", "limiter", expected, limiter);
 }
 
 /** What a limiter said, if it is a decision. Of other libraries some throw a denial, or answer a boolean. */
 export function checkDecision(decision: Decision): Decision {
   if (typeof decision === "object" && decision !== null && typeof decision.allowed === "boolean") return decision;
-  throw new SluiceError("invalid-limiter", "limiter", "a consume that gives a decision: { allowed, ... }", decision);
+  throw optionError("invalid-limiter", "limiter", "a consume that gives a decision: { allowed, ... }", decision);
 }
 
 /** The error for something thrown that is no error. */
 export function errorFrom(thrown: unknown): SluiceError {
   const isDenial = typeof thrown === "object" && thrown !== null && "msBeforeNext" in thrown;
   const error = isDenial
-    ? new SluiceError(
+    ? optionError(
         "invalid-limiter",
         "limiter",
         "consume to resolve with a decision, but it rejected with its denial, as rate-limiter-flexible does; wrap it to resolve with { allowed: true } or { allowed: false, retryAfterMs: msBeforeNext }",
       )
-    : new SluiceError("invalid-option", "rateLimit", "key, cost, skip and limiter to throw Error objects", thrown);
+    : optionError("invalid-option", "rateLimit", "key, cost, skip and limiter to throw Error objects", thrown);
   return Object.assign(error, { cause: thrown });
 }
 

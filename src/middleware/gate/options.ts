@@ -1,12 +1,12 @@
 /** What every `rateLimit` takes, whatever the server. */
 import { checkCost } from "../../core/charge.ts";
 import type { Decision, Denied } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { Policy, ResolvedPolicy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
-import type { Identity } from "../../http/identity/client-key.ts";
 import type { HeaderMode, HeaderOptions } from "../../http/headers/rate-limit-headers.ts";
+import type { Identity } from "../../http/identity/client-key.ts";
 import type { LimiterEvent } from "../../resilience/events.ts";
 
 /** What a middleware asks of a limiter: ours, or any object that decides. */
@@ -135,30 +135,30 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
 /** Refuses what can't work, before the first request comes. */
 export function checkRateLimit<Call extends readonly unknown[], L>(options: RateLimitOptions<Call, L>): void {
   if (typeof options !== "object" || options === null) {
-    throw new SluiceError("invalid-option", "rateLimit", 'options, such as { policy: "100/m" }', options);
+    throw optionError("invalid-option", "rateLimit", 'options, such as { policy: "100/m" }', options);
   }
   const foreign = Object.keys(options).find((name) => Object.hasOwn(ELSEWHERE, name));
-  if (foreign !== undefined) throw new SluiceError("unknown-option", foreign, ELSEWHERE[foreign] as string);
+  if (foreign !== undefined) throw optionError("unknown-option", foreign, ELSEWHERE[foreign] as string);
   checkOptions("rateLimit", options, KNOWN);
   for (const name of FUNCTIONS) {
     const given = options[name];
     if (given !== undefined && typeof given !== "function") {
-      throw new SluiceError("invalid-option", name, "a function", given);
+      throw optionError("invalid-option", name, "a function", given);
     }
   }
   const { cost, mode, maxDelayMs, refundIf, key, identity } = options;
   if (typeof cost !== "function" && cost !== undefined) checkCost(cost);
   if (maxDelayMs !== undefined) checkWhole("maxDelayMs", maxDelayMs, 0, MAX_TIMER_MS);
   if (mode !== undefined && mode !== "enforce" && mode !== "shadow") {
-    throw new SluiceError("invalid-option", "mode", '"enforce" or "shadow"', mode);
+    throw optionError("invalid-option", "mode", '"enforce" or "shadow"', mode);
   }
   const responder = ["failed", "succeeded", undefined] as unknown[];
   if (typeof refundIf !== "function" && !responder.includes(refundIf)) {
-    throw new SluiceError("invalid-option", "refundIf", '"failed", "succeeded" or a function', refundIf);
+    throw optionError("invalid-option", "refundIf", '"failed", "succeeded" or a function', refundIf);
   }
   if (key !== undefined && identity !== undefined) {
     const expected =
       "key alone: it takes the place of identity. clientKey() of sluice/http tells the client inside of it";
-    throw new SluiceError("invalid-option", "identity", expected, identity);
+    throw optionError("invalid-option", "identity", expected, identity);
   }
 }

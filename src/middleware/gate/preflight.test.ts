@@ -1,9 +1,9 @@
 /** CORS preflights without a server: what is one, and what its budget admits (issue 13). */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { RequestReader } from "./request-reader.ts";
 import { type Gate, type GateReject, openGate } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
 import { hasNodeBody } from "./preflight.ts";
+import type { RequestReader } from "./request-reader.ts";
 
 interface Fake {
   method?: string;

@@ -5,13 +5,13 @@
 
 import { compilePolicy } from "../../core/compile.ts";
 import type { Decision } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { andThen, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { Policy, ResolvedPolicy } from "../../core/policy.ts";
 import { type MemoryRateLimiter, memoryRateLimiter } from "../../stores/memory/rate-limiter.ts";
-import type { RequestReader } from "./request-reader.ts";
 import { policyFrom } from "./limiters.ts";
 import type { RateLimitOptions } from "./options.ts";
+import type { RequestReader } from "./request-reader.ts";
 
 /** Without `Access-Control-Max-Age`, 50 browsers behind one IP address may each repeat ten preflights every 5 s. */
 const DEFAULT_POLICY: Policy = { capacity: 500, tokensPerSecond: 50 };
@@ -47,7 +47,7 @@ export function preflightBudget(
   if (!isPolicy || (preflight as string) === "skip") {
     const unsupported = (preflight as string) === "skip" ? '; "skip" is not supported' : "";
     const expected = `a policy such as "50/s burst 500", or "charge"${unsupported}`;
-    throw new SluiceError("invalid-option", "preflight", expected, preflight);
+    throw optionError("invalid-option", "preflight", expected, preflight);
   }
   const policy: Policy = { ...policyFrom("preflight", preflight), name: "preflight" };
   // Throws if the policy is invalid.

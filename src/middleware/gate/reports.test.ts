@@ -3,9 +3,9 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { combine, memoryRateLimiter, memoryStore, SluiceError, slidingWindow, tokenBucket } from "sluice";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { RequestReader } from "./request-reader.ts";
 import { type Gate, type GatePass, openGate } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
+import type { RequestReader } from "./request-reader.ts";
 
 interface Fake {
   headers?: Record<string, string>;
@@ -357,7 +357,9 @@ describe("reports", () => {
   });
 
   it("contain no stored key", () => {
-    gateOf({ policy: "9/m" }).requestFailed(new SluiceError("foreign-value", "s1:{sk_live}b1s:api", "a bucket"));
+    gateOf({ policy: "9/m" }).requestFailed(
+      new SluiceError("foreign-value", "Not a bucket.", { option: "s1:{sk_live}b1s:api" }),
+    );
     expect(codes()).toEqual(["SLUICE_REQUEST_FAILED"]);
     expect(warnings[0]?.text).not.toContain("sk_live");
   });

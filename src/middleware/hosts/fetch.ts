@@ -2,8 +2,13 @@
 
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { runsOnWorkers } from "../../http/identity/presets.ts";
-import { addRateLimitHeaders, addRejectionHeaders, type PendingHeaders, type ResponseHead } from "../../http/response.ts";
 import { type Answer, withoutType } from "../../http/rejection.ts";
+import {
+  addRateLimitHeaders,
+  addRejectionHeaders,
+  type PendingHeaders,
+  type ResponseHead,
+} from "../../http/response.ts";
 import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
 import type { Limited } from "../gate/options.ts";

@@ -2,12 +2,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isPromise } from "../../core/maybe-promise.ts";
 import type { HeaderFields } from "../../http/headers/rate-limit-headers.ts";
-import { addRejectionHeaders } from "../../http/response.ts";
 import { type Answer, withoutType } from "../../http/rejection.ts";
+import { addRejectionHeaders } from "../../http/response.ts";
 import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
-import { beforeHead, ofResponse, rejectWith } from "./node-head.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
 import type { Limited } from "../gate/options.ts";
+import { beforeHead, ofResponse, rejectWith } from "./node-head.ts";
 
 /** A header of a request; lines of one name are joined. */
 export function headerOf({ headers }: IncomingMessage, name: string): string | undefined {

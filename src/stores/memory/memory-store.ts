@@ -4,7 +4,7 @@ import type { Group } from "../../core/charge.ts";
 import { type Clock, checkedClock, systemClock } from "../../core/clock.ts";
 import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
-import { refuseDisposed, SluiceError } from "../../core/errors.ts";
+import { optionError, rejectDisposed } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { PolicyBuckets, SyncStore } from "../../core/store.ts";
@@ -42,13 +42,13 @@ const UNTOUCHED = new Float64Array(3);
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   if (Object.hasOwn(options ?? {}, "policy")) {
     const expected = "no policy here: createLimiter({ policy, store: memoryStore() }) or memoryRateLimiter(policy)";
-    throw new SluiceError("unknown-option", "policy", expected);
+    throw optionError("unknown-option", "policy", expected);
   }
   checkOptions("memoryStore", options, ["clock", "maxKeys"]);
   const { clock, maxKeys = 100_000 } = options;
   checkWhole("maxKeys", maxKeys, 1, MAX_KEYS);
   if (clock !== undefined && typeof clock?.now !== "function") {
-    throw new SluiceError("invalid-option", "clock", "an object with now()", clock);
+    throw optionError("invalid-option", "clock", "an object with now()", clock);
   }
   return new InMemoryStore(clock ? checkedClock(clock) : systemClock(), maxKeys);
 }
@@ -72,17 +72,17 @@ class InMemoryStore implements MemoryStore {
     this.maxKeys = maxKeys;
   }
 
-  open(terms: CompiledPolicy): MemoryBuckets {
-    return new MemoryBuckets(this, terms, this.seed);
+  open(policy: CompiledPolicy): MemoryBuckets {
+    return new MemoryBuckets(this, policy, this.seed);
   }
 
   /** The slots of a policy that has keys. */
-  find(terms: CompiledPolicy): PolicySlots | undefined {
-    const policy = this.policies.get(terms.id);
-    if (policy && terms.windowMs > (policy.shards[0] as SlotTable).terms.windowMs) {
-      for (const slots of policy.shards) slots.terms = terms;
+  find(policy: CompiledPolicy): PolicySlots | undefined {
+    const entry = this.policies.get(policy.id);
+    if (entry && policy.windowMs > (entry.shards[0] as SlotTable).policy.windowMs) {
+      for (const slots of entry.shards) slots.policy = policy;
     }
-    return policy;
+    return entry;
   }
 
   takeAll(buckets: readonly MemoryBuckets[], key: string, cost: number): Decision[] {
@@ -97,8 +97,8 @@ class InMemoryStore implements MemoryStore {
 
   applySync(group: Group): Decision[] {
     const now = this.clock.now();
-    const steps = group.map(({ terms, key, cost, mode, grantEndsAt }) => ({
-      bucket: this.open(terms),
+    const steps = group.map(({ policy, key, cost, mode, grantEndsAt }) => ({
+      bucket: this.open(policy),
       name: storedKey(key),
       cost,
       mode,
@@ -119,26 +119,26 @@ class InMemoryStore implements MemoryStore {
     return groups.map((group) => this.applySync(group));
   }
 
-  async reset(terms: CompiledPolicy, key: string): Promise<void> {
+  async reset(policy: CompiledPolicy, key: string): Promise<void> {
     this.clock.now();
     const name = storedKey(key);
-    const policy = this.find(terms);
-    const slots = this.open(terms).slotsFor(name);
+    const entry = this.find(policy);
+    const slots = this.open(policy).slotsFor(name);
     const slot = slots.slotOf.get(name);
-    if (policy && slot !== undefined) this.remove(policy, slots, slot);
+    if (entry && slot !== undefined) this.remove(entry, slots, slot);
   }
 
-  async inspect(terms: CompiledPolicy, key: string): Promise<Inspection> {
+  async inspect(policy: CompiledPolicy, key: string): Promise<Inspection> {
     const now = this.clock.now();
     const name = storedKey(key);
-    const bucket = this.open(terms);
+    const bucket = this.open(policy);
     const { slotOf, cells, algorithm } = bucket.slotsFor(name);
-    const { policy, limit, remaining, resetAfterMs } = bucket.peek(name, 0, now);
+    const { limit, remaining, resetAfterMs } = bucket.peek(name, 0, now);
     const at = (slotOf.get(name) ?? 0) * algorithm.width;
     const found = resetAfterMs > 0;
     const ttlMs = found ? resetAfterMs : null;
     const raw = found ? [...cells.slice(at, at + algorithm.width)].flat() : null;
-    return { policy, key, storedKey: name, found, limit, remaining, resetAfterMs, ttlMs, raw };
+    return { policy: policy.name, key, storedKey: name, found, limit, remaining, resetAfterMs, ttlMs, raw };
   }
 
   clear(): void {
@@ -152,31 +152,31 @@ class InMemoryStore implements MemoryStore {
 
   async dispose(): Promise<void> {
     this.clear();
-    this.clock = { now: () => refuseDisposed("memoryStore") };
+    this.clock = { now: () => rejectDisposed("memoryStore") };
   }
 
   /** Makes room for a new key of a policy, and tells where it belongs. */
-  makeRoom(terms: CompiledPolicy, now: number): PolicySlots {
-    let policy = this.find(terms);
-    if (this.size >= this.maxKeys) this.evict(policy, now);
-    if (!policy) {
+  makeRoom(policy: CompiledPolicy, now: number): PolicySlots {
+    let entry = this.find(policy);
+    if (this.size >= this.maxKeys) this.evict(entry, now);
+    if (!entry) {
       // Up to twice the size there is one shard, so that ordinary stores pay for no hash of ours.
       const count = this.maxKeys <= 2 * KEYS_PER_SHARD ? 1 : 2 ** Math.ceil(Math.log2(this.maxKeys / KEYS_PER_SHARD));
-      const shards = Array.from({ length: count }, () => new SlotTable(terms));
-      policy = { bucket: terms.id, shards, size: 0, place: 0 };
+      const shards = Array.from({ length: count }, () => new SlotTable(policy));
+      entry = { bucket: policy.id, shards, size: 0, place: 0 };
     }
     // It may have lost its only key just now.
-    if (policy.size === 0) this.policies.set(policy.bucket, policy);
+    if (entry.size === 0) this.policies.set(entry.bucket, entry);
     this.size++;
-    this.sizes.increment(policy);
-    return policy;
+    this.sizes.increment(entry);
+    return entry;
   }
 
-  private remove(policy: PolicySlots, slots: SlotTable, slot: number): void {
+  private remove(entry: PolicySlots, slots: SlotTable, slot: number): void {
     this.size--;
     slots.remove(slot);
-    this.sizes.decrement(policy);
-    if (policy.size === 0) this.policies.delete(policy.bucket);
+    this.sizes.decrement(entry);
+    if (entry.size === 0) this.policies.delete(entry.bucket);
   }
 
   /**
@@ -184,9 +184,9 @@ class InMemoryStore implements MemoryStore {
    * bucket by sending new keys. A policy with more than its share of `maxKeys` evicts its own buckets, and any other those
    * of the largest policy, so that a spray of keys never evicts buckets of a policy within its share.
    */
-  private evict(policy: PolicySlots | undefined, now: number): void {
+  private evict(entry: PolicySlots | undefined, now: number): void {
     const { sizes } = this;
-    const from = policy && policy.size * sizes.count >= this.maxKeys ? policy : sizes.largest;
+    const from = entry && entry.size * sizes.count >= this.maxKeys ? entry : sizes.largest;
     let [chosen, fullest, fullestSlot, least] = [from, ...draw(from), 2];
     // Then a few of any policies: a bucket that is full again can go without a loss.
     const candidates = sizes.count > 1 ? 2 * CANDIDATES : CANDIDATES;
@@ -224,21 +224,21 @@ function draw({ shards }: PolicySlots): [SlotTable, number] {
 /** The buckets of one policy; names are keys as they are stored. */
 class MemoryBuckets implements PolicyBuckets {
   private readonly memory: InMemoryStore;
-  private readonly terms: CompiledPolicy;
+  private readonly policy: CompiledPolicy;
   private readonly seed: number;
   /** The policy's slots when they were last looked for. Without keys they may be out of date, and only then. */
-  private policy: PolicySlots | undefined = undefined;
+  private entry: PolicySlots | undefined = undefined;
   private shards: readonly SlotTable[] = [];
   /** The only one, when there is one. */
   private whole: SlotTable | undefined;
 
-  constructor(memory: InMemoryStore, terms: CompiledPolicy, seed: number) {
+  constructor(memory: InMemoryStore, policy: CompiledPolicy, seed: number) {
     this.memory = memory;
-    this.terms = terms;
+    this.policy = policy;
     this.seed = seed;
-    this.use(memory.find(terms));
+    this.use(memory.find(policy));
     // Empty, until the policy has a key.
-    if (!this.policy) this.whole = new SlotTable(terms);
+    if (!this.entry) this.whole = new SlotTable(policy);
   }
 
   /** Takes from the bucket of a key. A long key is not found by itself, and then by its tag. */
@@ -247,7 +247,7 @@ class MemoryBuckets implements PolicyBuckets {
     const slot = slotOf.get(key);
     // Engines inline only so much code along one path, so that all that is rare stands apart from it.
     if (slot === undefined || !algorithm.take) return this.takeOtherwise(key, cost, now);
-    return algorithm.take(cells, slot * algorithm.width, this.terms, cost, now);
+    return algorithm.take(cells, slot * algorithm.width, this.policy, cost, now);
   }
 
   /** The first charge of a key, or one of an algorithm without a fast way. */
@@ -257,56 +257,56 @@ class MemoryBuckets implements PolicyBuckets {
     let slot = slots.slotOf.get(name);
     if (slot === undefined) {
       // What takes nothing makes no bucket.
-      if (cost === 0 || cost > this.terms.limit) {
+      if (cost === 0 || cost > this.policy.limit) {
         const decision = this.peek(name, cost, now);
         return decision.allowed ? recordGrant(decision, now, 0) : decision;
       }
-      this.use(this.memory.makeRoom(this.terms, now));
+      this.use(this.memory.makeRoom(this.policy, now));
       slots = this.slotsFor(name);
       slot = slots.add(name);
     }
-    return take(slots.algorithm, slots.cells, slot * slots.algorithm.width, this.terms, cost, now);
+    return take(slots.algorithm, slots.cells, slot * slots.algorithm.width, this.policy, cost, now);
   }
 
   peek(name: string, cost: number, now: number): Decision {
     const { slotOf, cells, algorithm } = this.slotsFor(name);
     const slot = slotOf.get(name);
-    if (slot !== undefined) return peek(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
-    return peek(algorithm, algorithm.list ? [[]] : UNTOUCHED, 0, this.terms, cost, now);
+    if (slot !== undefined) return peek(algorithm, cells, slot * algorithm.width, this.policy, cost, now);
+    return peek(algorithm, algorithm.list ? [[]] : UNTOUCHED, 0, this.policy, cost, now);
   }
 
   /** What a charge that fails with its group gets: a look, and the healing of a denial. */
   deny(name: string, cost: number, now: number): Decision {
     const { slotOf, cells, algorithm } = this.slotsFor(name);
     const slot = slotOf.get(name);
-    if (slot !== undefined) clampToNow(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
+    if (slot !== undefined) clampToNow(algorithm, cells, slot * algorithm.width, this.policy, cost, now);
     return this.peek(name, cost, now);
   }
 
   fits(name: string, cost: number, now: number): boolean {
     const { slotOf, cells, algorithm } = this.slotsFor(name);
     const slot = slotOf.get(name);
-    if (slot === undefined) return cost <= this.terms.limit;
-    return fits(algorithm, cells, slot * algorithm.width, this.terms, cost, now);
+    if (slot === undefined) return cost <= this.policy.limit;
+    return fits(algorithm, cells, slot * algorithm.width, this.policy, cost, now);
   }
 
   refund(name: string, cost: number, now: number, grantEndsAt: number | undefined): void {
     const { slotOf, cells, algorithm } = this.slotsFor(name);
     const slot = slotOf.get(name);
-    if (slot !== undefined) refund(algorithm, cells, slot * algorithm.width, this.terms, cost, now, grantEndsAt);
+    if (slot !== undefined) refund(algorithm, cells, slot * algorithm.width, this.policy, cost, now, grantEndsAt);
   }
 
   /** The slots that a key belongs to, whether it is there or not. */
   slotsFor(name: string): SlotTable {
-    if (!this.policy?.size) this.use(this.memory.find(this.terms));
+    if (!this.entry?.size) this.use(this.memory.find(this.policy));
     return this.whole ?? this.shardFor(name);
   }
 
-  private use(policy: PolicySlots | undefined): void {
-    if (!policy || policy === this.policy) return;
-    this.policy = policy;
-    this.shards = policy.shards;
-    this.whole = policy.shards.length === 1 ? policy.shards[0] : undefined;
+  private use(entry: PolicySlots | undefined): void {
+    if (!entry || entry === this.entry) return;
+    this.entry = entry;
+    this.shards = entry.shards;
+    this.whole = entry.shards.length === 1 ? entry.shards[0] : undefined;
   }
 
   private shardFor(name: string): SlotTable {

@@ -4,8 +4,8 @@ import { compilePolicy } from "../../core/compile.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
 import type { SyncRateLimiter } from "../../core/rate-limiter.ts";
-import { type MemoryStore, type MemoryStoreOptions, memoryStore } from "./memory-store.ts";
 import { limiterOwning } from "../../limiter/create-limiter.ts";
+import { type MemoryStore, type MemoryStoreOptions, memoryStore } from "./memory-store.ts";
 
 /** A limiter with a memory store of its own. */
 export interface MemoryRateLimiter extends SyncRateLimiter {

@@ -18,12 +18,12 @@ export class SlotTable {
   readonly slotOf: Map<string, number> = new Map();
   /** The cells of all slots; slot `i` begins at `i * algorithm.width`. */
   cells: Cells = [];
-  /** The terms that keep a bucket longest, of all plans that share these. */
-  terms: CompiledPolicy;
+  /** The policy that keep a bucket longest, of all plans that share these. */
+  policy: CompiledPolicy;
 
-  constructor(terms: CompiledPolicy) {
-    this.terms = terms;
-    this.algorithm = algorithms[terms.algorithm];
+  constructor(policy: CompiledPolicy) {
+    this.policy = policy;
+    this.algorithm = algorithms[policy.algorithm];
     this.clear();
   }
 
@@ -67,6 +67,6 @@ export class SlotTable {
 
   /** The part of the limit in use; at 0 the slot may be forgotten. */
   usage(slot: number, now: number): number {
-    return usage(this.algorithm, this.cells, slot * this.algorithm.width, this.terms, now);
+    return usage(this.algorithm, this.cells, slot * this.algorithm.width, this.policy, now);
   }
 }

@@ -2,7 +2,7 @@
  * Jobs that are given in one tick share a call, and in a cluster a call for each slot: calls go out together, each on
  * the connection of its node, and nobody waits for another's reply. All stores on one client share its batches.
  */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { encode, type Job, resolveJobs, weightOf } from "./job.ts";
 import type { Connection } from "./redis-client.ts";
 import { script, sha } from "./script.ts";
@@ -49,7 +49,7 @@ export class Batches {
       (timer as { unref?(): void }).unref?.();
     } else {
       const expected = "a connected client (with node-redis, call await client.connect() first)";
-      const error = new SluiceError("store-unavailable", "client", expected, readiness);
+      const error = optionError("store-unavailable", "client", expected, readiness);
       for (const job of jobs) job.reject(error);
     }
   }

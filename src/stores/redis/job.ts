@@ -5,7 +5,7 @@ import { report } from "../../algorithms/step.ts";
 import type { Charge, Mode } from "../../core/charge.ts";
 import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
 import type { CallState } from "../../core/store.ts";
 
@@ -44,8 +44,8 @@ const LOG_REFUND_WEIGHT = 32;
 /** The server time of a job, in steps on a token bucket. */
 export function weightOf({ steps }: Job): number {
   let weight = 0;
-  for (const { terms, grantEndsAt } of steps) {
-    if (terms.algorithm !== "sliding-log") weight += 1;
+  for (const { policy, grantEndsAt } of steps) {
+    if (policy.algorithm !== "sliding-log") weight += 1;
     else weight += grantEndsAt === undefined ? LOG_WEIGHT : LOG_REFUND_WEIGHT;
   }
   return weight;
@@ -72,9 +72,9 @@ function sameShape(a: Job, b: Job): boolean {
   return (
     a.steps.length === b.steps.length &&
     a.steps.every((step, i) => {
-      const { terms, mode, cost, ttlMs, grantEndsAt } = b.steps[i] as Step;
+      const { policy, mode, cost, ttlMs, grantEndsAt } = b.steps[i] as Step;
       return (
-        step.terms === terms &&
+        step.policy === policy &&
         step.mode === mode &&
         step.cost === cost &&
         step.ttlMs === ttlMs &&
@@ -84,8 +84,8 @@ function sameShape(a: Job, b: Job): boolean {
   );
 }
 
-function shapeOf({ terms, mode, cost, ttlMs, grantEndsAt }: Step): string {
-  const { algorithm, limit, windowMs, unitsPerToken, unitsPerMs } = terms;
+function shapeOf({ policy, mode, cost, ttlMs, grantEndsAt }: Step): string {
+  const { algorithm, limit, windowMs, unitsPerToken, unitsPerMs } = policy;
   const shape = `${algorithm} ${mode} ${cost} ${limit} ${windowMs} ${unitsPerToken} ${unitsPerMs} ${ttlMs}`;
   return grantEndsAt === undefined ? shape : `${shape} ${grantEndsAt}`;
 }
@@ -143,11 +143,11 @@ function readDecision(cursor: Cursor, step: Step, taken: boolean): Decision | un
     if (first !== "SKIPPED") cursor.fault = faultOf(step, first);
     return undefined;
   }
-  const { terms, cost, mode } = step;
+  const { policy, cost, mode } = step;
   const allowed = verdict >= 0;
-  const decision = readers[terms.algorithm](
+  const decision = readers[policy.algorithm](
     cursor,
-    terms,
+    policy,
     allowed ? verdict : -1 - verdict,
     cost,
     allowed,
@@ -163,12 +163,12 @@ function readDecision(cursor: Cursor, step: Step, taken: boolean): Decision | un
 function faultOf({ storedKey }: Step, text: unknown): Error {
   if (typeof text !== "string") return new Error("Redis gave a reply of another form");
   if (!/^(FOREIGN|WRONGTYPE)/.test(text)) return new Error(text);
-  return new SluiceError("foreign-value", storedKey, "a bucket of sluice at this key of Redis");
+  return optionError("foreign-value", storedKey, "a bucket of sluice at this key of Redis");
 }
 
 type Reader = (
   cursor: Cursor,
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
   used: number,
   cost: number,
   allowed: boolean,
@@ -180,14 +180,14 @@ const readers: Readonly<Record<CompiledPolicy["algorithm"], Reader>> = {
   "token-bucket": readBucket,
   "leaky-bucket": readBucket,
 
-  "fixed-window"(cursor, terms, used, cost, allowed, taken) {
+  "fixed-window"(cursor, policy, used, cost, allowed, taken) {
     const left = next(cursor);
-    return figures(terms, 0, used, 0, terms.windowMs - left, cost, allowed, taken);
+    return figures(policy, 0, used, 0, policy.windowMs - left, cost, allowed, taken);
   },
 
-  "sliding-window"(cursor, terms, _used, cost, allowed, taken) {
+  "sliding-window"(cursor, policy, _used, cost, allowed, taken) {
     const [previous, current, left] = [next(cursor), next(cursor), next(cursor)];
-    return figures(terms, 0, previous, current, terms.windowMs - left, cost, allowed, taken);
+    return figures(policy, 0, previous, current, policy.windowMs - left, cost, allowed, taken);
   },
 
   // A log may be long and stays where it is: its figures come ready.
@@ -209,14 +209,14 @@ const readers: Readonly<Record<CompiledPolicy["algorithm"], Reader>> = {
 
 function readBucket(
   _cursor: Cursor,
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
   used: number,
   cost: number,
   allowed: boolean,
   taken: number,
 ): Decision {
-  const whole = Math.floor(used / terms.unitsPerMs);
-  return figures(terms, whole, used - whole * terms.unitsPerMs, terms.unitsPerMs, 0, cost, allowed, taken);
+  const whole = Math.floor(used / policy.unitsPerMs);
+  return figures(policy, whole, used - whole * policy.unitsPerMs, policy.unitsPerMs, 0, cost, allowed, taken);
 }
 
 function next(cursor: Cursor): number {
@@ -226,7 +226,7 @@ function next(cursor: Cursor): number {
 const cells: Cells = new Float64Array(3);
 
 function figures(
-  terms: CompiledPolicy,
+  policy: CompiledPolicy,
   a: number,
   b: number,
   c: number,
@@ -238,5 +238,5 @@ function figures(
   cells[0] = a;
   cells[1] = b;
   cells[2] = c;
-  return report(algorithms[terms.algorithm], cells, 0, terms, cost, now, allowed, taken);
+  return report(algorithms[policy.algorithm], cells, 0, policy, cost, now, allowed, taken);
 }

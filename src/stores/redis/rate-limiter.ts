@@ -3,10 +3,10 @@ import type { Policy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
 import { parseDuration } from "../../core/rate.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
+import { limiterForClient, type StoreKind } from "../../limiter/limiter-for-client.ts";
 import type { FailureOptions } from "../../resilience/failure-policy.ts";
 import type { RedisClient } from "./redis-client.ts";
 import { REDIS_OPTIONS, type RedisStoreOptions, redisStore } from "./redis-store.ts";
-import { limiterForClient, type StoreKind } from "../../limiter/limiter-for-client.ts";
 
 /** What a limiter on Redis can be told. */
 export interface RedisRateLimiterOptions extends RedisStoreOptions, FailureOptions {}

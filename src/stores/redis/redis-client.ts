@@ -2,7 +2,7 @@
  * The clients that people have, told apart by the few methods used. None of them is imported, so that their next
  * versions fit too.
  */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 
 /** ioredis and iovalkey, and their Cluster. */
 export interface IoredisLike {
@@ -52,13 +52,13 @@ export function connectionTo(client: RedisClient): Connection {
   if (has(client, "evalsha") && typeof (client as IoredisLike).status === "string") return ioredis(client as Ioredis);
   if (has(client, "evalSha")) return nodeRedis(client as NodeRedis);
   const expected = "a client of ioredis, iovalkey or redis (for @upstash/redis, see sluice/upstash)";
-  throw new SluiceError("invalid-option", "client", expected, client);
+  throw optionError("invalid-option", "client", expected, client);
 }
 
 /** What a client puts before every key must not be what decides its slot. */
 function checkPrefix(cluster: boolean, prefix: string): string {
   if (!cluster || !/[{}]/.test(prefix)) return prefix;
-  throw new SluiceError("invalid-option", "keyPrefix", "a prefix without braces", prefix);
+  throw optionError("invalid-option", "keyPrefix", "a prefix without braces", prefix);
 }
 
 function has(client: unknown, method: string): boolean {

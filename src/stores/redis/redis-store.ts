@@ -2,7 +2,7 @@
 import type { Charge, Group } from "../../core/charge.ts";
 import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
-import { refuseDisposed, SluiceError } from "../../core/errors.ts";
+import { optionError, rejectDisposed } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import { parseDuration } from "../../core/rate.ts";
 import type { CallState, Store } from "../../core/store.ts";
@@ -54,7 +54,7 @@ const clients = new WeakMap<object, { connection: Connection; batches: Batches }
 function checkRedisOptions(where: string, options: RedisStoreOptions): number {
   if (Object.hasOwn(options ?? {}, "policy")) {
     const expected = `no policy here: createLimiter({ policy, store: ${where}(client) })`;
-    throw new SluiceError("unknown-option", "policy", expected);
+    throw optionError("unknown-option", "policy", expected);
   }
   checkOptions(where, options, REDIS_OPTIONS);
   const { ttlMs = 0 } = options;
@@ -89,18 +89,18 @@ class Redis implements RedisStore {
     return Promise.all(groups.map((group) => this.ask(group, waiting, (decisions) => decisions)));
   }
 
-  async reset(terms: CompiledPolicy, key: string): Promise<void> {
-    await this.ask([{ terms, key, cost: 0, mode: "reset" }], undefined, () => undefined);
+  async reset(policy: CompiledPolicy, key: string): Promise<void> {
+    await this.ask([{ policy, key, cost: 0, mode: "reset" }], undefined, () => undefined);
   }
 
-  async inspect(terms: CompiledPolicy, key: string): Promise<Inspection> {
-    return this.ask([{ terms, key, cost: 0, mode: "inspect" }], undefined, ([decision], stored) => {
-      const { policy, limit, remaining, resetAfterMs } = decision as Decision;
+  async inspect(policy: CompiledPolicy, key: string): Promise<Inspection> {
+    return this.ask([{ policy, key, cost: 0, mode: "inspect" }], undefined, ([decision], stored) => {
+      const { limit, remaining, resetAfterMs } = decision as Decision;
       const found = resetAfterMs > 0;
       return {
-        policy,
+        policy: policy.name,
         key,
-        storedKey: this.connection.keyPrefix + storedKey(tagOf(key, this.options), terms.id),
+        storedKey: this.connection.keyPrefix + storedKey(tagOf(key, this.options), policy.id),
         found,
         limit,
         remaining,
@@ -127,16 +127,16 @@ class Redis implements RedisStore {
   ): Promise<T> {
     // What is thrown in here rejects the promise.
     return new Promise((resolve, reject) => {
-      if (this.disposed) refuseDisposed(this.name);
+      if (this.disposed) rejectDisposed(this.name);
       let slot = 0;
-      const steps = charges.map(({ terms, key, cost, mode, grantEndsAt }, i): Step => {
+      const steps = charges.map(({ policy, key, cost, mode, grantEndsAt }, i): Step => {
         const tag = tagOf(key, this.options);
         if (this.connection.cluster) {
           const own = hashSlot(tag);
-          if (i > 0 && own !== slot) throw new SluiceError("cross-shard", "group", "keys of one slot of the cluster");
+          if (i > 0 && own !== slot) throw optionError("cross-shard", "group", "keys of one slot of the cluster");
           slot = own;
         }
-        return { terms, key, cost, mode, grantEndsAt, storedKey: storedKey(tag, terms.id), ttlMs: this.ttlMs };
+        return { policy, key, cost, mode, grantEndsAt, storedKey: storedKey(tag, policy.id), ttlMs: this.ttlMs };
       });
       const settle = (decisions: Decision[], stored: Stored): void => resolve(read(decisions, stored));
       this.batches.add({ steps, slot, waiting, resolve: settle, reject });

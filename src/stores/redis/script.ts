@@ -77,8 +77,8 @@ return replies
 end
 end
 local call = redis.call
-local function windowStart(terms)
-return now - fmod(now, terms.windowMs)
+local function windowStart(policy)
+return now - fmod(now, policy.windowMs)
 end
 local function tokenBucket()
 local function parse(raw)
@@ -90,34 +90,34 @@ local function text(full, part, p)
 local whole = format(WHOLE, full)
 return part == 0 and whole or whole .. format(PART, part, p)
 end
-local function used(terms, full, part, writtenP)
+local function used(policy, full, part, writtenP)
 local ahead = full - now
 if ahead < 0 then return 0 end
-local p, cap = terms.p, terms.cap
-if ahead > terms.windowMs then return cap end
+local p, cap = policy.p, policy.cap
+if ahead > policy.windowMs then return cap end
 local used = ahead * p + partIn(p, part, writtenP)
 return used < cap and used or cap
 end
-local function reset(terms, used)
-return ceil(used / terms.p)
+local function reset(policy, used)
+return ceil(used / policy.p)
 end
-local function settled(terms, used)
-local whole = floor(used / terms.p)
-local part = used - whole * terms.p
-return now + whole, part, part > 0 and terms.p or 0
+local function settled(policy, used)
+local whole = floor(used / policy.p)
+local part = used - whole * policy.p
+return now + whole, part, part > 0 and policy.p or 0
 end
-local function ahead(terms, used, full, part, writtenP)
-if used < terms.cap then return false end
+local function ahead(policy, used, full, part, writtenP)
+if used < policy.cap then return false end
 local ahead = full - now
-return ahead > terms.windowMs or ahead * terms.p + partIn(terms.p, part, writtenP) > terms.cap
+return ahead > policy.windowMs or ahead * policy.p + partIn(policy.p, part, writtenP) > policy.cap
 end
-local function add(terms, used, cost)
-return settled(terms, used + cost * terms.unit)
+local function add(policy, used, cost)
+return settled(policy, used + cost * policy.unit)
 end
-local function giveBack(terms, used, cost)
-local given = min(cost, terms.limit) * terms.unit
-if terms.grantEndsAt then given = min(given, (terms.grantEndsAt - now) * terms.p) end
-return settled(terms, max(0, used - given))
+local function giveBack(policy, used, cost)
+local given = min(cost, policy.limit) * policy.unit
+if policy.grantEndsAt then given = min(given, (policy.grantEndsAt - now) * policy.p) end
+return settled(policy, max(0, used - given))
 end
 local function reply() end
 return {
@@ -143,31 +143,31 @@ end
 local function text(start, count)
 return format(PAIR, start, count)
 end
-local function countAt(terms, start, count)
-return now >= start + terms.windowMs and 0 or count
+local function countAt(policy, start, count)
+return now >= start + policy.windowMs and 0 or count
 end
-local function used(terms, start, count)
-return min(countAt(terms, start, count), terms.limit)
+local function used(policy, start, count)
+return min(countAt(policy, start, count), policy.limit)
 end
-local function startAt(terms, stored)
+local function startAt(policy, stored)
 local start = min(stored, now)
-if now < start + terms.windowMs then return start end
-return windowStart(terms)
+if now < start + policy.windowMs then return start end
+return windowStart(policy)
 end
-local function reset(terms, _, start)
-return startAt(terms, start) + terms.windowMs - now
+local function reset(policy, _, start)
+return startAt(policy, start) + policy.windowMs - now
 end
 local function ahead(_, _, start)
 return start > now
 end
-local function add(terms, _, cost, start, count)
-return startAt(terms, start), countAt(terms, start, count) + cost
+local function add(policy, _, cost, start, count)
+return startAt(policy, start), countAt(policy, start, count) + cost
 end
-local function giveBack(terms, _, cost, start, count)
-return startAt(terms, start), max(0, countAt(terms, start, count) - cost)
+local function giveBack(policy, _, cost, start, count)
+return startAt(policy, start), max(0, countAt(policy, start, count) - cost)
 end
-local function reply(say, terms, used, _, start)
-say(reset(terms, used, start))
+local function reply(say, policy, used, _, start)
+say(reset(policy, used, start))
 end
 return {
 parse = parse,
@@ -191,43 +191,43 @@ end
 local function text(start, previous, current)
 return format(TRIPLE, start, previous, current)
 end
-local function viewAt(terms, start, previous, current)
-local windowMs = terms.windowMs
+local function viewAt(policy, start, previous, current)
+local windowMs = policy.windowMs
 if start > now then
-start, previous, current = windowStart(terms), 0, previous + current
+start, previous, current = windowStart(policy), 0, previous + current
 elseif now >= start + 2 * windowMs then
-start, previous, current = windowStart(terms), 0, 0
+start, previous, current = windowStart(policy), 0, 0
 elseif now >= start + windowMs then
 start, previous, current = start + windowMs, current, 0
 end
 return start, previous, current, start + windowMs - now
 end
-local function used(terms, a, b, c)
-local _, previous, current, left = viewAt(terms, a, b, c)
-return min(previous, terms.limit) * left + min(current, terms.limit) * terms.windowMs
+local function used(policy, a, b, c)
+local _, previous, current, left = viewAt(policy, a, b, c)
+return min(previous, policy.limit) * left + min(current, policy.limit) * policy.windowMs
 end
-local function reset(terms, _, a, b, c)
-local _, _, current, left = viewAt(terms, a, b, c)
-return current > 0 and left + terms.windowMs or left
+local function reset(policy, _, a, b, c)
+local _, _, current, left = viewAt(policy, a, b, c)
+return current > 0 and left + policy.windowMs or left
 end
 local function ahead(_, _, start)
 return start > now
 end
-local function add(terms, _, cost, a, b, c)
-local start, previous, current = viewAt(terms, a, b, c)
+local function add(policy, _, cost, a, b, c)
+local start, previous, current = viewAt(policy, a, b, c)
 return start, previous, current + cost
 end
-local function giveBack(terms, _, cost, a, b, c)
-local start, previous, current = viewAt(terms, a, b, c)
-if not terms.grantEndsAt then
+local function giveBack(policy, _, cost, a, b, c)
+local start, previous, current = viewAt(policy, a, b, c)
+if not policy.grantEndsAt then
 local older = max(0, cost - current)
 return start, max(0, previous - older), max(0, current - cost)
 end
-if start < terms.grantEndsAt - terms.windowMs then return start, previous, max(0, current - cost) end
+if start < policy.grantEndsAt - policy.windowMs then return start, previous, max(0, current - cost) end
 return start, max(0, previous - cost), current
 end
-local function reply(say, terms, _, _, a, b, c)
-local _, previous, current, left = viewAt(terms, a, b, c)
+local function reply(say, policy, _, _, a, b, c)
+local _, previous, current, left = viewAt(policy, a, b, c)
 say(previous)
 say(current)
 say(left)
@@ -339,24 +339,24 @@ end
 local function used(_, log)
 return log.newest[TOTAL] - log.base
 end
-local function untilEnd(terms, grant)
+local function untilEnd(policy, grant)
 local left = grant[ENDS_AT] - now
 assert(left > 0)
-return min(left, terms.windowMs)
+return min(left, policy.windowMs)
 end
-local function wait(terms, amount, log)
+local function wait(policy, amount, log)
 local _, grant = reach(log, TOTAL, log.base + amount)
-return untilEnd(terms, grant)
+return untilEnd(policy, grant)
 end
-local function reset(terms, _, log)
-return untilEnd(terms, log.newest)
+local function reset(policy, _, log)
+return untilEnd(policy, log.newest)
 end
-local function ahead(terms, _, log)
-return log.newest[ENDS_AT] > now + terms.windowMs
+local function ahead(policy, _, log)
+return log.newest[ENDS_AT] > now + policy.windowMs
 end
-local function add(terms, _, cost, log)
-local endsAt = now + terms.windowMs
-if ahead(terms, 0, log) then
+local function add(policy, _, cost, log)
+local endsAt = now + policy.windowMs
+if ahead(policy, 0, log) then
 log.kept = reach(log, ENDS_AT, endsAt) - 1
 elseif log.newest[ENDS_AT] < endsAt then
 log.kept = log.count
@@ -400,20 +400,20 @@ log.newest = storedGrant(log, log.kept + 1)
 if at == log.first then log.oldest = storedGrant(log, at) end
 return log
 end
-local function giveBack(terms, used, cost, log)
-if ahead(terms, used, log) then add(terms, used, 0, log) end
-if terms.grantEndsAt then return removeGrant(cost, log, min(terms.grantEndsAt, now + terms.windowMs)) end
+local function giveBack(policy, used, cost, log)
+if ahead(policy, used, log) then add(policy, used, 0, log) end
+if policy.grantEndsAt then return removeGrant(cost, log, min(policy.grantEndsAt, now + policy.windowMs)) end
 local total = log.newest[TOTAL] - min(cost, used)
 local i, grant = reach(log, TOTAL, total)
 log.kept, log.newest = i - 1, { grant[ENDS_AT], total }
 return log
 end
-local function reply(say, terms, used, cost, log)
-local over = used + cost - terms.limit
-local lacking = max(0, used - terms.limit) + 1
-say(used > 0 and reset(terms, used, log) or 0)
-say(used > 0 and wait(terms, lacking, log) or 0)
-say(over > 0 and cost > 0 and cost <= terms.limit and wait(terms, over, log) or 0)
+local function reply(say, policy, used, cost, log)
+local over = used + cost - policy.limit
+local lacking = max(0, used - policy.limit) + 1
+say(used > 0 and reset(policy, used, log) or 0)
+say(used > 0 and wait(policy, lacking, log) or 0)
+say(over > 0 and cost > 0 and cost <= policy.limit and wait(policy, over, log) or 0)
 end
 local function raw(key)
 local list = call('LRANGE', key, '0', '201')
@@ -588,4 +588,4 @@ say(now)
 return replies`;
 
 /** The script's SHA-1, by which Redis knows it. */
-export const sha: string = "7ab807d30c3d7d6b0b4c2055372fec6a99577dc9";
+export const sha: string = "d698e7c8f7c7c90bcae57d5d3709b1a79928488d";

@@ -1,5 +1,5 @@
 /** Buckets in Upstash Redis over REST, for runtimes without sockets: the script and the batches of the Redis store. */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import type { Connection } from "../redis/redis-client.ts";
 import { type RedisStore, type RedisStoreOptions, storeOn } from "../redis/redis-store.ts";
 
@@ -18,13 +18,13 @@ function connectionTo(redis: UpstashClient): Connection {
   const methods = redis as Partial<UpstashClient> | null | undefined;
   // What has a status is a client of sockets, whose methods of these names take other arguments.
   if (typeof methods?.evalsha !== "function" || typeof methods.eval !== "function" || "status" in methods) {
-    throw new SluiceError("invalid-option", "redis", "a client of @upstash/redis", redis);
+    throw optionError("invalid-option", "redis", "a client of @upstash/redis", redis);
   }
   // Not a part of its types: a request that it repeats by itself, because the answer was lost, may be charged twice.
   const { retry } = (redis as { client?: { retry?: { attempts?: number } } }).client ?? {};
   if (retry?.attempts !== undefined && retry.attempts > 0) {
     const expected = "a client that sends nothing twice: new Redis({ ..., retry: { retries: 0 } })";
-    throw new SluiceError("invalid-option", "redis", expected, `retries: ${retry.attempts}`);
+    throw optionError("invalid-option", "redis", expected, `retries: ${retry.attempts}`);
   }
   return {
     cluster: false,

@@ -4,14 +4,14 @@ import { combine, consumeAll } from "../../limiter/combine.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, same } from "../check.ts";
 import { policyOf } from "../subject.ts";
-import { charge, DAY, left, type StoreLaw, termsOf, together } from "./store-law.ts";
+import { charge, compiledPolicy, DAY, left, type StoreLaw, together } from "./store-law.ts";
 
 export const groupLaws: readonly StoreLaw[] = [
   {
     title: "a group is all or none, and a denied one reports untaken figures",
     async run(bench) {
       const store = await bench.create();
-      const [wide, narrow] = [termsOf(bench, 10, "wide"), termsOf(bench, 3, "narrow")];
+      const [wide, narrow] = [compiledPolicy(bench, 10, "wide"), compiledPolicy(bench, 3, "narrow")];
       const [a, b] = together(store);
       const [first] = await store.apply([[charge(wide, a, 2), charge(narrow, b, 2)]]);
       same(
@@ -48,12 +48,12 @@ export const groupLaws: readonly StoreLaw[] = [
     title: "groups are independent and in order",
     async run(bench) {
       const store = await bench.create();
-      const terms = termsOf(bench, 10, "order");
+      const policy = compiledPolicy(bench, 10, "order");
       const decisions = await store.apply([
-        [charge(terms, "a", 6)],
-        [charge(terms, "a", 6)],
-        [charge(terms, "a", 4)],
-        [charge(terms, "b", 10)],
+        [charge(policy, "a", 6)],
+        [charge(policy, "a", 6)],
+        [charge(policy, "a", 4)],
+        [charge(policy, "b", 10)],
       ]);
       same(
         decisions.map(([decision]) => decision?.allowed),
@@ -71,7 +71,7 @@ export const groupLaws: readonly StoreLaw[] = [
     title: "concurrent groups never spend the same token twice",
     async run(bench) {
       const store = await bench.create();
-      const [wide, narrow] = [termsOf(bench, 100, "wide"), termsOf(bench, 5, "narrow")];
+      const [wide, narrow] = [compiledPolicy(bench, 100, "wide"), compiledPolicy(bench, 5, "narrow")];
       const groups = await Promise.all(
         Array.from({ length: 30 }, () => store.apply([[charge(wide, "a"), charge(narrow, "a")]])),
       );
@@ -87,7 +87,11 @@ export const groupLaws: readonly StoreLaw[] = [
     title: "charges of one group may take, look and give back",
     async run(bench) {
       const store = await bench.create();
-      const [a, b, c] = [termsOf(bench, 10, "a"), termsOf(bench, 10, "b"), termsOf(bench, 10, "c")];
+      const [a, b, c] = [
+        compiledPolicy(bench, 10, "a"),
+        compiledPolicy(bench, 10, "b"),
+        compiledPolicy(bench, 10, "c"),
+      ];
       await store.apply([[charge(a, "k", 5), charge(b, "k", 5), charge(c, "k", 5)]]);
       const [group] = await store.apply([[charge(a, "k", 1), charge(b, "k", 1, "peek"), charge(c, "k", 1, "refund")]]);
       same(
@@ -122,9 +126,9 @@ export const groupLaws: readonly StoreLaw[] = [
     title: "a group may hold sixteen charges",
     async run(bench) {
       const store = await bench.create();
-      const terms = Array.from({ length: 16 }, (_, i) => termsOf(bench, 2, `p${i}`));
+      const policy = Array.from({ length: 16 }, (_, i) => compiledPolicy(bench, 2, `p${i}`));
       for (const expected of [true, true, false]) {
-        const [group] = await store.apply([terms.map((one) => charge(one, "k"))]);
+        const [group] = await store.apply([policy.map((one) => charge(one, "k"))]);
         same(group?.length, 16, "decisions of a group of 16");
         same(
           group?.every(({ allowed }) => allowed),

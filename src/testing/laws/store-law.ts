@@ -27,8 +27,8 @@ export interface StoreLaw {
 
 export const DAY: number = 86_400_000;
 
-/** Terms that do not refill while a case runs. */
-export function termsOf(
+/** A policy that do not refill while a case runs. */
+export function compiledPolicy(
   { algorithm }: StoreBench,
   limit: number,
   name: string,
@@ -38,13 +38,13 @@ export function termsOf(
 }
 
 /** One charge. */
-export function charge(terms: CompiledPolicy, key: string, cost = 1, mode: Mode = "take"): Charge {
-  return { terms, key, cost, mode };
+export function charge(policy: CompiledPolicy, key: string, cost = 1, mode: Mode = "take"): Charge {
+  return { policy, key, cost, mode };
 }
 
 /** What is left of a key, by a look. */
-export async function left(store: Store, terms: CompiledPolicy, key: string): Promise<number> {
-  const [[decision] = []] = await store.apply([[charge(terms, key, 0, "peek")]]);
+export async function left(store: Store, policy: CompiledPolicy, key: string): Promise<number> {
+  const [[decision] = []] = await store.apply([[charge(policy, key, 0, "peek")]]);
   return (decision as Decision).remaining;
 }
 

@@ -7,7 +7,7 @@ import { check, refuses, same } from "../check.ts";
 import { PlanBounds, planBatches, planPair } from "../plan-walk.ts";
 import { policyOf } from "../subject.ts";
 import { phase } from "./law.ts";
-import { charge, DAY, left, type StoreLaw, termsOf } from "./store-law.ts";
+import { charge, compiledPolicy, DAY, left, type StoreLaw } from "./store-law.ts";
 
 export const storeLaws: readonly StoreLaw[] = [
   {
@@ -15,19 +15,19 @@ export const storeLaws: readonly StoreLaw[] = [
     async run(bench) {
       const store = await bench.create();
       const policies = [
-        termsOf(bench, 1, "a"),
-        termsOf(bench, 1, "b"),
-        termsOf(bench, 1, "a", { prefix: "p" }),
-        termsOf(bench, 1, "ap"),
-        termsOf(bench, 1, "pa"),
-        termsOf(bench, 1, "a", { prefix: "b" }),
+        compiledPolicy(bench, 1, "a"),
+        compiledPolicy(bench, 1, "b"),
+        compiledPolicy(bench, 1, "a", { prefix: "p" }),
+        compiledPolicy(bench, 1, "ap"),
+        compiledPolicy(bench, 1, "pa"),
+        compiledPolicy(bench, 1, "a", { prefix: "b" }),
         compilePolicy(policyOf(bench.algorithm, 1, DAY)),
         compilePolicy(policyOf(bench.algorithm, 1, DAY - 1000)),
         compilePolicy(policyOf(bench.algorithm, 2, DAY)),
       ];
-      for (const terms of policies) {
-        const [[decision] = []] = await store.apply([[charge(terms, "k")]]);
-        check(decision?.allowed === true, `another policy spent the budget of ${terms.id}`);
+      for (const policy of policies) {
+        const [[decision] = []] = await store.apply([[charge(policy, "k")]]);
+        check(decision?.allowed === true, `another policy spent the budget of ${policy.id}`);
       }
       const joined = [
         ["a", "b:c"],
@@ -38,7 +38,7 @@ export const storeLaws: readonly StoreLaw[] = [
         ["a", "}b"],
       ] as const;
       for (const [name, key] of joined) {
-        const [[decision] = []] = await store.apply([[charge(termsOf(bench, 1, name), key)]]);
+        const [[decision] = []] = await store.apply([[charge(compiledPolicy(bench, 1, name), key)]]);
         check(decision?.allowed === true, `policy ${name} and key ${key} run together with another pair`);
       }
     },
@@ -47,7 +47,7 @@ export const storeLaws: readonly StoreLaw[] = [
     title: "a policy whose numbers change keeps its state",
     async run(bench) {
       const store = await bench.create();
-      const [small, large] = [termsOf(bench, 10, "plan"), termsOf(bench, 20, "plan")];
+      const [small, large] = [compiledPolicy(bench, 10, "plan"), compiledPolicy(bench, 20, "plan")];
       await store.apply([[charge(small, "k", 10)]]);
       check((await left(store, large, "k")) <= 10, "a raised limit gave a fresh bucket");
       await store.reset(small, "k");
@@ -62,7 +62,7 @@ export const storeLaws: readonly StoreLaw[] = [
     async run(bench) {
       // A plan that sees no more than its own limit must not write that back: the other one has counted more.
       const shared = await bench.create();
-      const [small, large] = [5, 50].map((limit) => termsOf(bench, limit, "cut", { share: true })) as [
+      const [small, large] = [5, 50].map((limit) => compiledPolicy(bench, limit, "cut", { share: true })) as [
         CompiledPolicy,
         CompiledPolicy,
       ];
@@ -100,7 +100,7 @@ export const storeLaws: readonly StoreLaw[] = [
     title: "reset of one policy leaves the others alone",
     async run(bench) {
       const store = await bench.create();
-      const [a, b] = [termsOf(bench, 2, "a"), termsOf(bench, 2, "b")];
+      const [a, b] = [compiledPolicy(bench, 2, "a"), compiledPolicy(bench, 2, "b")];
       await store.apply([[charge(a, "k", 2), charge(b, "k", 2)]]);
       await store.reset(a, "k");
       same([await left(store, a, "k"), await left(store, b, "k")], [2, 0], "left after the reset of one");
@@ -110,15 +110,15 @@ export const storeLaws: readonly StoreLaw[] = [
     title: "inspect shows what is kept",
     async run(bench) {
       const store = await bench.create();
-      const terms = termsOf(bench, 10, "shown");
-      const before = await store.inspect(terms, "k");
+      const policy = compiledPolicy(bench, 10, "shown");
+      const before = await store.inspect(policy, "k");
       same(
         [before.policy, before.key, before.found, before.remaining, before.ttlMs, before.raw],
         ["shown", "k", false, 10, null, null],
         "before",
       );
-      await store.apply([[charge(terms, "k", 3)]]);
-      const after = await store.inspect(terms, "k");
+      await store.apply([[charge(policy, "k", 3)]]);
+      const after = await store.inspect(policy, "k");
       same([after.found, after.limit, after.remaining], [true, 10, 7], "after a charge of 3");
       check(
         after.ttlMs !== null && after.ttlMs > 0 && after.raw !== null,
@@ -130,11 +130,11 @@ export const storeLaws: readonly StoreLaw[] = [
     title: "dispose ends the store, and may be called twice",
     async run(bench) {
       const store = await bench.create();
-      const terms = termsOf(bench, 2, "gone");
-      await store.apply([[charge(terms, "k")]]);
+      const policy = compiledPolicy(bench, 2, "gone");
+      await store.apply([[charge(policy, "k")]]);
       await store.dispose();
       await store.dispose();
-      await refuses(() => store.apply([[charge(terms, "k")]]), "disposed", "take after dispose");
+      await refuses(() => store.apply([[charge(policy, "k")]]), "disposed", "take after dispose");
     },
   },
 ];

@@ -11,13 +11,13 @@ import { type Bench, pass, phase } from "./law.ts";
 export async function walk(bench: Bench, limit: number, spanMs: number, steps: number): Promise<void> {
   const { random } = bench;
   const policy = policyOf(bench.algorithm, bench.algorithm === "sliding-log" ? Math.min(limit, 10_000) : limit, spanMs);
-  const terms = compilePolicy(policy);
+  const compiled = compilePolicy(policy);
   const subject = await bench.create(policy);
   const { limiter } = subject;
   let now = await phase(subject);
   let state: readonly number[] | undefined;
   let idle = true;
-  const gaps = [0, 0, 1, 50, 70, 99, spanMs, Math.ceil(spanMs / terms.limit)];
+  const gaps = [0, 0, 1, 50, 70, 99, spanMs, Math.ceil(spanMs / compiled.limit)];
   for (let i = 0; i < steps; i++) {
     const gap = random.pick([...gaps, random.whole(0, 2 * spanMs), -random.whole(0, Math.min(now, 3 * spanMs))]);
     if (gap < 0 && idle) {
@@ -27,15 +27,15 @@ export async function walk(bench: Bench, limit: number, spanMs: number, steps: n
     }
     await pass(subject, gap);
     now += gap;
-    const cost = random.pick([0, 1, 1, 1, 2, random.whole(1, terms.limit), terms.limit, terms.limit + 1]);
+    const cost = random.pick([0, 1, 1, 1, 2, random.whole(1, compiled.limit), compiled.limit, compiled.limit + 1]);
     const mode = random.pick<Mode | "reset">(["take", "take", "take", "take", "peek", "refund", "reset"]);
-    const step = `step ${i}: ${mode} ${cost} at ${now} under ${terms.name}`;
+    const step = `step ${i}: ${mode} ${cost} at ${now} under ${compiled.name}`;
     if (mode === "reset") {
       await limiter.reset("user:1");
       state = undefined;
       continue;
     }
-    const outcome = decide(state, { terms, key: "user:1", cost, mode }, now);
+    const outcome = decide(state, { policy: compiled, key: "user:1", cost, mode }, now);
     if (outcome.changed) state = outcome.state;
     idle = outcome.decision.resetAfterMs === 0;
     if (mode === "refund") {

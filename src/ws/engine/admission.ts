@@ -3,10 +3,11 @@
  * before the upgrade, so that whoever is refused costs next to nothing.
  */
 import { copyKey } from "../../core/copy-key.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { isPromise } from "../../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
+import { areResolved } from "../../http/headers/rate-limit-headers.ts";
 import { networkOf, parseAddress } from "../../http/identity/address.ts";
 import {
   headerReader,
@@ -16,14 +17,13 @@ import {
   TRUST_OPTIONS,
   type TrustOptions,
 } from "../../http/identity/client-ip.ts";
-import { areResolved } from "../../http/headers/rate-limit-headers.ts";
 import type { Preset } from "../../http/identity/presets.ts";
 import { type Answer, internalError, tooManyConnections, tooManyRequests } from "../../http/rejection.ts";
-import type { LimitExceeded } from "./replies.ts";
+import { type ReportError, tell } from "./callbacks.ts";
 import { userKey } from "./keys.ts";
 import { type Counting, OpenCounts } from "./open-counts.ts";
 import { isLimiter } from "./options.ts";
-import { type ReportError, tell } from "./callbacks.ts";
+import type { LimitExceeded } from "./replies.ts";
 
 /** Whom to believe about a client's address, and how much of it is one client. */
 export interface AddressOptions extends TrustOptions {
@@ -90,7 +90,7 @@ export class Admissions {
   constructor(options: AdmissionOptions, listeners: AdmissionListeners, counting: Counting = new OpenCounts()) {
     const { identity = "peer", upgrades, maxOpenPerAddress, maxOpenPerUser } = options;
     if (upgrades !== undefined && !isLimiter(upgrades)) {
-      throw new SluiceError("invalid-limiter", "upgrades", "a limiter", upgrades);
+      throw optionError("invalid-limiter", "upgrades", "a limiter", upgrades);
     }
     this.upgrades = upgrades;
     this.perAddress = checkMost("maxOpenPerAddress", maxOpenPerAddress);
@@ -187,7 +187,7 @@ async function inTime<T>(option: string, told: T | Promise<T>): Promise<T> {
   if (!isPromise(told)) return told;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
-    const error = new SluiceError("unidentified", option, `an answer about a client within ${MAX_MS} ms`);
+    const error = optionError("unidentified", option, `an answer about a client within ${MAX_MS} ms`);
     timer = setTimeout(() => reject(error), MAX_MS);
   });
   try {
@@ -199,7 +199,7 @@ async function inTime<T>(option: string, told: T | Promise<T>): Promise<T> {
 
 function refuseUnidentified(): never {
   const expected = "an address of the client, but the request has none: name the platform or the proxies in front";
-  throw new SluiceError("unidentified", "identity", expected);
+  throw optionError("unidentified", "identity", expected);
 }
 
 /** Finds the client's address, in one spelling for all that mean one client. */

@@ -1,5 +1,5 @@
 /** Calls functions of the application whose faults are not ours, and for which nobody waits. */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { isPromise } from "../../core/maybe-promise.ts";
 import { describeError, emitProcessWarning, type WarningCode } from "../../core/warnings.ts";
 
@@ -22,7 +22,7 @@ export function tell<A extends readonly unknown[]>(
 export function toldAtOnce<T>(option: string, told: T): T {
   if (!isPromise(told)) return told;
   Promise.resolve(told).catch(() => {});
-  throw new SluiceError("invalid-option", option, "a function that tells at once, and not a promise");
+  throw optionError("invalid-option", option, "a function that tells at once, and not a promise");
 }
 
 type Problem = "SLUICE_CALLBACK_FAILED" | "SLUICE_REQUEST_FAILED" | "SLUICE_STORE_UNAVAILABLE";

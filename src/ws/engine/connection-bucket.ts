@@ -10,18 +10,18 @@ export type BucketState = readonly number[];
 
 /** One policy for one connection. */
 export class ConnectionBucket {
-  private readonly terms: CompiledPolicy;
+  private readonly policy: CompiledPolicy;
   private readonly cells: Cells;
 
-  constructor(terms: CompiledPolicy, state?: BucketState) {
-    this.terms = terms;
-    const { list, width } = algorithms[terms.algorithm];
+  constructor(policy: CompiledPolicy, state?: BucketState) {
+    this.policy = policy;
+    const { list, width } = algorithms[policy.algorithm];
     const numbers = state && isState(state, list ? state.length : width) ? [...state] : undefined;
     this.cells = list ? [numbers ?? []] : (numbers ?? new Array<number>(width).fill(0));
   }
 
   take(cost: number, now: number): Decision {
-    return take(algorithms[this.terms.algorithm], this.cells, 0, this.terms, cost, now);
+    return take(algorithms[this.policy.algorithm], this.cells, 0, this.policy, cost, now);
   }
 
   state(): BucketState {

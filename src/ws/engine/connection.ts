@@ -5,17 +5,18 @@
  */
 import { monotonicMs } from "../../core/clock.ts";
 import type { Decision, Denied } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
-import { isPromise } from "../../core/maybe-promise.ts";
-import { bindingCharge, chargesOf, consumeCharges, type FrameCharge } from "../../limiter/charges.ts";
+import { optionError, SluiceError } from "../../core/errors.ts";
+import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import { applyCharges, type CheckedCharge, limitingCharge } from "../../limiter/charges.ts";
+import { tell, toldAtOnce } from "./callbacks.ts";
+import { type BucketState, ConnectionBucket } from "./connection-bucket.ts";
 import { Enforcement, type Excess } from "./enforcement.ts";
+import { chargesOf } from "./frame-charges.ts";
+import { FrameQueue, type Waiting } from "./frame-queue.ts";
 import { type Frame, INVALID, type Ingress } from "./ingress.ts";
 import { KeyMemory } from "./keys.ts";
-import { FrameQueue, type Waiting } from "./frame-queue.ts";
 import type { GuardConfig } from "./options.ts";
-import { type BucketState, ConnectionBucket } from "./connection-bucket.ts";
 import type { Peer } from "./peer.ts";
-import { tell, toldAtOnce } from "./callbacks.ts";
 
 /** Handles a frame that has passed. While its promise is pending, the frame counts as one of `maxPending`. */
 export type HandleFrame<Data = unknown, F = Frame> = (frame: F, ingress: Ingress<Data>) => unknown;
@@ -91,7 +92,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
 
   /** A frame has come. `handle` gets it when it may pass, now or in its turn. `bytes` is its size, if that is known. */
   receive(frame: F, handle: HandleFrame<Data, F>, bytes: number = this.rules.sizeOf(frame, this.rules.maxBytes)): void {
-    if (typeof handle !== "function") throw new SluiceError("invalid-option", "handle", "a function", handle);
+    if (typeof handle !== "function") throw optionError("invalid-option", "handle", "a function", handle);
     if (this.closed) return;
     const { rules, peer } = this;
     const receivedAt = rules.clock.now();
@@ -168,7 +169,7 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   /** Charges a frame, and goes on with it now or when that is decided. */
   private charge(turn: Turn<Data, F>, delayMs: number): void {
     const { limits, reportError } = this.rules;
-    let charges: readonly FrameCharge[];
+    let charges: readonly CheckedCharge[];
     try {
       charges = chargesOf(limits, turn.ingress, this.keys);
     } catch (error) {
@@ -180,11 +181,11 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     else if (!this.closed) this.ask(turn, charges, delayMs);
   }
 
-  private ask(turn: Turn<Data, F>, charges: readonly FrameCharge[], delayMs: number): void {
-    let decision: Decision | Promise<Decision>;
+  private ask(turn: Turn<Data, F>, charges: readonly CheckedCharge[], delayMs: number): void {
+    let decision: MaybePromise<Decision>;
     let excess: Excess | undefined;
     try {
-      decision = consumeCharges(charges);
+      decision = applyCharges(charges);
       if (!isPromise(decision)) excess = excessOf(decision, charges);
     } catch (error) {
       this.decide(turn, this.unavailable(charges, error), 0);
@@ -297,9 +298,9 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     else this.consequences.exceed(obstacle, turn);
   }
 
-  private unavailable(charges: readonly FrameCharge[], error: unknown): Excess {
+  private unavailable(charges: readonly CheckedCharge[], error: unknown): Excess {
     this.rules.reportError(error, "SLUICE_STORE_UNAVAILABLE");
-    const { key, cost } = charges[0] as FrameCharge;
+    const { key, cost } = charges[0] as CheckedCharge;
     return { type: "rate", observed: cost, limit: 0, key, blame: false };
   }
 
@@ -330,9 +331,9 @@ function settle(
   turn.due = turn.decidedAt + delayMs;
 }
 
-function excessOf(decision: Decision, charges: readonly FrameCharge[]): Excess | undefined {
+function excessOf(decision: Decision, charges: readonly CheckedCharge[]): Excess | undefined {
   if (decision.allowed) return undefined;
-  const { key, cost } = bindingCharge(charges, decision);
+  const { key, cost } = limitingCharge(charges, decision);
   return deniedBy(decision, key, cost);
 }
 

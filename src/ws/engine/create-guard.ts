@@ -1,5 +1,5 @@
 /** Guards connections of any server: who may connect, and what they may send. */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
 import type { RequestFacts } from "../../http/identity/client-ip.ts";
 import { ADMISSION_OPTIONS, type Admission, type AdmissionOptions, Admissions } from "./admission.ts";
@@ -47,7 +47,7 @@ export class Guard<Data = unknown, F extends Frame = Frame> {
   /** Guards the frames of a connection that came about. */
   attach(peer: Peer<Data, F>, state?: ConnectionState): Connection<Data, F> {
     if (typeof peer?.id !== "string" || typeof peer.send !== "function" || typeof peer.close !== "function") {
-      throw new SluiceError("invalid-option", "peer", "an object with id, send and close", peer);
+      throw optionError("invalid-option", "peer", "an object with id, send and close", peer);
     }
     return new Connection(this.rules, peer, state);
   }

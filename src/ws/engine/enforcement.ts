@@ -1,6 +1,10 @@
 /** What becomes of a client whose frame does not pass: a notice that is not repeated, strikes, a close. */
 import { copyKey } from "../../core/copy-key.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
+import { tell, toldAtOnce } from "./callbacks.ts";
+import { INVALID, type Ingress } from "./ingress.ts";
+import { type GuardConfig, isAction } from "./options.ts";
+import type { Peer } from "./peer.ts";
 import {
   closeReason,
   type ExceededAction,
@@ -12,10 +16,6 @@ import {
   PRIVATE_CODES,
   waitLeft,
 } from "./replies.ts";
-import { INVALID, type Ingress } from "./ingress.ts";
-import { type GuardConfig, isAction } from "./options.ts";
-import type { Peer } from "./peer.ts";
-import { tell, toldAtOnce } from "./callbacks.ts";
 
 /** Something that is exceeded. */
 export interface Excess {
@@ -108,8 +108,7 @@ export class Enforcement<Data, F, Message> implements Strikes {
       try {
         const info = { type, observed, limit, ...about, id: this.peer.id, key };
         action = toldAtOnce("onExceeded", onExceeded(info, ingress));
-        if (!isAction(action))
-          throw new SluiceError("invalid-option", "onExceeded", "send, close, ban or custom", action);
+        if (!isAction(action)) throw optionError("invalid-option", "onExceeded", "send, close, ban or custom", action);
       } catch (error) {
         reportError(error);
         action = "send";

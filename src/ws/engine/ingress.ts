@@ -1,6 +1,6 @@
 /** A frame at the door: what is known of it before anybody reads it. Its payload is not among that. */
 
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 
 /** A frame as servers hand it over: text, or bytes. */
 export type Frame = string | ArrayBuffer | ArrayBufferView;
@@ -33,5 +33,5 @@ export function bytesOf(frame: Frame, most: number): number {
   }
   const bytes: unknown = frame?.byteLength;
   if (typeof bytes === "number") return bytes;
-  throw new SluiceError("invalid-option", "frame", "a string, an ArrayBuffer or a view of one", frame);
+  throw optionError("invalid-option", "frame", "a string, an ArrayBuffer or a view of one", frame);
 }

@@ -3,7 +3,7 @@
  * escaped, so that no two of them run together.
  */
 import { copyKey } from "../../core/copy-key.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 
 /** What keys are made of: a frame at our door, or a context of ws-kit, which knows a connection as `clientId`. */
 export interface KeyContext {
@@ -86,7 +86,7 @@ function addressOf({ ip }: KeyContext): string | undefined {
 /** Never one bucket for all who are unknown: one of them could lock out the others. */
 function connectionOf({ id = "", clientId = id }: KeyContext): string {
   if (clientId !== "") return `connection:${part(clientId)}`;
-  throw new SluiceError("unidentified", "key", "a user, an address or the id of a connection, but there is none");
+  throw optionError("unidentified", "key", "a user, an address or the id of a connection, but there is none");
 }
 
 /** Whatever else somebody put there, such as an object or a number that is none, would be the same name for everybody. */

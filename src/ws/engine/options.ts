@@ -1,13 +1,16 @@
 /** What a guard can be told. A wrong option never becomes a silent default. */
 import { type Clock, checkedClock, systemClock } from "../../core/clock.ts";
 import { type CompiledPolicy, compilePolicy } from "../../core/compile.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { Policy } from "../../core/policy.ts";
 import { type PolicyText, policyFromText } from "../../core/policy-text.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { tokenBucket } from "../../core/shorthand.ts";
 import { partsOf } from "../../limiter/limiter-part.ts";
+import { errorReporter, type ReportError } from "./callbacks.ts";
+import { bytesOf, type Frame, type Ingress } from "./ingress.ts";
+import { keyPerUserOrIpPerType } from "./keys.ts";
 import {
   type CloseCodes,
   type EncodeNotice,
@@ -15,9 +18,6 @@ import {
   errorEnvelope,
   type LimitExceeded,
 } from "./replies.ts";
-import { bytesOf, type Frame, type Ingress } from "./ingress.ts";
-import { keyPerUserOrIpPerType } from "./keys.ts";
-import { errorReporter, type ReportError } from "./callbacks.ts";
 
 /** One limit on frames. */
 export interface FrameLimit<Data = unknown> {
@@ -156,7 +156,7 @@ export function checkRulesOf<Data, F, Message>(
   for (const name of FUNCTIONS) checkFunction(name, options[name]);
   const { onExceeded = "send", closeAfter, clock } = options;
   if (typeof onExceeded !== "function" && !isAction(onExceeded)) {
-    throw new SluiceError("invalid-option", "onExceeded", "send, close, ban, custom or a function", onExceeded);
+    throw optionError("invalid-option", "onExceeded", "send, close, ban, custom or a function", onExceeded);
   }
   const maxBytes = checkWhole("maxBytes", options.maxBytes ?? 1_048_576, 1, MOST);
   const maxQueuedBytes = options.maxQueuedBytes ?? Math.max(4_194_304, maxBytes);
@@ -191,13 +191,12 @@ function typesOf<Data, F, Message>({
   checkNames("heartbeats", heartbeats);
   if (typeOf === undefined) {
     const idle = types === undefined ? (heartbeats.length > 0 ? "heartbeats" : undefined) : "types";
-    if (idle)
-      throw new SluiceError("invalid-option", "typeOf", `a function that tells the type of a frame, for ${idle}`);
+    if (idle) throw optionError("invalid-option", "typeOf", `a function that tells the type of a frame, for ${idle}`);
     return { typeOf, types: undefined, heartbeats: new Set() };
   }
   if (types === undefined) {
     const expected = 'the types that there are beside typeOf, so that nobody has a bucket by inventing one; or "any"';
-    throw new SluiceError("invalid-option", "types", expected);
+    throw optionError("invalid-option", "types", expected);
   }
   if (types === "any") return { typeOf, types: undefined, heartbeats: new Set(heartbeats) };
   checkNames("types", types);
@@ -206,7 +205,7 @@ function typesOf<Data, F, Message>({
 
 function checkNames(option: string, names: unknown): void {
   if (Array.isArray(names) && names.every((name) => typeof name === "string")) return;
-  throw new SluiceError("invalid-option", option, "a list of names", names);
+  throw optionError("invalid-option", option, "a list of names", names);
 }
 
 function closeCodesOf(codes: CloseCodes): Required<CloseCodes> {
@@ -216,12 +215,7 @@ function closeCodesOf(codes: CloseCodes): Required<CloseCodes> {
     checkWhole(`closeCodes.${name}`, code, 1000, 4999);
     // These are never sent: they say that there was no code or no close, or mean nothing yet.
     if (code === 1004 || code === 1005 || code === 1006 || (code >= 1015 && code < 3000)) {
-      throw new SluiceError(
-        "invalid-option",
-        `closeCodes.${name}`,
-        "a code that can be sent, such as 1013 or 4000",
-        code,
-      );
+      throw optionError("invalid-option", `closeCodes.${name}`, "a code that can be sent, such as 1013 or 4000", code);
     }
   }
   return { rate, payload, ban };
@@ -230,12 +224,12 @@ function closeCodesOf(codes: CloseCodes): Required<CloseCodes> {
 function limitsOf<Data>(limits: FrameLimit<Data> | readonly FrameLimit<Data>[]): Required<FrameLimit<Data>>[] {
   const list = Array.isArray(limits) ? (limits as readonly FrameLimit<Data>[]) : [limits as FrameLimit<Data>];
   return list.map((limit) => {
-    if (isLimiter(limit)) throw new SluiceError("invalid-option", "limits", "{ limiter } around the limiter", limit);
+    if (isLimiter(limit)) throw optionError("invalid-option", "limits", "{ limiter } around the limiter", limit);
     checkOptions("limits", limit, ["limiter", "key", "cost"]);
     const { limiter, key = keyPerUserOrIpPerType, cost = one } = limit;
     if (typeof limiter !== "function") {
       if (!isLimiter(limiter)) {
-        throw new SluiceError("invalid-limiter", "limiter", "a limiter, or a function that returns one", limiter);
+        throw optionError("invalid-limiter", "limiter", "a limiter, or a function that returns one", limiter);
       }
       // Several in one step need what stands behind them.
       if (list.length > 1) partsOf(limiter);
@@ -260,23 +254,23 @@ function one(): number {
 /** What is wrong with a policy is told under the name of the option that holds it. */
 function termsOf(option: string, policy: Policy | PolicyText): CompiledPolicy {
   if ((typeof policy !== "string" && typeof policy !== "object") || isLimiter(policy)) {
-    throw new SluiceError("invalid-option", option, 'a policy or a rate such as "100/s", and not a limiter', policy);
+    throw optionError("invalid-option", option, 'a policy or a rate such as "100/s", and not a limiter', policy);
   }
   const resolved = typeof policy === "string" ? policyFromText(option, policy) : policy;
   try {
     for (const name of ["share", "prefix"] as const) {
       if (resolved[name] === undefined) continue;
-      throw new SluiceError("invalid-option", name, "nothing: the bucket belongs to one connection", resolved[name]);
+      throw optionError("invalid-option", name, "nothing: the bucket belongs to one connection", resolved[name]);
     }
     return compilePolicy(resolved);
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error;
-    throw new SluiceError(error.code, `${option}.${error.option}`, error.expected, error.received);
+    throw optionError(error.code, `${option}.${error.option}`, error.expected, error.received);
   }
 }
 
 /** Refuses what is there and is not a function. */
 export function checkFunction(name: string, value: unknown): void {
   if (value === undefined || typeof value === "function") return;
-  throw new SluiceError("invalid-option", name, "a function", value);
+  throw optionError("invalid-option", name, "a function", value);
 }

@@ -1,5 +1,5 @@
 /** For `Bun.serve`. Connections are refused in place of the upgrade; handlers are wrapped. */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { internalError } from "../../http/rejection.ts";
 import type { Connection } from "../engine/connection.ts";
 import { type DataOf, type Guard, type GuardOptions, guardOf } from "../engine/create-guard.ts";
@@ -72,7 +72,7 @@ export class BunGuard<Data extends object> {
     if (typeof data !== "object") {
       admission.release();
       const expected = "an object, which becomes that of the socket";
-      this.guard.rules.reportError(new SluiceError("invalid-option", "data", expected, data), "SLUICE_REQUEST_FAILED");
+      this.guard.rules.reportError(optionError("invalid-option", "data", expected, data), "SLUICE_REQUEST_FAILED");
       return refused(internalError(request.headers.get("accept") ?? undefined));
     }
     const coming = this.coming.get(data) ?? [];

@@ -1,10 +1,10 @@
 /** For `Deno.serve`. Connections are refused in place of the upgrade. */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
+import { tell } from "../engine/callbacks.ts";
 import type { Connection } from "../engine/connection.ts";
 import { type DataOf, type Guard, type GuardOptions, guardOf } from "../engine/create-guard.ts";
 import type { Ingress } from "../engine/ingress.ts";
 import { CONNECTING, type PlainSocket, SocketPeer } from "../engine/sockets.ts";
-import { tell } from "../engine/callbacks.ts";
 import { isUpgrade, refused, upgradeRequired } from "../engine/upgrade.ts";
 
 /** A frame of Deno: a text, or bytes. */
@@ -50,7 +50,7 @@ export class DenoGuard<Data> {
   ): Promise<Response> {
     const { data: known, ...upgrading } = more;
     const { Deno } = globalThis as { Deno?: DenoRuntime };
-    if (!Deno) throw new SluiceError("unsupported", "guardDeno", "Deno");
+    if (!Deno) throw optionError("unsupported", "guardDeno", "Deno");
     if (!isUpgrade(request)) return upgradeRequired();
     // After the upgrade the address can't be asked for any more.
     const { hostname } = info.remoteAddr as { hostname?: string };
@@ -72,7 +72,7 @@ export class DenoGuard<Data> {
   connection(socket: WebSocket): Connection<Data, DenoFrame> {
     const connection = this.connections.get(socket);
     if (connection) return connection;
-    throw new SluiceError("invalid-option", "socket", "a socket of this guard", socket);
+    throw optionError("invalid-option", "socket", "a socket of this guard", socket);
   }
 
   private listen(

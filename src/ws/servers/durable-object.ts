@@ -2,7 +2,7 @@
  * For WebSockets of a Durable Object that hibernate. What has to be known of a connection when the object wakes up is
  * in the attachment of its socket, beside what the application keeps there; how many are open is asked of the platform.
  */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import type { Connection, ConnectionState, HandleFrame } from "../engine/connection.ts";
 import { type DataOf, type Guard, type GuardOptions, guardOf } from "../engine/create-guard.ts";
 import { type Counting, type Entry, type OpenCount, OpenCounts } from "../engine/open-counts.ts";
@@ -55,7 +55,7 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
 
   constructor(ctx: DurableContext<Socket>, options: GuardOptions<Data, DurableFrame>) {
     if (typeof ctx?.acceptWebSocket !== "function") {
-      throw new SluiceError("invalid-option", "ctx", "the ctx of a Durable Object", ctx);
+      throw optionError("invalid-option", "ctx", "the ctx of a Durable Object", ctx);
     }
     this.ctx = ctx;
     // There are no sockets below, but the platform tells the address and lets no client do that.
@@ -65,7 +65,7 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
     for (const option of ["connection", "heartbeat"] as const) {
       if (this.guard.rules[option]?.algorithm !== "sliding-log") continue;
       const expected = "an algorithm with a state of few numbers, which an attachment has room for";
-      throw new SluiceError("unsupported", option, expected, "sliding-log");
+      throw optionError("unsupported", option, expected, "sliding-log");
     }
   }
 
@@ -154,13 +154,13 @@ function keptOf<Data>(connection: Connection<Data, DurableFrame>, ip: string | u
 function attach<Data>(socket: DurableSocket, kept: Kept<Data>): void {
   const attached = attachmentOf(socket);
   if (!attached) {
-    throw new SluiceError("invalid-option", "attachment", "an object, of which the member sluice is left alone");
+    throw optionError("invalid-option", "attachment", "an object, of which the member sluice is left alone");
   }
   try {
     socket.serializeAttachment({ ...attached, sluice: kept });
   } catch (error) {
     const expected = `what can be attached to a socket beside the rest (${(error as Error).message})`;
-    throw new SluiceError("invalid-option", "data", expected, kept.data);
+    throw optionError("invalid-option", "data", expected, kept.data);
   }
 }
 
@@ -212,7 +212,7 @@ class OpenSockets implements Counting {
 
   enter({ key, limit }: OpenCount): Entry {
     if (key.length > MAX_TAG_CHARS) {
-      throw new SluiceError("invalid-key", "userId", `a name that fits a tag of ${MAX_TAG_CHARS} characters`, key);
+      throw optionError("invalid-key", "userId", `a name that fits a tag of ${MAX_TAG_CHARS} characters`, key);
     }
     // One that the guard has closed is there until its client answers, which may be never.
     const isThere = (socket: DurableSocket) => socket.readyState !== CLOSED && !this.gone.has(socket);

@@ -1,11 +1,11 @@
 /** For the `ws` package on Node. Connections are refused where it verifies clients, before the upgrade. */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError, type SluiceError } from "../../core/errors.ts";
 import type { Admission } from "../engine/admission.ts";
+import { tell } from "../engine/callbacks.ts";
 import type { Connection, HandleFrame } from "../engine/connection.ts";
 import { type GuardOptions, guardOf } from "../engine/create-guard.ts";
 import { checkFunction } from "../engine/options.ts";
 import { afterCloseTimeout, mostReadOf, SocketPeer } from "../engine/sockets.ts";
-import { tell } from "../engine/callbacks.ts";
 import { type RawSocket, whenGone } from "../engine/upgrade.ts";
 
 /** A frame of `ws`: a text, or bytes. */
@@ -79,7 +79,7 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
 ): WsGuard<Data, Request> {
   const guard = guardOf("guardWs", options, ["data"]);
   if (typeof server?.options !== "object" || server.options === null) {
-    throw new SluiceError("invalid-option", "server", "a WebSocketServer of ws", server);
+    throw optionError("invalid-option", "server", "a WebSocketServer of ws", server);
   }
   checkFunction("data", options.data);
   const { maxBytes, onError, reportError } = guard.rules;
@@ -140,7 +140,7 @@ export function guardWs<Data = unknown, Request extends WsRequest = WsRequest>(
   return {
     attach(socket, request, handle) {
       const client = known.get(request) ?? refuseStranger(request);
-      if (typeof handle !== "function") throw new SluiceError("invalid-option", "handle", "a function", handle);
+      if (typeof handle !== "function") throw optionError("invalid-option", "handle", "a function", handle);
       if (socket.binaryType === "blob") throw unreadable();
       hear(socket, request);
       // From here on the connection knows it. A table of all sockets would keep the size that it has in a flood.
@@ -219,11 +219,11 @@ function bytesOf(data: WsData): Uint8Array | undefined {
 }
 
 function unreadable(): SluiceError {
-  return new SluiceError("invalid-option", "binaryType", "nodebuffer, arraybuffer or fragments", "blob");
+  return optionError("invalid-option", "binaryType", "nodebuffer, arraybuffer or fragments", "blob");
 }
 
 function refuseStranger(request: unknown): never {
-  throw new SluiceError(
+  throw optionError(
     "invalid-option",
     "request",
     "the request of a connection to the server that is guarded, not attached yet",

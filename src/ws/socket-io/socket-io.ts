@@ -2,15 +2,15 @@
  * For Socket.IO. An event is a frame and its name is the type. Socket.IO reads frames itself, so that their size is
  * limited by its `maxHttpBufferSize`; it does not tell when a handler is done, so that there is no limit on that.
  */
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
 import { ADMISSION_OPTIONS, type AdmissionOptions, Admissions } from "../engine/admission.ts";
-import type { Notice } from "../engine/replies.ts";
 import { Connection } from "../engine/connection.ts";
 import { INVALID } from "../engine/ingress.ts";
 import { checkFunction, checkRulesOf, FRAME_OPTIONS, type FrameOptions } from "../engine/options.ts";
-import { type EngineSocket, guardDoor, type SocketIoRequest } from "./handshake.ts";
+import type { Notice } from "../engine/replies.ts";
 import { afterCloseTimeout } from "../engine/sockets.ts";
+import { type EngineSocket, guardDoor, type SocketIoRequest } from "./handshake.ts";
 
 /** An event: its name and its arguments. */
 export type SocketIoEvent = readonly [name: string, ...args: unknown[]];
@@ -92,12 +92,7 @@ export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = 
   checkOptions("guardSocketIo", options, known);
   checkFunction("data", options.data);
   if (typeof server?.engine?.use !== "function") {
-    throw new SluiceError(
-      "invalid-option",
-      "server",
-      "a Server of Socket.IO that is attached to an HTTP server",
-      server,
-    );
+    throw optionError("invalid-option", "server", "a Server of Socket.IO that is attached to an HTTP server", server);
   }
   const owners = new WeakMap<SocketIoEvent, SocketIoSocket>();
   const typeOf = (event: SocketIoEvent): string => {

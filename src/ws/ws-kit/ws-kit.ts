@@ -5,14 +5,14 @@
 import { checkKey, isCost } from "../../core/charge.ts";
 import { monotonicMs } from "../../core/clock.ts";
 import type { Decision } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { optionError } from "../../core/errors.ts";
 import { isPromise } from "../../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
-import { type LimitExceeded, waitLeft } from "../engine/replies.ts";
-import { keyPerUserPerType } from "../engine/keys.ts";
-import { MAX_TIMER_MS } from "../engine/frame-queue.ts";
-import { checkFunction, isLimiter } from "../engine/options.ts";
 import { errorReporter, tell, toldAtOnce } from "../engine/callbacks.ts";
+import { MAX_TIMER_MS } from "../engine/frame-queue.ts";
+import { keyPerUserPerType } from "../engine/keys.ts";
+import { checkFunction, isLimiter } from "../engine/options.ts";
+import { type LimitExceeded, waitLeft } from "../engine/replies.ts";
 
 /** What is used of a limiter: any of sluice is one, and any of ws-kit. */
 export interface WsKitLimiter {
@@ -71,7 +71,7 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
   const { limiter, key: keyOf = keyPerUserPerType, cost: costOf = () => 1, onLimitExceeded, onError } = options;
   const maxQueued = checkWhole("maxQueued", options.maxQueued ?? 1000, 1, 2 ** 31 - 1);
   if (!isLimiter(limiter)) {
-    throw new SluiceError("invalid-limiter", "limiter", "a limiter", limiter);
+    throw optionError("invalid-limiter", "limiter", "a limiter", limiter);
   }
   const functions = { key: keyOf, cost: costOf, onLimitExceeded, onError };
   for (const [name, value] of Object.entries(functions)) checkFunction(name, value);

@@ -5,18 +5,18 @@
 import type { Group } from "../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../core/compile.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
-import { refuseDisposed, SluiceError } from "../../../core/errors.ts";
+import { optionError, rejectDisposed } from "../../../core/errors.ts";
 import type { Store } from "../../../core/store.ts";
 import { storedKey, tagOf } from "../../stored-key.ts";
 import { has, type RateLimitBinding } from "../platform.ts";
 
 const PERIODS = [10_000, 60_000];
 
-/** Asks the binding of a Worker, whose numbers are those of `terms`. */
+/** Asks the binding of a Worker, whose numbers are those of `policy`. */
 export function bindingStore(binding: RateLimitBinding): Store {
   if (!has(binding, ["limit"])) {
     const expected = "a rate-limit binding, such as env.RL with one of that name in ratelimits of wrangler.jsonc";
-    throw new SluiceError("invalid-option", "binding", expected, binding);
+    throw optionError("invalid-option", "binding", expected, binding);
   }
   return new Binding(binding);
 }
@@ -32,14 +32,14 @@ class Binding implements Store {
 
   check({ algorithm, windowMs }: CompiledPolicy, together: boolean): void {
     if (algorithm !== "fixed-window") {
-      throw new SluiceError("unsupported", "algorithm", "fixed-window, as the binding counts", algorithm);
+      throw optionError("unsupported", "algorithm", "fixed-window, as the binding counts", algorithm);
     }
     if (!PERIODS.includes(windowMs)) {
-      throw new SluiceError("unsupported", "windowMs", "10000 or 60000, the periods of the binding", windowMs);
+      throw optionError("unsupported", "windowMs", "10000 or 60000, the periods of the binding", windowMs);
     }
     if (together) {
       const expected = "limiters that can look before they take; hybridRateLimiter(first, exact) puts a binding first";
-      throw new SluiceError("unsupported", "limiters", expected, "a bindingRateLimiter");
+      throw optionError("unsupported", "limiters", expected, "a bindingRateLimiter");
     }
   }
 
@@ -59,17 +59,17 @@ class Binding implements Store {
     this.disposed = true;
   }
 
-  private async ask({ terms, key, cost, mode }: Group[number]): Promise<Decision> {
-    if (this.disposed) refuseDisposed("bindingRateLimiter");
+  private async ask({ policy, key, cost, mode }: Group[number]): Promise<Decision> {
+    if (this.disposed) rejectDisposed("bindingRateLimiter");
     if (mode !== "take") refuse(mode);
-    const { name: policy, limit, windowMs } = terms;
-    const about = { policy, limit, approximate: true, unknown: true } as const;
+    const { name, limit, windowMs } = policy;
+    const about = { policy: name, limit, approximate: true, unknown: true } as const;
     const full = { remaining: limit, resetAfterMs: 0, nextAfterMs: 0 };
     if (cost === 0) return { allowed: true, ...about, ...full };
     if (cost > limit) return { allowed: false, ...about, ...full, retryAfterMs: null };
-    if (cost !== 1) throw new SluiceError("invalid-cost", "cost", "0 or 1, as the binding counts requests", cost);
+    if (cost !== 1) throw optionError("invalid-cost", "cost", "0 or 1, as the binding counts requests", cost);
     // As other stores name it, so that no two policies on one binding spend each other's budget.
-    const { success } = await this.binding.limit({ key: storedKey(tagOf(key, {}), terms.id) });
+    const { success } = await this.binding.limit({ key: storedKey(tagOf(key, {}), policy.id) });
     if (success) return { allowed: true, ...about, ...full };
     // When the period began is not told, so that the whole of it is the wait that is surely enough.
     const period = { resetAfterMs: windowMs, nextAfterMs: windowMs, retryAfterMs: windowMs };
@@ -78,5 +78,5 @@ class Binding implements Store {
 }
 
 function refuse(method: string): never {
-  throw new SluiceError("unsupported", method, "consume alone: the binding answers yes or no and shows nothing");
+  throw optionError("unsupported", method, "consume alone: the binding answers yes or no and shows nothing");
 }

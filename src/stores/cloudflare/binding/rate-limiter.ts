@@ -2,10 +2,10 @@
 import type { Policy } from "../../../core/policy.ts";
 import type { PolicyText } from "../../../core/policy-text.ts";
 import type { RateLimiter } from "../../../core/rate-limiter.ts";
-import type { FailureOptions } from "../../../resilience/failure-policy.ts";
-import { bindingStore } from "./binding-store.ts";
-import type { RateLimitBinding } from "../platform.ts";
 import { limiterForClient, type StoreKind } from "../../../limiter/limiter-for-client.ts";
+import type { FailureOptions } from "../../../resilience/failure-policy.ts";
+import type { RateLimitBinding } from "../platform.ts";
+import { bindingStore } from "./binding-store.ts";
 
 /**
  * A limiter that asks a binding. The policy has to say what the binding is set to: a fixed window of 10 or 60

@@ -2,14 +2,14 @@
 import type { Policy } from "../../../core/policy.ts";
 import type { PolicyText } from "../../../core/policy-text.ts";
 import type { RateLimiter } from "../../../core/rate-limiter.ts";
+import { limiterForClient, type StoreKind } from "../../../limiter/limiter-for-client.ts";
 import type { FailureOptions } from "../../../resilience/failure-policy.ts";
+import type { DurableObjectNamespaceLike } from "../platform.ts";
 import {
   DURABLE_OBJECT_OPTIONS,
   type DurableObjectStoreOptions,
   durableObjectStore,
 } from "./caller/durable-object-store.ts";
-import type { DurableObjectNamespaceLike } from "../platform.ts";
-import { limiterForClient, type StoreKind } from "../../../limiter/limiter-for-client.ts";
 
 /** What a limiter on Durable Objects can be told. */
 export interface DurableObjectRateLimiterOptions extends DurableObjectStoreOptions, FailureOptions {}

@@ -6,9 +6,9 @@ import type { CompiledPolicy } from "../../../core/compile.ts";
 import { copyKey } from "../../../core/copy-key.ts";
 import type { Decision } from "../../../core/decision.ts";
 import type { AlgorithmName } from "../../../core/policy.ts";
-import { inPresent, mergeStates } from "./merge-states.ts";
-import type { KVNamespaceLike } from "../platform.ts";
 import { isState } from "../durable-object/object/state-text.ts";
+import type { KVNamespaceLike } from "../platform.ts";
+import { inPresent, mergeStates } from "./merge-states.ts";
 
 /** So many numbers are held, of all buckets. */
 const MAX_NUMBERS = 500_000;
@@ -91,18 +91,18 @@ export class Entry {
   }
 
   /** What is granted in all, if anything. */
-  total(terms: CompiledPolicy): readonly number[] | undefined {
+  total(policy: CompiledPolicy): readonly number[] | undefined {
     let total: readonly number[] = [];
     for (const { state } of [this.own, ...this.others.values()]) {
-      if (state) total = mergeStates(total, state, terms);
+      if (state) total = mergeStates(total, state, policy);
     }
     return total.length > 0 ? total : undefined;
   }
 
   /** Brings what lies in the future into the present, for good: it would be there again with every look. */
-  heal(terms: CompiledPolicy, now: number): void {
+  heal(policy: CompiledPolicy, now: number): void {
     for (const [id, { version, state }] of this.accounts()) {
-      const healed = state && inPresent(state, terms, now);
+      const healed = state && inPresent(state, policy, now);
       if (!healed || healed === state) continue;
       if (id === this.id) this.change(healed);
       else this.others.set(id, { version, state: healed });
@@ -122,9 +122,9 @@ export class Entry {
   }
 
   /** Takes over what is newer in a value, and sees to it that what is older there is written again. */
-  learn({ accounts, resetAt: told }: Value, terms: CompiledPolicy, now: number, passed: number): void {
+  learn({ accounts, resetAt: told }: Value, policy: CompiledPolicy, now: number, passed: number): void {
     // A reset matters for as long as somebody could still count what was before it.
-    const stands = (time: number) => (time + 2 * terms.windowMs < now ? 0 : time);
+    const stands = (time: number) => (time + 2 * policy.windowMs < now ? 0 : time);
     this.resetAt = stands(this.resetAt);
     const resetAt = stands(told);
     const { version = 0 } = accounts.get(this.id) ?? {};
@@ -138,7 +138,7 @@ export class Entry {
     if (this.others.size <= FEW) return;
     // What counts no more need not be copied for ever.
     for (const [id, { state }] of this.others) {
-      if (!state || usageOf(state, terms, now) === 0) this.others.delete(id);
+      if (!state || usageOf(state, policy, now) === 0) this.others.delete(id);
     }
   }
 
@@ -272,7 +272,7 @@ function parse(text: string | null): { isolates?: object; resetAt?: unknown; unt
   }
 }
 
-function usageOf(state: readonly number[], terms: CompiledPolicy, now: number): number {
-  const algorithm = algorithms[terms.algorithm];
-  return usage(algorithm, algorithm.list ? [[...state]] : [...state], 0, terms, now);
+function usageOf(state: readonly number[], policy: CompiledPolicy, now: number): number {
+  const algorithm = algorithms[policy.algorithm];
+  return usage(algorithm, algorithm.list ? [[...state]] : [...state], 0, policy, now);
 }

@@ -4,8 +4,8 @@ import type { Decision } from "../../../core/decision.ts";
 import type { Policy } from "../../../core/policy.ts";
 import type { RateLimiter } from "../../../core/rate-limiter.ts";
 import { fixedWindow, slidingLog, slidingWindow } from "../../../core/shorthand.ts";
-import { kvRateLimiter } from "./rate-limiter.ts";
 import type { KVNamespaceLike } from "../platform.ts";
+import { kvRateLimiter } from "./rate-limiter.ts";
 
 const CACHED_MS = 60_000;
 let now = 0;

@@ -15,13 +15,13 @@ import type { Charge, Group } from "../../../core/charge.ts";
 import { monotonicMs, wallClockMs } from "../../../core/clock.ts";
 import type { CompiledPolicy } from "../../../core/compile.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
-import { refuseDisposed, SluiceError } from "../../../core/errors.ts";
+import { optionError, rejectDisposed } from "../../../core/errors.ts";
 import { copyGrant } from "../../../core/grant.ts";
 import { checkOptions } from "../../../core/options.ts";
 import type { CallState, Store } from "../../../core/store.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../../stored-key.ts";
-import { type Entry, type Isolate, isolateOf, readValue, writeValue } from "./kv-entries.ts";
 import { has, type KVNamespaceLike, type WaitUntil } from "../platform.ts";
+import { type Entry, type Isolate, isolateOf, readValue, writeValue } from "./kv-entries.ts";
 
 /** What a store in KV can be told. */
 export interface KVStoreOptions extends KeyOptions {
@@ -49,12 +49,12 @@ const MIN_TTL_S = 60;
 export function kvStore(kv: KVNamespaceLike, options: KVStoreOptions = {}): KVStore {
   if (!has(kv, ["get", "put", "delete"])) {
     const expected = "a KV namespace, such as env.KV with a binding of that name in wrangler.jsonc";
-    throw new SluiceError("invalid-option", "kv", expected, kv);
+    throw optionError("invalid-option", "kv", expected, kv);
   }
   checkOptions("kvStore", options, KV_OPTIONS);
   const { waitUntil } = options;
   if (waitUntil !== undefined && typeof waitUntil !== "function") {
-    throw new SluiceError("invalid-option", "waitUntil", "a function of a promise", waitUntil);
+    throw optionError("invalid-option", "waitUntil", "a function of a promise", waitUntil);
   }
   checkKeyOptions(options);
   return new KV(kv, options);
@@ -86,7 +86,7 @@ class KV implements KVStore {
   check({ algorithm }: CompiledPolicy): void {
     if (algorithm !== "token-bucket" && algorithm !== "leaky-bucket") return;
     const expected = "fixed-window, sliding-window or sliding-log on KV: a bucket changes with every millisecond";
-    throw new SluiceError("unsupported", "algorithm", expected, algorithm);
+    throw optionError("unsupported", "algorithm", expected, algorithm);
   }
 
   async apply(groups: readonly Group[], waiting?: CallState): Promise<Decision[][]> {
@@ -96,39 +96,49 @@ class KV implements KVStore {
   }
 
   /** Says in KV that what was counted before counts no more: isolates that have granted something would write it again. */
-  async reset(terms: CompiledPolicy, key: string): Promise<void> {
-    const bucket = this.bucketOf(terms, key);
+  async reset(policy: CompiledPolicy, key: string): Promise<void> {
+    const bucket = this.bucketOf(policy, key);
     await this.isolate.use([bucket], async ([found]) => {
       const entry = found as Entry;
-      entry.learn(readValue(await this.kv.get(bucket), terms.algorithm), terms, wallClockMs(), monotonicMs());
+      entry.learn(readValue(await this.kv.get(bucket), policy.algorithm), policy, wallClockMs(), monotonicMs());
       entry.forget(Math.max(wallClockMs(), entry.resetAt + 1));
       // Whoever resets a key wants to know that it was done.
-      await this.put(bucket, terms, entry);
+      await this.put(bucket, policy, entry);
     });
   }
 
-  async inspect(terms: CompiledPolicy, key: string): Promise<Inspection> {
-    const bucket = this.bucketOf(terms, key);
+  async inspect(policy: CompiledPolicy, key: string): Promise<Inspection> {
+    const bucket = this.bucketOf(policy, key);
     const raw = await this.kv.get(bucket);
-    const [decision] = (await this.takeGroup([{ terms, key, cost: 0, mode: "peek" }])) as [Decision];
-    const { policy, limit, remaining, resetAfterMs } = decision;
-    const { accounts, until } = readValue(raw, terms.algorithm);
+    const [decision] = (await this.takeGroup([{ policy, key, cost: 0, mode: "peek" }])) as [Decision];
+    const { limit, remaining, resetAfterMs } = decision;
+    const { accounts, until } = readValue(raw, policy.algorithm);
     const found = [...accounts.values()].some(({ state }) => state !== undefined);
     const ttlMs = found ? Math.max(0, until - wallClockMs()) : null;
-    return { policy, key, storedKey: bucket, found, limit, remaining, resetAfterMs, ttlMs, raw: found ? raw : null };
+    return {
+      policy: policy.name,
+      key,
+      storedKey: bucket,
+      found,
+      limit,
+      remaining,
+      resetAfterMs,
+      ttlMs,
+      raw: found ? raw : null,
+    };
   }
 
   async dispose(): Promise<void> {
     this.disposed = true;
   }
 
-  private bucketOf(terms: CompiledPolicy, key: string): string {
-    if (this.disposed) refuseDisposed("kvStore");
-    return storedKey(tagOf(key, this.options), terms.id);
+  private bucketOf(policy: CompiledPolicy, key: string): string {
+    if (this.disposed) rejectDisposed("kvStore");
+    return storedKey(tagOf(key, this.options), policy.id);
   }
 
   private async takeGroup(charges: Group, waiting?: CallState): Promise<Decision[]> {
-    const group = charges.map((charge): Charge => ({ ...charge, key: this.bucketOf(charge.terms, charge.key) }));
+    const group = charges.map((charge): Charge => ({ ...charge, key: this.bucketOf(charge.policy, charge.key) }));
     const buckets = group.map(({ key }) => key);
     return this.isolate.use(buckets, (entries) => this.takeFrom(entries, group, waiting));
   }
@@ -141,10 +151,10 @@ class KV implements KVStore {
     const now = wallClockMs();
     group.forEach((charge, i) => {
       const entry = entries[i] as Entry;
-      entry.heal(charge.terms, now);
+      entry.heal(charge.policy, now);
       if (charge.mode === "refund") apply(charge, entry, now);
     });
-    const totals = new Map(group.map(({ key, terms }, i) => [key, (entries[i] as Entry).total(terms)]));
+    const totals = new Map(group.map(({ key, policy }, i) => [key, (entries[i] as Entry).total(policy)]));
     const decisions = decideGroup(
       group.map((charge) => (charge.mode === "refund" ? { ...charge, cost: 0, mode: "peek" } : charge)),
       { read: (bucket) => totals.get(bucket) },
@@ -164,13 +174,13 @@ class KV implements KVStore {
   }
 
   /** What is known of a bucket, read anew if that was a while ago. Each request reads for itself: I/O is its own. */
-  private async learn({ key: bucket, terms }: Charge, entry: Entry): Promise<void> {
+  private async learn({ key: bucket, policy }: Charge, entry: Entry): Promise<void> {
     const { readAt } = entry;
     if (monotonicMs() - readAt < EVERY_MS) return;
     // While one reads anew, others go on with what is known; of a bucket that nobody has read yet, nothing is.
     if (readAt !== Number.NEGATIVE_INFINITY) entry.readAt = monotonicMs();
     try {
-      entry.learn(readValue(await this.kv.get(bucket), terms.algorithm), terms, wallClockMs(), monotonicMs());
+      entry.learn(readValue(await this.kv.get(bucket), policy.algorithm), policy, wallClockMs(), monotonicMs());
     } catch (error) {
       entry.readAt = readAt;
       throw error;
@@ -179,12 +189,12 @@ class KV implements KVStore {
   }
 
   /** Writes now, or when a second has passed since the last time. */
-  private write({ key: bucket, terms }: Charge, entry: Entry): Promise<void> | undefined {
+  private write({ key: bucket, policy }: Charge, entry: Entry): Promise<void> | undefined {
     const { waitUntil } = this.options;
     const now = monotonicMs();
     const due = entry.writtenAt + EVERY_MS - now;
     if (due <= 0) {
-      const written = this.tryToPut(bucket, terms, entry);
+      const written = this.tryToPut(bucket, policy, entry);
       if (!waitUntil) return written;
       afterwards(waitUntil, written);
     } else if (waitUntil && now >= entry.expectedBy) {
@@ -193,16 +203,16 @@ class KV implements KVStore {
       const later = new Promise((resolve) => setTimeout(resolve, due));
       afterwards(
         waitUntil,
-        later.then(() => (entry.dirty ? this.tryToPut(bucket, terms, entry) : undefined)),
+        later.then(() => (entry.dirty ? this.tryToPut(bucket, policy, entry) : undefined)),
       );
     }
     return undefined;
   }
 
   /** What was decided stands, and counts here, whether it can be written or not. */
-  private async tryToPut(bucket: string, terms: CompiledPolicy, entry: Entry): Promise<void> {
+  private async tryToPut(bucket: string, policy: CompiledPolicy, entry: Entry): Promise<void> {
     try {
-      await this.put(bucket, terms, entry);
+      await this.put(bucket, policy, entry);
       this.isolate.warning = undefined;
     } catch (error) {
       // Another isolate has written in the same second: that is no fault.
@@ -212,11 +222,11 @@ class KV implements KVStore {
     }
   }
 
-  private async put(bucket: string, terms: CompiledPolicy, entry: Entry): Promise<void> {
+  private async put(bucket: string, policy: CompiledPolicy, entry: Entry): Promise<void> {
     const now = wallClockMs();
-    const { ttlMs } = decide(entry.total(terms), { terms, key: bucket, cost: 0, mode: "peek" }, now);
+    const { ttlMs } = decide(entry.total(policy), { policy, key: bucket, cost: 0, mode: "peek" }, now);
     // What was reset has to be known for as long as somebody could still count it.
-    const keptMs = entry.resetAt > 0 ? Math.max(ttlMs, 2 * terms.windowMs) : ttlMs;
+    const keptMs = entry.resetAt > 0 ? Math.max(ttlMs, 2 * policy.windowMs) : ttlMs;
     const expirationTtl = Math.max(MIN_TTL_S, Math.ceil(keptMs / 1000));
     const value = writeValue(entry, now + expirationTtl * 1000);
     entry.writing(monotonicMs());
@@ -240,6 +250,6 @@ function afterwards(waitUntil: WaitUntil, work: Promise<void>): void {
     waitUntil(work);
   } catch (cause) {
     const expected = "a function that can be called by itself, such as waitUntil of cloudflare:workers";
-    throw Object.assign(new SluiceError("invalid-option", "waitUntil", expected), { cause });
+    throw Object.assign(optionError("invalid-option", "waitUntil", expected), { cause });
   }
 }

@@ -6,8 +6,8 @@ import { mergeStates } from "./merge-states.ts";
 
 type State = readonly number[];
 
-function take(state: State, terms: CompiledPolicy, cost: number, now: number): State {
-  return decide(state.length > 0 ? state : undefined, { terms, key: "k", cost, mode: "take" }, now).state;
+function take(state: State, policy: CompiledPolicy, cost: number, now: number): State {
+  return decide(state.length > 0 ? state : undefined, { policy, key: "k", cost, mode: "take" }, now).state;
 }
 
 describe("mergeStates", () => {
@@ -15,7 +15,7 @@ describe("mergeStates", () => {
     compilePolicy({ algorithm, limit: 1000, windowMs: 100 }),
   );
 
-  it.each(policies)("$algorithm: two that counted apart are one that counted all", (terms) => {
+  it.each(policies)("$algorithm: two that counted apart are one that counted all", (policy) => {
     const grants = fc.array(
       fc.record({ gap: fc.integer({ min: 0, max: 60 }), cost: fc.integer({ min: 1, max: 3 }), here: fc.boolean() }),
       { maxLength: 30 },
@@ -26,16 +26,16 @@ describe("mergeStates", () => {
         let now = 1_790_000_000_000;
         for (const { gap, cost, here: isHere } of grants) {
           now += gap;
-          all = take(all, terms, cost, now);
-          if (isHere) here = take(here, terms, cost, now);
-          else there = take(there, terms, cost, now);
+          all = take(all, policy, cost, now);
+          if (isHere) here = take(here, policy, cost, now);
+          else there = take(there, policy, cost, now);
         }
         const look = (state: State) =>
-          decide(state.length > 0 ? state : undefined, { terms, key: "k", cost: 990, mode: "peek" }, now + later)
+          decide(state.length > 0 ? state : undefined, { policy, key: "k", cost: 990, mode: "peek" }, now + later)
             .decision;
-        const merged = mergeStates(here, there, terms);
+        const merged = mergeStates(here, there, policy);
         expect(look(merged)).toEqual(look(all));
-        expect(mergeStates(there, here, terms)).toEqual(merged);
+        expect(mergeStates(there, here, policy)).toEqual(merged);
       }),
       { numRuns: 2000 },
     );

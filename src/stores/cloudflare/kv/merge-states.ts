@@ -6,25 +6,25 @@ import type { CompiledPolicy } from "../../../core/compile.ts";
  * A state as it counts now. What lies in the future, because another clock is ahead or ours was, begins with the window
  * of now: whoever counts together has to count in the same windows.
  */
-export function inPresent(state: readonly number[], terms: CompiledPolicy, now: number): readonly number[] {
-  if (terms.algorithm === "sliding-log") {
-    const latest = now + terms.windowMs;
+export function inPresent(state: readonly number[], policy: CompiledPolicy, now: number): readonly number[] {
+  if (policy.algorithm === "sliding-log") {
+    const latest = now + policy.windowMs;
     const ahead = state.some((cell, i) => i % 2 === 1 && cell > latest);
     return ahead ? state.map((cell, i) => (i % 2 === 1 ? Math.min(cell, latest) : cell)) : state;
   }
   const [start = 0, ...counts] = state;
   if (start <= now) return state;
   const count = counts.reduce((sum, count) => sum + count, 0);
-  return [windowStart(terms, now), ...counts.map((_, i) => (i === counts.length - 1 ? count : 0))];
+  return [windowStart(policy, now), ...counts.map((_, i) => (i === counts.length - 1 ? count : 0))];
 }
 
 /** The sum of two states of a policy, neither of them in the future. A state is empty when nothing was counted. */
-export function mergeStates(a: readonly number[], b: readonly number[], terms: CompiledPolicy): readonly number[] {
+export function mergeStates(a: readonly number[], b: readonly number[], policy: CompiledPolicy): readonly number[] {
   if (a.length === 0 || b.length === 0) return a.length === 0 ? b : a;
-  if (terms.algorithm === "sliding-log") return mergeLogs(a, b);
+  if (policy.algorithm === "sliding-log") return mergeLogs(a, b);
   // Windows begin at the same instants everywhere; the later one is the one that counts.
   const start = Math.max(a[0] as number, b[0] as number);
-  const [first, second] = [countsAt(a, start, terms), countsAt(b, start, terms)];
+  const [first, second] = [countsAt(a, start, policy), countsAt(b, start, policy)];
   return [start, ...first.map((count, i) => count + (second[i] as number))];
 }
 

@@ -2,10 +2,10 @@
 import type { Policy } from "../../../core/policy.ts";
 import type { PolicyText } from "../../../core/policy-text.ts";
 import type { RateLimiter } from "../../../core/rate-limiter.ts";
-import type { FailureOptions } from "../../../resilience/failure-policy.ts";
-import { KV_OPTIONS, type KVStoreOptions, kvStore } from "./kv-store.ts";
-import type { KVNamespaceLike } from "../platform.ts";
 import { limiterForClient, type StoreKind } from "../../../limiter/limiter-for-client.ts";
+import type { FailureOptions } from "../../../resilience/failure-policy.ts";
+import type { KVNamespaceLike } from "../platform.ts";
+import { KV_OPTIONS, type KVStoreOptions, kvStore } from "./kv-store.ts";
 
 /** What a limiter on KV can be told. */
 export interface KVRateLimiterOptions extends KVStoreOptions, FailureOptions {}

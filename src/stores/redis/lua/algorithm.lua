@@ -9,6 +9,6 @@
 local call = redis.call
 
 -- The start of the window that `now` is in: windows begin at multiples of their length.
-local function windowStart(terms)
-  return now - fmod(now, terms.windowMs)
+local function windowStart(policy)
+  return now - fmod(now, policy.windowMs)
 end

@@ -16,39 +16,39 @@ local function fixedWindow()
   end
 
   -- The count of the window. It may exceed this policy's limit: plans with other limits share the counter.
-  local function countAt(terms, start, count)
-    return now >= start + terms.windowMs and 0 or count
+  local function countAt(policy, start, count)
+    return now >= start + policy.windowMs and 0 or count
   end
 
-  local function used(terms, start, count)
-    return min(countAt(terms, start, count), terms.limit)
+  local function used(policy, start, count)
+    return min(countAt(policy, start, count), policy.limit)
   end
 
   -- The window's start; one from the future begins now instead.
-  local function startAt(terms, stored)
+  local function startAt(policy, stored)
     local start = min(stored, now)
-    if now < start + terms.windowMs then return start end
-    return windowStart(terms)
+    if now < start + policy.windowMs then return start end
+    return windowStart(policy)
   end
 
-  local function reset(terms, _, start)
-    return startAt(terms, start) + terms.windowMs - now
+  local function reset(policy, _, start)
+    return startAt(policy, start) + policy.windowMs - now
   end
 
   local function ahead(_, _, start)
     return start > now
   end
 
-  local function add(terms, _, cost, start, count)
-    return startAt(terms, start), countAt(terms, start, count) + cost
+  local function add(policy, _, cost, start, count)
+    return startAt(policy, start), countAt(policy, start, count) + cost
   end
 
-  local function giveBack(terms, _, cost, start, count)
-    return startAt(terms, start), max(0, countAt(terms, start, count) - cost)
+  local function giveBack(policy, _, cost, start, count)
+    return startAt(policy, start), max(0, countAt(policy, start, count) - cost)
   end
 
-  local function reply(say, terms, used, _, start)
-    say(reset(terms, used, start))
+  local function reply(say, policy, used, _, start)
+    say(reset(policy, used, start))
   end
 
   return {

@@ -126,29 +126,29 @@ local function slidingLog()
     return log.newest[TOTAL] - log.base
   end
 
-  local function untilEnd(terms, grant)
+  local function untilEnd(policy, grant)
     local left = grant[ENDS_AT] - now
     assert(left > 0)
-    return min(left, terms.windowMs)
+    return min(left, policy.windowMs)
   end
 
-  local function wait(terms, amount, log)
+  local function wait(policy, amount, log)
     local _, grant = reach(log, TOTAL, log.base + amount)
-    return untilEnd(terms, grant)
+    return untilEnd(policy, grant)
   end
 
-  local function reset(terms, _, log)
-    return untilEnd(terms, log.newest)
+  local function reset(policy, _, log)
+    return untilEnd(policy, log.newest)
   end
 
-  local function ahead(terms, _, log)
-    return log.newest[ENDS_AT] > now + terms.windowMs
+  local function ahead(policy, _, log)
+    return log.newest[ENDS_AT] > now + policy.windowMs
   end
 
-  local function add(terms, _, cost, log)
-    local endsAt = now + terms.windowMs
+  local function add(policy, _, cost, log)
+    local endsAt = now + policy.windowMs
     -- Grants that end now + windowMs are one, and so are those that would end later: they are as old as now.
-    if ahead(terms, 0, log) then
+    if ahead(policy, 0, log) then
       log.kept = reach(log, ENDS_AT, endsAt) - 1
     elseif log.newest[ENDS_AT] < endsAt then
       log.kept = log.count
@@ -201,21 +201,21 @@ local function slidingLog()
   end
 
   -- Without its decision, a refund is taken to be of the latest grants.
-  local function giveBack(terms, used, cost, log)
-    if ahead(terms, used, log) then add(terms, used, 0, log) end
-    if terms.grantEndsAt then return removeGrant(cost, log, min(terms.grantEndsAt, now + terms.windowMs)) end
+  local function giveBack(policy, used, cost, log)
+    if ahead(policy, used, log) then add(policy, used, 0, log) end
+    if policy.grantEndsAt then return removeGrant(cost, log, min(policy.grantEndsAt, now + policy.windowMs)) end
     local total = log.newest[TOTAL] - min(cost, used)
     local i, grant = reach(log, TOTAL, total)
     log.kept, log.newest = i - 1, { grant[ENDS_AT], total }
     return log
   end
 
-  local function reply(say, terms, used, cost, log)
-    local over = used + cost - terms.limit
-    local lacking = max(0, used - terms.limit) + 1
-    say(used > 0 and reset(terms, used, log) or 0)
-    say(used > 0 and wait(terms, lacking, log) or 0)
-    say(over > 0 and cost > 0 and cost <= terms.limit and wait(terms, over, log) or 0)
+  local function reply(say, policy, used, cost, log)
+    local over = used + cost - policy.limit
+    local lacking = max(0, used - policy.limit) + 1
+    say(used > 0 and reset(policy, used, log) or 0)
+    say(used > 0 and wait(policy, lacking, log) or 0)
+    say(over > 0 and cost > 0 and cost <= policy.limit and wait(policy, over, log) or 0)
   end
 
   -- The front of the list, for people to read.

@@ -17,50 +17,50 @@ local function slidingWindow()
 
   -- The start, the two counters as they stand now, and what is left of this window. The counters may exceed this
   -- policy's limit: plans with other limits share them.
-  local function viewAt(terms, start, previous, current)
-    local windowMs = terms.windowMs
+  local function viewAt(policy, start, previous, current)
+    local windowMs = policy.windowMs
     if start > now then
-      start, previous, current = windowStart(terms), 0, previous + current
+      start, previous, current = windowStart(policy), 0, previous + current
     elseif now >= start + 2 * windowMs then
-      start, previous, current = windowStart(terms), 0, 0
+      start, previous, current = windowStart(policy), 0, 0
     elseif now >= start + windowMs then
       start, previous, current = start + windowMs, current, 0
     end
     return start, previous, current, start + windowMs - now
   end
 
-  local function used(terms, a, b, c)
-    local _, previous, current, left = viewAt(terms, a, b, c)
-    return min(previous, terms.limit) * left + min(current, terms.limit) * terms.windowMs
+  local function used(policy, a, b, c)
+    local _, previous, current, left = viewAt(policy, a, b, c)
+    return min(previous, policy.limit) * left + min(current, policy.limit) * policy.windowMs
   end
 
-  local function reset(terms, _, a, b, c)
-    local _, _, current, left = viewAt(terms, a, b, c)
-    return current > 0 and left + terms.windowMs or left
+  local function reset(policy, _, a, b, c)
+    local _, _, current, left = viewAt(policy, a, b, c)
+    return current > 0 and left + policy.windowMs or left
   end
 
   local function ahead(_, _, start)
     return start > now
   end
 
-  local function add(terms, _, cost, a, b, c)
-    local start, previous, current = viewAt(terms, a, b, c)
+  local function add(policy, _, cost, a, b, c)
+    local start, previous, current = viewAt(policy, a, b, c)
     return start, previous, current + cost
   end
 
-  local function giveBack(terms, _, cost, a, b, c)
-    local start, previous, current = viewAt(terms, a, b, c)
-    if not terms.grantEndsAt then
+  local function giveBack(policy, _, cost, a, b, c)
+    local start, previous, current = viewAt(policy, a, b, c)
+    if not policy.grantEndsAt then
       local older = max(0, cost - current)
       return start, max(0, previous - older), max(0, current - cost)
     end
     -- A grant ends two windows after the start of its own.
-    if start < terms.grantEndsAt - terms.windowMs then return start, previous, max(0, current - cost) end
+    if start < policy.grantEndsAt - policy.windowMs then return start, previous, max(0, current - cost) end
     return start, max(0, previous - cost), current
   end
 
-  local function reply(say, terms, _, _, a, b, c)
-    local _, previous, current, left = viewAt(terms, a, b, c)
+  local function reply(say, policy, _, _, a, b, c)
+    local _, previous, current, left = viewAt(policy, a, b, c)
     say(previous)
     say(current)
     say(left)

@@ -13,42 +13,42 @@ local function tokenBucket()
     return part == 0 and whole or whole .. format(PART, part, p)
   end
 
-  local function used(terms, full, part, writtenP)
+  local function used(policy, full, part, writtenP)
     local ahead = full - now
     if ahead < 0 then return 0 end
-    local p, cap = terms.p, terms.cap
-    if ahead > terms.windowMs then return cap end
+    local p, cap = policy.p, policy.cap
+    if ahead > policy.windowMs then return cap end
     local used = ahead * p + partIn(p, part, writtenP)
     return used < cap and used or cap
   end
 
-  local function reset(terms, used)
-    return ceil(used / terms.p)
+  local function reset(policy, used)
+    return ceil(used / policy.p)
   end
 
   -- What is in use as the instant at which it will have been given back.
-  local function settled(terms, used)
-    local whole = floor(used / terms.p)
-    local part = used - whole * terms.p
-    return now + whole, part, part > 0 and terms.p or 0
+  local function settled(policy, used)
+    local whole = floor(used / policy.p)
+    local part = used - whole * policy.p
+    return now + whole, part, part > 0 and policy.p or 0
   end
 
   -- Whether the bucket would be full later than an empty one: the clock has stepped back.
-  local function ahead(terms, used, full, part, writtenP)
-    if used < terms.cap then return false end
+  local function ahead(policy, used, full, part, writtenP)
+    if used < policy.cap then return false end
     local ahead = full - now
-    return ahead > terms.windowMs or ahead * terms.p + partIn(terms.p, part, writtenP) > terms.cap
+    return ahead > policy.windowMs or ahead * policy.p + partIn(policy.p, part, writtenP) > policy.cap
   end
 
-  local function add(terms, used, cost)
-    return settled(terms, used + cost * terms.unit)
+  local function add(policy, used, cost)
+    return settled(policy, used + cost * policy.unit)
   end
 
   -- Use drains in the order of the grants: what is left of one is what drains until its end.
-  local function giveBack(terms, used, cost)
-    local given = min(cost, terms.limit) * terms.unit
-    if terms.grantEndsAt then given = min(given, (terms.grantEndsAt - now) * terms.p) end
-    return settled(terms, max(0, used - given))
+  local function giveBack(policy, used, cost)
+    local given = min(cost, policy.limit) * policy.unit
+    if policy.grantEndsAt then given = min(given, (policy.grantEndsAt - now) * policy.p) end
+    return settled(policy, max(0, used - given))
   end
 
   local function reply() end

@@ -2,13 +2,12 @@
 import type { Charge, Group } from "../../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../../core/compile.ts";
 import type { Decision, Inspection } from "../../../../core/decision.ts";
-import { refuseDisposed, SluiceError } from "../../../../core/errors.ts";
+import { optionError, rejectDisposed } from "../../../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../../../core/options.ts";
 import type { CallState, Store } from "../../../../core/store.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../../../stored-key.ts";
 import { type DurableObjectNamespaceLike, type DurableObjectStubLike, has } from "../../platform.ts";
 import type { RateLimiterObject } from "../object/rate-limiter-do.ts";
-import { jumpHash } from "./jump-hash.ts";
 import {
   type BucketCall,
   bucketCall,
@@ -20,6 +19,7 @@ import {
   takeCall,
   type WireDecision,
 } from "../wire/wire.ts";
+import { jumpHash } from "./jump-hash.ts";
 
 /** What a store in Durable Objects can be told. */
 export interface DurableObjectStoreOptions extends KeyOptions {
@@ -49,12 +49,12 @@ export function durableObjectStore(
   if (!has(namespace, ["idFromName", "get"])) {
     const expected =
       "a Durable Object namespace, such as env.RATE_LIMITER with a binding of that name in wrangler.jsonc";
-    throw new SluiceError("invalid-option", "namespace", expected, namespace);
+    throw optionError("invalid-option", "namespace", expected, namespace);
   }
   checkOptions("durableObjectStore", options, DURABLE_OBJECT_OPTIONS);
   const { shards = 128 } = options;
   if (typeof shards === "string" && shards !== "per-key") {
-    throw new SluiceError("invalid-option", "shards", 'a whole number >= 1 or "per-key"', shards);
+    throw optionError("invalid-option", "shards", 'a whole number >= 1 or "per-key"', shards);
   }
   if (shards !== "per-key") checkWhole("shards", shards, 1, MAX_SHARDS);
   checkKeyOptions(options);
@@ -87,8 +87,8 @@ class DurableObjects implements DurableObjectStore {
     this.options = options;
   }
 
-  check(terms: CompiledPolicy): void {
-    checkSendable(terms);
+  check(policy: CompiledPolicy): void {
+    checkSendable(policy);
   }
 
   apply(groups: readonly Group[], waiting?: CallState): Promise<Decision[][]> {
@@ -97,7 +97,7 @@ class DurableObjects implements DurableObjectStore {
         (group) =>
           // What is thrown in here rejects the promise.
           new Promise<Decision[]>((resolve, reject) => {
-            if (this.disposed) refuseDisposed("durableObjectStore");
+            if (this.disposed) rejectDisposed("durableObjectStore");
             const { part, buckets } = this.locate(group);
             this.add(part, { group: buckets, waiting, resolve, reject });
           }),
@@ -105,15 +105,25 @@ class DurableObjects implements DurableObjectStore {
     );
   }
 
-  async reset(terms: CompiledPolicy, key: string): Promise<void> {
-    await this.ask("reset", terms, key);
+  async reset(policy: CompiledPolicy, key: string): Promise<void> {
+    await this.ask("reset", policy, key);
   }
 
-  async inspect(terms: CompiledPolicy, key: string): Promise<Inspection> {
-    const { decision, raw, ttlMs } = await this.ask("inspect", terms, key);
-    const { policy, limit, remaining, resetAfterMs } = readDecision(decision, terms);
-    const bucket = storedKey(tagOf(key, this.options), terms.id);
-    return { policy, key, storedKey: bucket, found: raw !== null, limit, remaining, resetAfterMs, ttlMs, raw };
+  async inspect(policy: CompiledPolicy, key: string): Promise<Inspection> {
+    const { decision, raw, ttlMs } = await this.ask("inspect", policy, key);
+    const { limit, remaining, resetAfterMs } = readDecision(decision, policy);
+    const bucket = storedKey(tagOf(key, this.options), policy.id);
+    return {
+      policy: policy.name,
+      key,
+      storedKey: bucket,
+      found: raw !== null,
+      limit,
+      remaining,
+      resetAfterMs,
+      ttlMs,
+      raw,
+    };
   }
 
   shardOf(key: string): number | string {
@@ -135,20 +145,20 @@ class DurableObjects implements DurableObjectStore {
       const tag = tagOf(charge.key, this.options);
       const own = this.partOfTag(tag);
       part ??= own;
-      if (own !== part) throw new SluiceError("cross-shard", "group", "keys of one shard, or one key for an object");
-      return { ...charge, key: storedKey(tag, charge.terms.id) };
+      if (own !== part) throw optionError("cross-shard", "group", "keys of one shard, or one key for an object");
+      return { ...charge, key: storedKey(tag, charge.policy.id) };
     });
     return { part: part as number | string, buckets };
   }
 
   private async ask<M extends "reset" | "inspect">(
     method: M,
-    terms: CompiledPolicy,
+    policy: CompiledPolicy,
     key: string,
   ): Promise<Awaited<ReturnType<RateLimiterObject[M]>>> {
-    if (this.disposed) refuseDisposed("durableObjectStore");
+    if (this.disposed) rejectDisposed("durableObjectStore");
     const tag = tagOf(key, this.options);
-    return this.call(this.partOfTag(tag), method, bucketCall(terms, storedKey(tag, terms.id)));
+    return this.call(this.partOfTag(tag), method, bucketCall(policy, storedKey(tag, policy.id)));
   }
 
   private add(part: number | string, job: Job): void {
@@ -208,7 +218,7 @@ class DurableObjects implements DurableObjectStore {
       return await remote[method](call).catch((error: unknown) => {
         if (!/does not implement|not support RPC|no such method/i.test(String(error))) throw error;
         const expected = "a namespace whose class is RateLimiterDO of sluice/cloudflare, or extends it";
-        throw Object.assign(new SluiceError("invalid-option", "namespace", expected), { cause: error });
+        throw Object.assign(optionError("invalid-option", "namespace", expected), { cause: error });
       });
     }
     const request = { method: "POST", body: JSON.stringify(call) };

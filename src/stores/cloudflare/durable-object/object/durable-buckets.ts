@@ -7,9 +7,9 @@ import { type Changes, decideGroup } from "../../../../algorithms/decide-group.t
 import type { Charge } from "../../../../core/charge.ts";
 import { wallClockMs } from "../../../../core/clock.ts";
 import type { Decision } from "../../../../core/decision.ts";
-import { BucketTable } from "./bucket-table.ts";
 import type { DurableObjectStorageLike } from "../../platform.ts";
 import { readBucketCall, readTakeCall, type TakeReply, type WireInspection, wireDecision } from "../wire/wire.ts";
+import { BucketTable } from "./bucket-table.ts";
 
 /** An alarm that comes before its time finds nothing; it is not set to come again at once. */
 const EARLY_MS = 1000;
@@ -47,9 +47,9 @@ export class DurableBuckets {
   }
 
   async inspect(call: unknown): Promise<WireInspection> {
-    const { terms, bucket } = readBucketCall(call);
+    const { policy, bucket } = readBucketCall(call);
     const now = wallClockMs();
-    const look: Charge = { terms, key: bucket, cost: 0, mode: "peek" };
+    const look: Charge = { policy, key: bucket, cost: 0, mode: "peek" };
     const [decision] = decideGroup([look], this.table, now, new Map()) as [Decision];
     const row = decision.resetAfterMs > 0 ? this.table.show(bucket) : undefined;
     return {

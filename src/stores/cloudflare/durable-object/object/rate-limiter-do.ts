@@ -1,8 +1,8 @@
 /** The class of the Durable Objects that hold buckets. Its methods are all that a caller can reach by RPC. */
-import { SluiceError } from "../../../../core/errors.ts";
-import { DurableBuckets } from "./durable-buckets.ts";
+import { optionError, SluiceError } from "../../../../core/errors.ts";
 import type { DurableObjectStateLike } from "../../platform.ts";
 import type { BucketCall, TakeCall, TakeReply, WireInspection } from "../wire/wire.ts";
+import { DurableBuckets } from "./durable-buckets.ts";
 
 /** An object that holds buckets. Stores call it; you only export the class and name it in the configuration. */
 export interface RateLimiterObject {
@@ -37,7 +37,7 @@ export function rateLimiterObject(Base: new (ctx: never, env: never) => object):
         if (!/sqlite/i.test(String(cause))) throw cause;
         const expected =
           'a class with SQLite: "new_sqlite_classes": ["RateLimiterDO"] in a migration of wrangler.jsonc';
-        throw Object.assign(new SluiceError("invalid-option", "RateLimiterDO", expected), { cause });
+        throw Object.assign(optionError("invalid-option", "RateLimiterDO", expected), { cause });
       }
       void ctx.blockConcurrencyWhile(() => this.#buckets.wake());
     }

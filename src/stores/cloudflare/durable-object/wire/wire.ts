@@ -5,7 +5,7 @@
 import { type Charge, checkCost, type Group, MAX_CHARGES, type Mode } from "../../../../core/charge.ts";
 import { type CompiledPolicy, compilePolicy } from "../../../../core/compile.ts";
 import type { Decision } from "../../../../core/decision.ts";
-import { SluiceError } from "../../../../core/errors.ts";
+import { optionError } from "../../../../core/errors.ts";
 import { recordGrant } from "../../../../core/grant.ts";
 import type { Policy } from "../../../../core/policy.ts";
 
@@ -67,15 +67,15 @@ function wirePolicy({ algorithm, limit, windowMs, unitsPerMs, unitsPerToken }: C
 /** Groups of charges as they are sent; each policy once. The keys of the charges are buckets. */
 export function takeCall(groups: readonly Group[]): TakeCall {
   const known: CompiledPolicy[] = [];
-  const numberOf = (terms: CompiledPolicy): number => {
-    const number = known.indexOf(terms);
-    return number >= 0 ? number : known.push(terms) - 1;
+  const numberOf = (policy: CompiledPolicy): number => {
+    const number = known.indexOf(policy);
+    return number >= 0 ? number : known.push(policy) - 1;
   };
   return {
     version: VERSION,
     groups: groups.map((group) =>
-      group.map(({ terms, key, cost, mode, grantEndsAt }): WireCharge => {
-        const charge = [numberOf(terms), key, cost, mode] as const;
+      group.map(({ policy, key, cost, mode, grantEndsAt }): WireCharge => {
+        const charge = [numberOf(policy), key, cost, mode] as const;
         return grantEndsAt === undefined ? charge : [...charge, grantEndsAt];
       }),
     ),
@@ -84,34 +84,34 @@ export function takeCall(groups: readonly Group[]): TakeCall {
 }
 
 /** Refuses a policy that can't be sent: a rate whose ratio is of too large numbers. */
-export function checkSendable(terms: CompiledPolicy): void {
-  compilePolicy(wirePolicy(terms));
+export function checkSendable(policy: CompiledPolicy): void {
+  compilePolicy(wirePolicy(policy));
 }
 
 /** One bucket as it is sent. */
-export function bucketCall(terms: CompiledPolicy, bucket: string): BucketCall {
-  return { version: VERSION, policy: wirePolicy(terms), bucket };
+export function bucketCall(policy: CompiledPolicy, bucket: string): BucketCall {
+  return { version: VERSION, policy: wirePolicy(policy), bucket };
 }
 
 /** What an object was asked, or an error that names what is wrong with it. The keys of charges are buckets. */
 export function readTakeCall(call: unknown): Charge[][] {
   const { policies, groups } = checkCall(call) as Partial<TakeCall>;
   if (!Array.isArray(policies) || !Array.isArray(groups)) {
-    throw new SluiceError("invalid-option", "call", "lists of policies and groups", call);
+    throw optionError("invalid-option", "call", "lists of policies and groups", call);
   }
-  const terms = policies.map(termsOf);
+  const compiled = policies.map(compileOnce);
   let charges = 0;
   return groups.map((group: unknown) => {
     if (!Array.isArray(group) || group.length > MAX_CHARGES) {
-      throw new SluiceError("invalid-option", "group", `a list of at most ${MAX_CHARGES} charges`, group);
+      throw optionError("invalid-option", "group", `a list of at most ${MAX_CHARGES} charges`, group);
     }
     charges += group.length;
     if (charges > MAX_CHARGES_PER_CALL)
-      throw new SluiceError("invalid-option", "groups", `at most ${MAX_CHARGES_PER_CALL} charges`);
+      throw optionError("invalid-option", "groups", `at most ${MAX_CHARGES_PER_CALL} charges`);
     // Not `map`, which passes by what is missing.
-    const read = Array.from(group, (charge) => readCharge(charge, terms));
+    const read = Array.from(group, (charge) => readCharge(charge, compiled));
     if (new Set(read.map(({ key }) => key)).size < read.length) {
-      throw new SluiceError("invalid-option", "group", "each bucket once");
+      throw optionError("invalid-option", "group", "each bucket once");
     }
     return read;
   });
@@ -121,55 +121,55 @@ function textOf(policy: unknown): string {
   try {
     return JSON.stringify(policy);
   } catch {
-    throw new SluiceError("invalid-option", "policy", "a policy of plain numbers and strings", policy);
+    throw optionError("invalid-option", "policy", "a policy of plain numbers and strings", policy);
   }
 }
 
-function readCharge(charge: unknown, terms: readonly CompiledPolicy[]): Charge {
-  const [policy, bucket, cost, mode, grantEndsAt] = Array.isArray(charge) ? charge : [];
-  const own = Number.isInteger(policy) ? terms[policy as number] : undefined;
-  if (!own) throw new SluiceError("invalid-option", "policy", "the number of a policy of this call", policy);
+function readCharge(charge: unknown, policies: readonly CompiledPolicy[]): Charge {
+  const [index, bucket, cost, mode, grantEndsAt] = Array.isArray(charge) ? charge : [];
+  const policy = Number.isInteger(index) ? policies[index as number] : undefined;
+  if (!policy) throw optionError("invalid-option", "policy", "the number of a policy of this call", index);
   checkCost(cost);
   if (mode !== "take" && mode !== "peek" && mode !== "refund") {
-    throw new SluiceError("invalid-option", "mode", "take, peek or refund", mode);
+    throw optionError("invalid-option", "mode", "take, peek or refund", mode);
   }
   if (grantEndsAt !== undefined && !Number.isSafeInteger(grantEndsAt)) {
-    throw new SluiceError("invalid-option", "grantEndsAt", "whole milliseconds since the epoch", grantEndsAt);
+    throw optionError("invalid-option", "grantEndsAt", "whole milliseconds since the epoch", grantEndsAt);
   }
-  return { terms: own, key: checkBucket(bucket), cost, mode, grantEndsAt };
+  return { policy, key: checkBucket(bucket), cost, mode, grantEndsAt };
 }
 
 /** The bucket that an object was asked about. */
-export function readBucketCall(call: unknown): { terms: CompiledPolicy; bucket: string } {
+export function readBucketCall(call: unknown): { policy: CompiledPolicy; bucket: string } {
   const { policy, bucket } = checkCall(call) as Partial<BucketCall>;
-  return { terms: termsOf(policy as Policy), bucket: checkBucket(bucket) };
+  return { policy: compileOnce(policy as Policy), bucket: checkBucket(bucket) };
 }
 
 /** The policies of late, checked. An object is told the same few with every call. */
 const known = new Map<string, CompiledPolicy>();
 const MAX_CACHED_POLICIES = 1000;
 
-function termsOf(policy: Policy): CompiledPolicy {
+function compileOnce(policy: Policy): CompiledPolicy {
   const text = textOf(policy);
-  let terms = known.get(text);
-  if (!terms) {
-    terms = compilePolicy(policy);
+  let compiled = known.get(text);
+  if (!compiled) {
+    compiled = compilePolicy(policy);
     if (known.size >= MAX_CACHED_POLICIES) known.clear();
-    known.set(text, terms);
+    known.set(text, compiled);
   }
-  return terms;
+  return compiled;
 }
 
 function checkCall(call: unknown): object {
-  if (typeof call !== "object" || call === null) throw new SluiceError("invalid-option", "call", "an object", call);
+  if (typeof call !== "object" || call === null) throw optionError("invalid-option", "call", "an object", call);
   const { version } = call as Partial<TakeCall>;
   if (version === VERSION) return call;
-  throw new SluiceError("invalid-option", "version", `${VERSION}: a Worker of the version of its objects`, version);
+  throw optionError("invalid-option", "version", `${VERSION}: a Worker of the version of its objects`, version);
 }
 
 function checkBucket(bucket: unknown): string {
   if (typeof bucket === "string" && bucket !== "" && bucket.length <= MAX_STORED_KEY_CHARS) return bucket;
-  throw new SluiceError("invalid-key", "bucket", `a string of 1 to ${MAX_STORED_KEY_CHARS} characters`, bucket);
+  throw optionError("invalid-key", "bucket", `a string of 1 to ${MAX_STORED_KEY_CHARS} characters`, bucket);
 }
 
 /** A decision as it is sent. */
@@ -180,8 +180,8 @@ export function wireDecision(decision: Decision): WireDecision {
 }
 
 /** The decision that was sent on a charge, made at `now`. */
-export function readChargeDecision(wire: WireDecision, { terms, cost, mode }: Charge, now: number): Decision {
-  const decision = readDecision(wire, terms);
+export function readChargeDecision(wire: WireDecision, { policy, cost, mode }: Charge, now: number): Decision {
+  const decision = readDecision(wire, policy);
   if (mode !== "take" || !decision.allowed) return decision;
   return recordGrant(decision, now + decision.resetAfterMs, cost);
 }
