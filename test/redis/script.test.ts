@@ -3,9 +3,10 @@ import { readFileSync } from "node:fs";
 import { fakeClock } from "sluice/testing";
 import { beforeAll, describe, expect, it } from "vitest";
 import { joinScript, PARTS, readPart, scriptModule, shaOf } from "../../scripts/make-redis-script.js";
+import { compilePolicy } from "../../src/algorithms/compile-policy.ts";
 import { decide } from "../../src/algorithms/decide.ts";
 import type { Charge, Group, Mode } from "../../src/core/charge.ts";
-import { type CompiledPolicy, compilePolicy } from "../../src/core/compile.ts";
+import type { CompiledPolicy } from "../../src/core/compile.ts";
 import type { Decision } from "../../src/core/decision.ts";
 import type { AlgorithmName } from "../../src/core/policy.ts";
 import { memoryStore } from "../../src/stores/memory/memory-store.ts";
@@ -83,7 +84,7 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
       const got = await runOnRedis(algorithm, groups, now);
       for (const [i, group] of groups.entries()) {
         if ("reset" in group) {
-          await memory.reset(group.reset, group.key);
+          memory.applySync([{ policy: group.reset, key: group.key, cost: 0, mode: "reset" }]);
           states.delete(`${group.key} ${group.reset.id}`);
           continue;
         }

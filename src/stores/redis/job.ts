@@ -238,5 +238,5 @@ function figures(
   cells[0] = a;
   cells[1] = b;
   cells[2] = c;
-  return report(algorithms[policy.algorithm], cells, 0, policy, cost, now, allowed, taken);
+  return report({ algorithm: algorithms[policy.algorithm], cells, at: 0, policy }, cost, now, allowed, taken);
 }

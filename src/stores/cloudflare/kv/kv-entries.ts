@@ -1,4 +1,5 @@
 /** What an isolate knows of the counters in KV, and what it says in their values. */
+import { isState } from "../../../algorithms/algorithm.ts";
 import { algorithms } from "../../../algorithms/algorithms.ts";
 import { usage } from "../../../algorithms/step.ts";
 import { monotonicMs } from "../../../core/clock.ts";
@@ -6,7 +7,6 @@ import type { CompiledPolicy } from "../../../core/compile.ts";
 import { copyKey } from "../../../core/copy-key.ts";
 import type { Decision } from "../../../core/decision.ts";
 import type { AlgorithmName } from "../../../core/policy.ts";
-import { isState } from "../durable-object/object/state-text.ts";
 import type { KVNamespaceLike } from "../platform.ts";
 import { inPresent, mergeStates } from "./merge-states.ts";
 
@@ -245,7 +245,7 @@ export function readValue(text: string | null, algorithm: AlgorithmName): Value 
   for (const [id, account] of Object.entries(isolates ?? {})) {
     const [version, ...state] = Array.isArray(account) ? (account as unknown[]) : [];
     if (!isCount(version) || !state.every(isCount)) continue;
-    if (state.length === 0 || isState(state, algorithm)) {
+    if (state.length === 0 || isState(state, algorithms[algorithm])) {
       accounts.set(id, { version, state: state.length > 0 ? state : undefined });
     }
   }
@@ -274,5 +274,5 @@ function parse(text: string | null): { isolates?: object; resetAt?: unknown; unt
 
 function usageOf(state: readonly number[], policy: CompiledPolicy, now: number): number {
   const algorithm = algorithms[policy.algorithm];
-  return usage(algorithm, algorithm.list ? [[...state]] : [...state], 0, policy, now);
+  return usage({ algorithm, cells: algorithm.list ? [[...state]] : [...state], at: 0, policy }, now);
 }

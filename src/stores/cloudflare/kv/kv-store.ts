@@ -9,8 +9,8 @@
  * KV takes one write a second for each key, so that an isolate reads and writes a key about once a second and counts by
  * itself in between.
  */
-import { decide } from "../../../algorithms/decide.ts";
-import { decideGroup } from "../../../algorithms/decide-group.ts";
+import { algorithms } from "../../../algorithms/algorithms.ts";
+import { decide, decideGroup } from "../../../algorithms/decide.ts";
 import type { Charge, Group } from "../../../core/charge.ts";
 import { monotonicMs, wallClockMs } from "../../../core/clock.ts";
 import type { CompiledPolicy } from "../../../core/compile.ts";
@@ -84,7 +84,7 @@ class KV implements KVStore {
   }
 
   check({ algorithm }: CompiledPolicy): void {
-    if (algorithm !== "token-bucket" && algorithm !== "leaky-bucket") return;
+    if (algorithms[algorithm].merging) return;
     const expected = "fixed-window, sliding-window or sliding-log on KV: a bucket changes with every millisecond";
     throw optionError("unsupported", "algorithm", expected, algorithm);
   }
@@ -157,10 +157,9 @@ class KV implements KVStore {
     const totals = new Map(group.map(({ key, policy }, i) => [key, (entries[i] as Entry).total(policy)]));
     const decisions = decideGroup(
       group.map((charge) => (charge.mode === "refund" ? { ...charge, cost: 0, mode: "peek" } : charge)),
-      { read: (bucket) => totals.get(bucket) },
+      ({ key }) => totals.get(key),
       now,
-      new Map(),
-    );
+    ).map(({ decision }) => decision);
     const granted = decisions.every(({ allowed }) => allowed);
     const writes = group.map((charge, i) => {
       const entry = entries[i] as Entry;

@@ -6,10 +6,11 @@
  * its place in the index moved once in a while, and not with every grant.
  */
 
-import type { Changes, States } from "../../../../algorithms/decide-group.ts";
+import { isState } from "../../../../algorithms/algorithm.ts";
+import { algorithms } from "../../../../algorithms/algorithms.ts";
 import type { AlgorithmName } from "../../../../core/policy.ts";
 import type { DurableObjectStorageLike } from "../../platform.ts";
-import { isState, readState, stateText } from "./state-text.ts";
+import { readState, stateText } from "./state-text.ts";
 
 /** What is kept is kept until a multiple of this, so that alarms are at least as far apart. */
 const GRAIN_MS = 5000;
@@ -30,8 +31,11 @@ interface Row {
   readonly keptUntil: number;
 }
 
+/** States to write by bucket, and until when each has to be kept. An empty state deletes its bucket. */
+export type Changes = Map<string, { readonly state: readonly number[]; readonly expires: number }>;
+
 /** Buckets by the name that they are stored under. */
-export class BucketTable implements States {
+export class BucketTable {
   private readonly storage: DurableObjectStorageLike;
   private readonly hot: Map<string, Row> = new Map();
   private numbers = 0;
@@ -50,7 +54,7 @@ export class BucketTable implements States {
   /** The state of a bucket, if it has one that the algorithm can read. */
   read(bucket: string, algorithm: AlgorithmName): readonly number[] | undefined {
     const row = this.hot.get(bucket);
-    if (row) return isState(row.state, algorithm) ? row.state : undefined;
+    if (row) return isState(row.state, algorithms[algorithm]) ? row.state : undefined;
     const found = this.show(bucket);
     const state = readState(found?.raw, algorithm);
     if (found && state) this.keep(bucket, { state, keptUntil: found.keptUntil });
@@ -80,7 +84,7 @@ export class BucketTable implements States {
   private writeOne(bucket: string, state: readonly number[], expires: number, now: number): Row | undefined {
     const { sql } = this.storage;
     // A full bucket is one that was never used.
-    if (state.every((cell) => cell === 0)) {
+    if (state.length === 0) {
       sql.exec(`DELETE FROM ${TABLE} WHERE bucket = ?`, bucket);
       return undefined;
     }

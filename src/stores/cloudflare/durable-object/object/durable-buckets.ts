@@ -3,13 +3,13 @@
  * synchronous step from reading to writing, so that no other call can come in between.
  */
 
-import { type Changes, decideGroup } from "../../../../algorithms/decide-group.ts";
-import type { Charge } from "../../../../core/charge.ts";
+import { decide, decideGroup } from "../../../../algorithms/decide.ts";
+import type { Charge, Group } from "../../../../core/charge.ts";
 import { wallClockMs } from "../../../../core/clock.ts";
 import type { Decision } from "../../../../core/decision.ts";
 import type { DurableObjectStorageLike } from "../../platform.ts";
 import { readBucketCall, readTakeCall, type TakeReply, type WireInspection, wireDecision } from "../wire/wire.ts";
-import { BucketTable } from "./bucket-table.ts";
+import { BucketTable, type Changes } from "./bucket-table.ts";
 
 /** An alarm that comes before its time finds nothing; it is not set to come again at once. */
 const EARLY_MS = 1000;
@@ -36,7 +36,7 @@ export class DurableBuckets {
     const groups = readTakeCall(call);
     const now = wallClockMs();
     const changes: Changes = new Map();
-    const decided = groups.map((group) => decideGroup(group, this.table, now, changes).map(wireDecision));
+    const decided = groups.map((group) => this.decideGroup(group, now, changes).map(wireDecision));
     // In the same turn as the rows, so that neither is stored without the other.
     if (changes.size > 0) await this.wakeBy(this.table.write(changes, now));
     return { now, groups: decided };
@@ -49,14 +49,27 @@ export class DurableBuckets {
   async inspect(call: unknown): Promise<WireInspection> {
     const { policy, bucket } = readBucketCall(call);
     const now = wallClockMs();
-    const look: Charge = { policy, key: bucket, cost: 0, mode: "peek" };
-    const [decision] = decideGroup([look], this.table, now, new Map()) as [Decision];
+    const charge: Charge = { policy, key: bucket, cost: 0, mode: "peek" };
+    const { decision } = decide(this.table.read(bucket, policy.algorithm), charge, now);
     const row = decision.resetAfterMs > 0 ? this.table.show(bucket) : undefined;
     return {
       decision: wireDecision(decision),
       raw: row?.raw ?? null,
       ttlMs: row ? row.keptUntil - now : null,
     };
+  }
+
+  /** Decides one group. Later groups of the same call see its changes, which are written in one transaction. */
+  private decideGroup(group: Group, now: number, changes: Changes): Decision[] {
+    const results = decideGroup(
+      group,
+      ({ key, policy }) => changes.get(key)?.state ?? this.table.read(key, policy.algorithm),
+      now,
+    );
+    return results.map(({ decision, state, changed, ttlMs }, i) => {
+      if (changed) changes.set((group[i] as Charge).key, { state, expires: now + ttlMs });
+      return decision;
+    });
   }
 
   /** Forgets what has expired. An object without buckets has no alarm and no storage, and costs nothing. */

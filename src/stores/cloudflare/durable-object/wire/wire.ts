@@ -2,8 +2,10 @@
  * What goes between a store and its Durable Objects, by RPC or as JSON. An object believes nothing that it is told:
  * policies, keys and costs are checked there again, all of them before anything is done.
  */
+
+import { compilePolicy } from "../../../../algorithms/compile-policy.ts";
 import { type Charge, checkCost, type Group, MAX_CHARGES, type Mode } from "../../../../core/charge.ts";
-import { type CompiledPolicy, compilePolicy } from "../../../../core/compile.ts";
+import type { CompiledPolicy } from "../../../../core/compile.ts";
 import type { Decision } from "../../../../core/decision.ts";
 import { optionError } from "../../../../core/errors.ts";
 import { recordGrant } from "../../../../core/grant.ts";
