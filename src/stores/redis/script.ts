@@ -15,45 +15,45 @@ if full then
 if isWhole(full) then return full, 0, 0 end
 return
 end
-local part, p
-full, part, p = match(raw, '^(%d+):(%d+)/(%d+)$')
-full, part, p = tonumber(full), tonumber(part), tonumber(p)
-if isWhole(full) and isWhole(p) and part < p then return full, part, p end
+local part, unitsPerMs
+full, part, unitsPerMs = match(raw, '^(%d+):(%d+)/(%d+)$')
+full, part, unitsPerMs = tonumber(full), tonumber(part), tonumber(unitsPerMs)
+if isWhole(full) and isWhole(unitsPerMs) and part < unitsPerMs then return full, part, unitsPerMs end
 end
-local function partIn(p, part, writtenP)
-if part == 0 or p == writtenP then return part end
-local high = part * floor(p / 65536)
-local quotient = floor(high / writtenP)
-local low = (high - quotient * writtenP) * 65536 + part * (p % 65536)
-return quotient * 65536 + ceil(low / writtenP)
+local function partIn(unitsPerMs, part, writtenUnitsPerMs)
+if part == 0 or unitsPerMs == writtenUnitsPerMs then return part end
+local high = part * floor(unitsPerMs / 65536)
+local quotient = floor(high / writtenUnitsPerMs)
+local low = (high - quotient * writtenUnitsPerMs) * 65536 + part * (unitsPerMs % 65536)
+return quotient * 65536 + ceil(low / writtenUnitsPerMs)
 end
-local function takeTokens(cost, limit, windowMs, unit, p, ttlMs)
-local cap, amount, out = limit * unit, cost * unit, {}
+local function takeTokens(cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs)
+local capacityUnits, amount, out = limit * unitsPerToken, cost * unitsPerToken, {}
 for i = 1, #KEYS do
-local key, full, part, writtenP = KEYS[i], 0, 0, 0
+local key, full, part, writtenUnitsPerMs = KEYS[i], 0, 0, 0
 local raw = try('GET', key)
 if raw then
 full = nil
-if type(raw) == 'string' then full, part, writtenP = parseInstant(raw) end
+if type(raw) == 'string' then full, part, writtenUnitsPerMs = parseInstant(raw) end
 end
 if full then
-local ahead, used, isAhead = full - now, 0, false
-if ahead >= 0 then
-used = ahead * p + partIn(p, part, writtenP)
-isAhead = ahead > windowMs or used > cap
-if isAhead then used = cap end
+local untilFull, used, isInFuture = full - now, 0, false
+if untilFull >= 0 then
+used = untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs)
+isInFuture = untilFull > windowMs or used > capacityUnits
+if isInFuture then used = capacityUnits end
 end
-local fits = used <= cap - amount
+local fits = used <= capacityUnits - amount
 local after = fits and used + amount or used
-local whole = floor(after / p)
-local rest = after - whole * p
-local answer = fits and after or -1 - after
-if fits or (isAhead and cost <= limit) then
-local text, ttl = format(WHOLE, now + whole), ceil(after / p)
-if rest > 0 then text = text .. format(PART, rest, p) end
-answer = try('SET', key, text, 'PX', format(WHOLE, ttl > ttlMs and ttl or ttlMs)).err or answer
+local whole = floor(after / unitsPerMs)
+local rest = after - whole * unitsPerMs
+local verdict = fits and after or -1 - after
+if fits or (isInFuture and cost <= limit) then
+local text, ttl = format(WHOLE, now + whole), ceil(after / unitsPerMs)
+if rest > 0 then text = text .. format(PART, rest, unitsPerMs) end
+verdict = try('SET', key, text, 'PX', format(WHOLE, ttl > ttlMs and ttl or ttlMs)).err or verdict
 end
-out[i] = answer
+out[i] = verdict
 else
 out[i] = type(raw) == 'table' and raw.err or 'FOREIGN value'
 end
@@ -62,15 +62,15 @@ out[#KEYS + 1] = now
 return out
 end
 if #ARGV == 2 and tonumber(match(ARGV[1], '^([1-9]%d*) 1$')) == #KEYS then
-local cost, limit, windowMs, unit, p, ttlMs =
+local cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs =
 match(ARGV[2], '^token%-bucket take ([1-9]%d*) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 if cost then
 local replies = takeTokens(
 tonumber(cost),
 tonumber(limit),
 tonumber(windowMs),
-tonumber(unit),
-tonumber(p),
+tonumber(unitsPerToken),
+tonumber(unitsPerMs),
 tonumber(ttlMs)
 )
 return replies
@@ -83,41 +83,42 @@ end
 local function tokenBucket()
 local function parse(raw)
 if not raw then return 0, 0, 0 end
-local full, part, p = parseInstant(raw)
-if full then return full, part, p end
+local full, part, unitsPerMs = parseInstant(raw)
+if full then return full, part, unitsPerMs end
 end
-local function text(full, part, p)
+local function text(full, part, unitsPerMs)
 local whole = format(WHOLE, full)
-return part == 0 and whole or whole .. format(PART, part, p)
+return part == 0 and whole or whole .. format(PART, part, unitsPerMs)
 end
-local function used(policy, full, part, writtenP)
-local ahead = full - now
-if ahead < 0 then return 0 end
-local p, cap = policy.p, policy.cap
-if ahead > policy.windowMs then return cap end
-local used = ahead * p + partIn(p, part, writtenP)
-return used < cap and used or cap
+local function used(policy, full, part, writtenUnitsPerMs)
+local untilFull = full - now
+if untilFull < 0 then return 0 end
+local unitsPerMs, capacityUnits = policy.unitsPerMs, policy.capacityUnits
+if untilFull > policy.windowMs then return capacityUnits end
+local used = untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs)
+return used < capacityUnits and used or capacityUnits
 end
 local function reset(policy, used)
-return ceil(used / policy.p)
+return ceil(used / policy.unitsPerMs)
 end
-local function settled(policy, used)
-local whole = floor(used / policy.p)
-local part = used - whole * policy.p
-return now + whole, part, part > 0 and policy.p or 0
+local function fullAt(policy, used)
+local whole = floor(used / policy.unitsPerMs)
+local part = used - whole * policy.unitsPerMs
+return now + whole, part, part > 0 and policy.unitsPerMs or 0
 end
-local function ahead(policy, used, full, part, writtenP)
-if used < policy.cap then return false end
-local ahead = full - now
-return ahead > policy.windowMs or ahead * policy.p + partIn(policy.p, part, writtenP) > policy.cap
+local function isInFuture(policy, used, full, part, writtenUnitsPerMs)
+if used < policy.capacityUnits then return false end
+local untilFull, unitsPerMs = full - now, policy.unitsPerMs
+if untilFull > policy.windowMs then return true end
+return untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs) > policy.capacityUnits
 end
 local function add(policy, used, cost)
-return settled(policy, used + cost * policy.unit)
+return fullAt(policy, used + cost * policy.unitsPerToken)
 end
-local function giveBack(policy, used, cost)
-local given = min(cost, policy.limit) * policy.unit
-if policy.grantEndsAt then given = min(given, (policy.grantEndsAt - now) * policy.p) end
-return settled(policy, max(0, used - given))
+local function refund(policy, used, cost)
+local refunded = min(cost, policy.limit) * policy.unitsPerToken
+if policy.grantEndsAt then refunded = min(refunded, (policy.grantEndsAt - now) * policy.unitsPerMs) end
+return fullAt(policy, max(0, used - refunded))
 end
 local function reply() end
 return {
@@ -125,9 +126,9 @@ parse = parse,
 text = text,
 used = used,
 reset = reset,
-ahead = ahead,
+isInFuture = isInFuture,
 add = add,
-giveBack = giveBack,
+refund = refund,
 reply = reply,
 }
 end
@@ -157,26 +158,26 @@ end
 local function reset(policy, _, start)
 return startAt(policy, start) + policy.windowMs - now
 end
-local function ahead(_, _, start)
+local function isInFuture(_, _, start)
 return start > now
 end
 local function add(policy, _, cost, start, count)
 return startAt(policy, start), countAt(policy, start, count) + cost
 end
-local function giveBack(policy, _, cost, start, count)
+local function refund(policy, _, cost, start, count)
 return startAt(policy, start), max(0, countAt(policy, start, count) - cost)
 end
-local function reply(say, policy, used, _, start)
-say(reset(policy, used, start))
+local function reply(append, policy, used, _, start)
+append(reset(policy, used, start))
 end
 return {
 parse = parse,
 text = text,
 used = used,
 reset = reset,
-ahead = ahead,
+isInFuture = isInFuture,
 add = add,
-giveBack = giveBack,
+refund = refund,
 reply = reply,
 }
 end
@@ -210,14 +211,14 @@ local function reset(policy, _, a, b, c)
 local _, _, current, left = viewAt(policy, a, b, c)
 return current > 0 and left + policy.windowMs or left
 end
-local function ahead(_, _, start)
+local function isInFuture(_, _, start)
 return start > now
 end
 local function add(policy, _, cost, a, b, c)
 local start, previous, current = viewAt(policy, a, b, c)
 return start, previous, current + cost
 end
-local function giveBack(policy, _, cost, a, b, c)
+local function refund(policy, _, cost, a, b, c)
 local start, previous, current = viewAt(policy, a, b, c)
 if not policy.grantEndsAt then
 local older = max(0, cost - current)
@@ -226,20 +227,20 @@ end
 if start < policy.grantEndsAt - policy.windowMs then return start, previous, max(0, current - cost) end
 return start, max(0, previous - cost), current
 end
-local function reply(say, policy, _, _, a, b, c)
+local function reply(append, policy, _, _, a, b, c)
 local _, previous, current, left = viewAt(policy, a, b, c)
-say(previous)
-say(current)
-say(left)
+append(previous)
+append(current)
+append(left)
 end
 return {
 parse = parse,
 text = text,
 used = used,
 reset = reset,
-ahead = ahead,
+isInFuture = isInFuture,
 add = add,
-giveBack = giveBack,
+refund = refund,
 reply = reply,
 }
 end
@@ -351,12 +352,12 @@ end
 local function reset(policy, _, log)
 return untilEnd(policy, log.newest)
 end
-local function ahead(policy, _, log)
+local function isInFuture(policy, _, log)
 return log.newest[ENDS_AT] > now + policy.windowMs
 end
 local function add(policy, _, cost, log)
 local endsAt = now + policy.windowMs
-if ahead(policy, 0, log) then
+if isInFuture(policy, 0, log) then
 log.kept = reach(log, ENDS_AT, endsAt) - 1
 elseif log.newest[ENDS_AT] < endsAt then
 log.kept = log.count
@@ -373,21 +374,21 @@ local function removeGrant(cost, log, endsAt)
 if log.newest[ENDS_AT] < endsAt then return log end
 local at, grant, before = reach(log, ENDS_AT, endsAt)
 if grant[ENDS_AT] ~= endsAt then return log end
-local given = min(cost, grant[TOTAL] - before)
-local isLeft = grant[TOTAL] - given > before
-local isMoved = log.newest[ENDS_AT] ~= log.storedEnd
-if not isMoved and at <= log.kept and at - log.first < log.kept - at then
-log.head = shifted(log, log.first, at - 1, given)
-log.base = log.base + given
-log.moved = (isLeft and at - 1 or at) - #log.head / 2
+local refunded = min(cost, grant[TOTAL] - before)
+local isPartial = grant[TOTAL] - refunded > before
+local isClamped = log.newest[ENDS_AT] ~= log.storedEnd
+if not isClamped and at <= log.kept and at - log.first < log.kept - at then
+log.head = shifted(log, log.first, at - 1, refunded)
+log.base = log.base + refunded
+log.moved = (isPartial and at - 1 or at) - #log.head / 2
 log.first, log.kept = 1, log.kept - log.moved
 log.oldest = storedGrant(log, 1)
 return log
 end
-local tail = shifted(log, isLeft and at or at + 1, log.kept, -given)
-if isLeft or at <= log.kept then
+local tail = shifted(log, isPartial and at or at + 1, log.kept, -refunded)
+if isPartial or at <= log.kept then
 tail[#tail + 1] = text(log.newest[ENDS_AT])
-tail[#tail + 1] = text(log.newest[TOTAL] - given)
+tail[#tail + 1] = text(log.newest[TOTAL] - refunded)
 end
 if #tail == 0 then
 log.kept = at - 2
@@ -400,20 +401,20 @@ log.newest = storedGrant(log, log.kept + 1)
 if at == log.first then log.oldest = storedGrant(log, at) end
 return log
 end
-local function giveBack(policy, used, cost, log)
-if ahead(policy, used, log) then add(policy, used, 0, log) end
+local function refund(policy, used, cost, log)
+if isInFuture(policy, used, log) then add(policy, used, 0, log) end
 if policy.grantEndsAt then return removeGrant(cost, log, min(policy.grantEndsAt, now + policy.windowMs)) end
 local total = log.newest[TOTAL] - min(cost, used)
 local i, grant = reach(log, TOTAL, total)
 log.kept, log.newest = i - 1, { grant[ENDS_AT], total }
 return log
 end
-local function reply(say, policy, used, cost, log)
+local function reply(append, policy, used, cost, log)
 local over = used + cost - policy.limit
 local lacking = max(0, used - policy.limit) + 1
-say(used > 0 and reset(policy, used, log) or 0)
-say(used > 0 and wait(policy, lacking, log) or 0)
-say(over > 0 and cost > 0 and cost <= policy.limit and wait(policy, over, log) or 0)
+append(used > 0 and reset(policy, used, log) or 0)
+append(used > 0 and wait(policy, lacking, log) or 0)
+append(over > 0 and cost > 0 and cost <= policy.limit and wait(policy, over, log) or 0)
 end
 local function raw(key)
 local list = call('LRANGE', key, '0', '201')
@@ -425,9 +426,9 @@ load = load,
 commands = commands,
 used = used,
 reset = reset,
-ahead = ahead,
+isInFuture = isInFuture,
 add = add,
-giveBack = giveBack,
+refund = refund,
 reply = reply,
 raw = raw,
 }
@@ -445,7 +446,7 @@ end
 return made[name]
 end
 local function parseCharge(text)
-local name, mode, cost, limit, windowMs, unit, p, ttlMs, grantEndsAt =
+local name, mode, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs, grantEndsAt =
 match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)( ?%d*)$')
 local algorithm = algorithmOf(name or '')
 local asks = mode == 'take' or mode == 'peek'
@@ -459,12 +460,12 @@ mode = mode,
 takes = mode == 'take',
 asks = asks and cost > 0,
 cost = cost,
-amount = cost * unit,
+amount = cost * unitsPerToken,
 limit = tonumber(limit),
 windowMs = tonumber(windowMs),
-unit = tonumber(unit),
-p = tonumber(p),
-cap = limit * unit,
+unitsPerToken = tonumber(unitsPerToken),
+unitsPerMs = tonumber(unitsPerMs),
+capacityUnits = limit * unitsPerToken,
 ttlMs = tonumber(ttlMs),
 grantEndsAt = tonumber(grantEndsAt),
 }
@@ -509,12 +510,12 @@ if charge.takes then
 if every and charge.asks then
 a, b, c = algorithm.add(charge, used, charge.cost, a, b, c)
 used, changed = used + charge.amount, true
-elseif over > 0 and charge.cost <= charge.limit and algorithm.ahead(charge, used, a, b, c) then
+elseif over > 0 and charge.cost <= charge.limit and algorithm.isInFuture(charge, used, a, b, c) then
 a, b, c = algorithm.add(charge, used, 0, a, b, c)
 changed = true
 end
 elseif charge.mode == 'refund' and every and used > 0 and (charge.grantEndsAt or now + 1) > now then
-a, b, c = algorithm.giveBack(charge, used, charge.cost, a, b, c)
+a, b, c = algorithm.refund(charge, used, charge.cost, a, b, c)
 used, changed = algorithm.used(charge, a, b, c), true
 elseif charge.mode == 'reset' then
 changed = true
@@ -541,7 +542,7 @@ if type(reply) == 'table' and reply.err then return reply.err end
 end
 end
 local function excess(charge, used)
-return charge.asks and used - (charge.cap - charge.amount) or 0
+return charge.asks and used - (charge.capacityUnits - charge.amount) or 0
 end
 local function settleOne(shape, first)
 local charge, key = shape[1], KEYS[first + 1]
@@ -588,4 +589,4 @@ say(now)
 return replies`;
 
 /** The script's SHA-1, by which Redis knows it. */
-export const sha: string = "d698e7c8f7c7c90bcae57d5d3709b1a79928488d";
+export const sha: string = "95a49fdfef4010a90e79a32dcdf662dd5c5223c1";

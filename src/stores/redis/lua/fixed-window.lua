@@ -15,7 +15,7 @@ local function fixedWindow()
     return format(PAIR, start, count)
   end
 
-  -- The count of the window. It may exceed this policy's limit: plans with other limits share the counter.
+  -- The count of the window. It may exceed the limit of this policy: plans with other limits share the counter.
   local function countAt(policy, start, count)
     return now >= start + policy.windowMs and 0 or count
   end
@@ -24,7 +24,7 @@ local function fixedWindow()
     return min(countAt(policy, start, count), policy.limit)
   end
 
-  -- The window's start; one from the future begins now instead.
+  -- The start of the window. A start in the future is moved to now.
   local function startAt(policy, stored)
     local start = min(stored, now)
     if now < start + policy.windowMs then return start end
@@ -35,7 +35,7 @@ local function fixedWindow()
     return startAt(policy, start) + policy.windowMs - now
   end
 
-  local function ahead(_, _, start)
+  local function isInFuture(_, _, start)
     return start > now
   end
 
@@ -43,12 +43,12 @@ local function fixedWindow()
     return startAt(policy, start), countAt(policy, start, count) + cost
   end
 
-  local function giveBack(policy, _, cost, start, count)
+  local function refund(policy, _, cost, start, count)
     return startAt(policy, start), max(0, countAt(policy, start, count) - cost)
   end
 
-  local function reply(say, policy, used, _, start)
-    say(reset(policy, used, start))
+  local function reply(append, policy, used, _, start)
+    append(reset(policy, used, start))
   end
 
   return {
@@ -56,9 +56,9 @@ local function fixedWindow()
     text = text,
     used = used,
     reset = reset,
-    ahead = ahead,
+    isInFuture = isInFuture,
     add = add,
-    giveBack = giveBack,
+    refund = refund,
     reply = reply,
   }
 end

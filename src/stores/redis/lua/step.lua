@@ -25,7 +25,7 @@ end
 
 -- A charge as the arithmetic sees it, or nothing when it is not one.
 local function parseCharge(text)
-  local name, mode, cost, limit, windowMs, unit, p, ttlMs, grantEndsAt =
+  local name, mode, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs, grantEndsAt =
     match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)( ?%d*)$')
   local algorithm = algorithmOf(name or '')
   local asks = mode == 'take' or mode == 'peek'
@@ -40,12 +40,12 @@ local function parseCharge(text)
     -- What is given back or only looked at always fits, and so does cost 0.
     asks = asks and cost > 0,
     cost = cost,
-    amount = cost * unit,
+    amount = cost * unitsPerToken,
     limit = tonumber(limit),
     windowMs = tonumber(windowMs),
-    unit = tonumber(unit),
-    p = tonumber(p),
-    cap = limit * unit,
+    unitsPerToken = tonumber(unitsPerToken),
+    unitsPerMs = tonumber(unitsPerMs),
+    capacityUnits = limit * unitsPerToken,
     ttlMs = tonumber(ttlMs),
     grantEndsAt = tonumber(grantEndsAt),
   }
@@ -104,12 +104,12 @@ local function prepare(charge, key, every, over, used, a, b, c)
     if every and charge.asks then
       a, b, c = algorithm.add(charge, used, charge.cost, a, b, c)
       used, changed = used + charge.amount, true
-    elseif over > 0 and charge.cost <= charge.limit and algorithm.ahead(charge, used, a, b, c) then
+    elseif over > 0 and charge.cost <= charge.limit and algorithm.isInFuture(charge, used, a, b, c) then
       a, b, c = algorithm.add(charge, used, 0, a, b, c)
       changed = true
     end
   elseif charge.mode == 'refund' and every and used > 0 and (charge.grantEndsAt or now + 1) > now then
-    a, b, c = algorithm.giveBack(charge, used, charge.cost, a, b, c)
+    a, b, c = algorithm.refund(charge, used, charge.cost, a, b, c)
     used, changed = algorithm.used(charge, a, b, c), true
   elseif charge.mode == 'reset' then
     changed = true
@@ -140,7 +140,7 @@ end
 
 -- By how much a charge does not fit; it fits at 0 or less.
 local function excess(charge, used)
-  return charge.asks and used - (charge.cap - charge.amount) or 0
+  return charge.asks and used - (charge.capacityUnits - charge.amount) or 0
 end
 
 -- Both settle a group and give the text of an error.
