@@ -9,8 +9,10 @@ import { type CompiledPolicy, compilePolicy } from "../../src/core/compile.ts";
 import type { Decision } from "../../src/core/decision.ts";
 import type { AlgorithmName } from "../../src/core/policy.ts";
 import { memoryStore } from "../../src/stores/memory/memory-store.ts";
-import { encode, type Job, resolveJobs } from "../../src/stores/redis/job.ts";
+import type { Job } from "../../src/stores/redis/job.ts";
 import { script, sha } from "../../src/stores/redis/script.ts";
+import { encodeJobs } from "../../src/stores/redis/script-arguments.ts";
+import { resolveJobs } from "../../src/stores/redis/script-reply.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
 import { redis } from "./own-redis.ts";
@@ -254,14 +256,14 @@ async function runOnRedis(
         ttlMs: 3_600_000,
       })),
       slot: 0,
-      waiting: undefined,
+      callState: undefined,
       resolve: (decisions) => (results[i] = decisions),
       reject: (error) => {
         throw error;
       },
     };
   });
-  const { keys, args } = encode(jobs);
+  const { keys, args } = encodeJobs(jobs);
   const reply = await redis.evalsha(fakeClockScript.sha, keys.length, ...keys, ...args, String(now));
   expect(resolveJobs(jobs, reply)).toEqual([]);
   return results;

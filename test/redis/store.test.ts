@@ -5,7 +5,7 @@ import { type IoredisLike, redisRateLimiter, redisStore } from "sluice/redis";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { hashSlot } from "../../src/stores/redis/hash-slot.ts";
 import { sha } from "../../src/stores/redis/script.ts";
-import { storedKey, tagOf } from "../../src/stores/stored-key.ts";
+import { keyTag, storedKey } from "../../src/stores/stored-key.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
 import { redis, server } from "./own-redis.ts";
@@ -79,7 +79,7 @@ describe("stored keys", () => {
     const seen = new Map<string, string>();
     for (let i = 0; i < 200_000; i++) {
       const key = Array.from({ length: random.whole(1, 6) }, () => random.pick(parts)).join("");
-      const tag = tagOf(key, {});
+      const tag = keyTag(key, {});
       // Redis sees bytes: a lone surrogate has none of its own.
       const bytes = Buffer.from(tag).toString("latin1");
       expect(seen.get(bytes) ?? key, `seed ${random.seed}: ${JSON.stringify([key, seen.get(bytes)])}`).toBe(key);
@@ -90,12 +90,12 @@ describe("stored keys", () => {
 
   it("give no caller a cluster slot to choose", async () => {
     for (const key of ["{a}b{c}", "{}", "}{", "plain", "user:{1}", "🦦", "x".repeat(5000)]) {
-      const stored = storedKey(tagOf(key, {}), "b10/s,600");
+      const stored = storedKey(keyTag(key, {}), "b10/s,600");
       const own = (await redis.cluster("KEYSLOT", stored).catch(() => undefined)) as number | undefined;
-      if (own !== undefined) expect(own, key).toBe(hashSlot(tagOf(key, {})));
+      if (own !== undefined) expect(own, key).toBe(hashSlot(keyTag(key, {})));
     }
     const counts = new Array<number>(64).fill(0);
-    for (let i = 0; i < 10_000; i++) (counts[hashSlot(tagOf(`{a}${i}`, {})) % 64] as number)++;
+    for (let i = 0; i < 10_000; i++) (counts[hashSlot(keyTag(`{a}${i}`, {})) % 64] as number)++;
     const mean = 10_000 / 64;
     const chiSquare = counts.reduce((sum, count) => sum + (count - mean) ** 2 / mean, 0);
     expect(chiSquare, "63 degrees of freedom, one chance in a million").toBeLessThan(135);
@@ -115,7 +115,7 @@ describe("stored keys", () => {
     expect(keys.filter((key) => key.includes("readable"))).toHaveLength(1);
     for (const key of keys) expect(key.length).toBeLessThan(200);
     // Without the secret of the deployment the tag is another one.
-    expect(tagOf(secret, { secretKeys: true })).not.toBe(tagOf(secret, { secretKeys: true, hmacSecret: "pepper" }));
+    expect(keyTag(secret, { secretKeys: true })).not.toBe(keyTag(secret, { secretKeys: true, hmacSecret: "pepper" }));
     await limiter.reset(secret);
     expect((await limiter.consume(secret)).allowed).toBe(true);
   });
@@ -656,7 +656,7 @@ describe("held wrong", () => {
       throw new Error("not refused");
     };
     expect(bad(() => redisStore(undefined as never)).message).toBe(
-      "client: expected a client of ioredis, iovalkey or redis (for @upstash/redis, see sluice/upstash), received nothing [invalid-option]",
+      "client must be an ioredis, iovalkey or node-redis client (for @upstash/redis, use sluice/upstash), but received undefined. See docs/errors.md#invalid-option",
     );
     expect(bad(() => redisStore({} as never))).toBeInstanceOf(SluiceError);
     expect(bad(() => redisStore(redis, { policy: {} } as never)).message).toContain("createLimiter");
@@ -678,6 +678,8 @@ describe("held wrong", () => {
       store: redisStore(createClient({ url: server.url })),
       onStoreError: "throw",
     });
-    await expect(limiter.consume("k")).rejects.toThrow("expected a connected client");
+    await expect(limiter.consume("k")).rejects.toThrow(
+      "The Redis client is not connected. With node-redis, call await client.connect() first.",
+    );
   });
 });

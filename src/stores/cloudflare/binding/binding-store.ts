@@ -7,7 +7,7 @@ import type { CompiledPolicy } from "../../../core/compile.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
 import { optionError, rejectDisposed } from "../../../core/errors.ts";
 import type { Store } from "../../../core/store.ts";
-import { storedKey, tagOf } from "../../stored-key.ts";
+import { storedKey, keyTag } from "../../stored-key.ts";
 import { has, type RateLimitBinding } from "../platform.ts";
 
 const PERIODS = [10_000, 60_000];
@@ -69,7 +69,7 @@ class Binding implements Store {
     if (cost > limit) return { allowed: false, ...about, ...full, retryAfterMs: null };
     if (cost !== 1) throw optionError("invalid-cost", "cost", "0 or 1, as the binding counts requests", cost);
     // As other stores name it, so that no two policies on one binding spend each other's budget.
-    const { success } = await this.binding.limit({ key: storedKey(tagOf(key, {}), policy.id) });
+    const { success } = await this.binding.limit({ key: storedKey(keyTag(key, {}), policy.id) });
     if (success) return { allowed: true, ...about, ...full };
     // When the period began is not told, so that the whole of it is the wait that is surely enough.
     const period = { resetAfterMs: windowMs, nextAfterMs: windowMs, retryAfterMs: windowMs };

@@ -19,7 +19,7 @@ import { optionError, rejectDisposed } from "../../../core/errors.ts";
 import { copyGrant } from "../../../core/grant.ts";
 import { checkOptions } from "../../../core/options.ts";
 import type { CallState, Store } from "../../../core/store.ts";
-import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../../stored-key.ts";
+import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, keyTag } from "../../stored-key.ts";
 import { has, type KVNamespaceLike, type WaitUntil } from "../platform.ts";
 import { type Entry, type Isolate, isolateOf, readValue, writeValue } from "./kv-entries.ts";
 
@@ -134,7 +134,7 @@ class KV implements KVStore {
 
   private bucketOf(policy: CompiledPolicy, key: string): string {
     if (this.disposed) rejectDisposed("kvStore");
-    return storedKey(tagOf(key, this.options), policy.id);
+    return storedKey(keyTag(key, this.options), policy.id);
   }
 
   private async takeGroup(charges: Group, waiting?: CallState): Promise<Decision[]> {

@@ -5,7 +5,7 @@ import type { Decision, Inspection } from "../../../../core/decision.ts";
 import { optionError, rejectDisposed } from "../../../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../../../core/options.ts";
 import type { CallState, Store } from "../../../../core/store.ts";
-import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../../../stored-key.ts";
+import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, keyTag } from "../../../stored-key.ts";
 import { type DurableObjectNamespaceLike, type DurableObjectStubLike, has } from "../../platform.ts";
 import type { RateLimiterObject } from "../object/rate-limiter-do.ts";
 import {
@@ -112,7 +112,7 @@ class DurableObjects implements DurableObjectStore {
   async inspect(policy: CompiledPolicy, key: string): Promise<Inspection> {
     const { decision, raw, ttlMs } = await this.ask("inspect", policy, key);
     const { limit, remaining, resetAfterMs } = readDecision(decision, policy);
-    const bucket = storedKey(tagOf(key, this.options), policy.id);
+    const bucket = storedKey(keyTag(key, this.options), policy.id);
     return {
       policy: policy.name,
       key,
@@ -127,7 +127,7 @@ class DurableObjects implements DurableObjectStore {
   }
 
   shardOf(key: string): number | string {
-    return this.partOfTag(tagOf(key, this.options));
+    return this.partOfTag(keyTag(key, this.options));
   }
 
   async dispose(): Promise<void> {
@@ -142,7 +142,7 @@ class DurableObjects implements DurableObjectStore {
   private locate(group: Group): { part: number | string; buckets: Group } {
     let part: number | string | undefined;
     const buckets = group.map((charge): Charge => {
-      const tag = tagOf(charge.key, this.options);
+      const tag = keyTag(charge.key, this.options);
       const own = this.partOfTag(tag);
       part ??= own;
       if (own !== part) throw optionError("cross-shard", "group", "keys of one shard, or one key for an object");
@@ -157,7 +157,7 @@ class DurableObjects implements DurableObjectStore {
     key: string,
   ): Promise<Awaited<ReturnType<RateLimiterObject[M]>>> {
     if (this.disposed) rejectDisposed("durableObjectStore");
-    const tag = tagOf(key, this.options);
+    const tag = keyTag(key, this.options);
     return this.call(this.partOfTag(tag), method, bucketCall(policy, storedKey(tag, policy.id)));
   }
 
