@@ -8,13 +8,13 @@ import type { Decision, Inspection } from "../../../core/decision.ts";
 import { optionError, rejectDisposed } from "../../../core/errors.ts";
 import type { Store } from "../../../core/store.ts";
 import { storedKey, keyTag } from "../../stored-key.ts";
-import { has, type RateLimitBinding } from "../platform.ts";
+import { hasMethods, type RateLimitBinding } from "../platform.ts";
 
 const PERIODS = [10_000, 60_000];
 
 /** Asks the binding of a Worker, whose numbers are those of `policy`. */
 export function bindingStore(binding: RateLimitBinding): Store {
-  if (!has(binding, ["limit"])) {
+  if (!hasMethods(binding, ["limit"])) {
     const expected = "a rate-limit binding, such as env.RL with one of that name in ratelimits of wrangler.jsonc";
     throw optionError("invalid-option", "binding", expected, binding);
   }

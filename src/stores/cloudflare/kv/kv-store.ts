@@ -20,7 +20,7 @@ import { copyGrant } from "../../../core/grant.ts";
 import { checkOptions } from "../../../core/options.ts";
 import type { CallState, Store } from "../../../core/store.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, keyTag } from "../../stored-key.ts";
-import { has, type KVNamespaceLike, type WaitUntil } from "../platform.ts";
+import { hasMethods, type KVNamespaceLike, type WaitUntil } from "../platform.ts";
 import { type Entry, type Isolate, isolateOf, readValue, writeValue } from "./kv-entries.ts";
 
 /** What a store in KV can be told. */
@@ -47,7 +47,7 @@ const MIN_TTL_S = 60;
 
 /** Keeps counters in a namespace of Workers KV: windows, not buckets. */
 export function kvStore(kv: KVNamespaceLike, options: KVStoreOptions = {}): KVStore {
-  if (!has(kv, ["get", "put", "delete"])) {
+  if (!hasMethods(kv, ["get", "put", "delete"])) {
     const expected = "a KV namespace, such as env.KV with a binding of that name in wrangler.jsonc";
     throw optionError("invalid-option", "kv", expected, kv);
   }
