@@ -1,6 +1,6 @@
 /**
- * The front door of `sluice/cloudflare` outside of Cloudflare's runtime: for Node, where bindings are reached through
- * a proxy of wrangler, and for tools that load a Worker to look at it.
+ * `sluice/cloudflare` outside Cloudflare's runtime: for Node, where wrangler provides bindings through a proxy, and for
+ * tools that import a Worker without running it.
  */
 
 export { hybridRateLimiter } from "../limiter/hybrid-rate-limiter.ts";

@@ -1,4 +1,4 @@
-/** `sluice/redis`: Redis and Valkey, single server, Cluster and Sentinel, through ioredis, iovalkey or node-redis. */
+/** `sluice/redis`: stores and limiters in Redis or Valkey (single server, Cluster or Sentinel) by ioredis, iovalkey or node-redis. */
 export { type RedisRateLimiterOptions, redisRateLimiter } from "../stores/redis/rate-limiter.ts";
 export type { IoredisLike, NodeRedisLike, RedisClient } from "../stores/redis/redis-client.ts";
 export { type RedisStore, type RedisStoreOptions, redisStore } from "../stores/redis/redis-store.ts";

@@ -1,77 +1,84 @@
 /**
- * How a bucket is called in a store that outlives the process: `s1:{key}policy`. The version comes first, so that a later form of state never
- * meets this one. The hash tag holds the key and nothing else: all policies of one key share a cluster slot, and no
- * caller can choose one. Braces are escaped, so that the tag ends where the key does.
+ * Builds the stored key of a bucket, `s1:{tag}policyId`, for stores that outlive the process.
+ *
+ * - `s1` is the version of the stored state, so that a later format never reads this one.
+ * - The hash tag in braces depends on the key alone: all policies of one key share a cluster slot or shard, and a caller
+ *   can't choose one. Braces in the key are escaped, so the tag ends where the key ends.
  */
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
-import { optionError } from "../core/errors.ts";
+import { optionError, SluiceError } from "../core/errors.ts";
 
-/** What the names of buckets depend on. */
+/** Options that change how keys are stored. */
 export interface KeyOptions {
-  /** Which keys are secrets, such as API keys: they are stored as a tag, never as they are. `true`: all. Default: none. */
+  /** Keys that are secrets, such as API keys: they are stored as an HMAC tag. `true` means all keys. Default: `false`. */
   secretKeys?: boolean | ((key: string) => boolean);
-  /** The key of the HMAC that makes tags. Give one when secrets can be guessed, such as addresses of mail. Default: empty. */
+  /** Secret of the HMAC. Set it when secret keys are guessable, such as email addresses. Default: empty. */
   hmacSecret?: string;
 }
 
-/** Keys that are longer, in bytes as they are stored, are stored as a tag. */
+/** Maximum length of an escaped key, in UTF-8 bytes. Longer keys are stored as an HMAC tag. */
 const MAX_KEY_BYTES = 128;
 const encoder = new TextEncoder();
 
-/** The part of the stored key that stands between the braces. */
-export function tagOf(key: string, { secretKeys = false, hmacSecret = "" }: KeyOptions): string {
-  const secret = typeof secretKeys === "function" ? isSecret(secretKeys, key) : secretKeys;
-  if (secret || key.length > MAX_KEY_BYTES) return `#${hashOf(key, hmacSecret)}`;
-  const tag = needsEscape.test(key) ? key.replace(escapable, escaped) : key;
-  // No character has more than three bytes, so that short keys need no counting.
-  const long = tag.length * 3 > MAX_KEY_BYTES && encoder.encode(tag).length > MAX_KEY_BYTES;
-  return long ? `#${hashOf(key, hmacSecret)}` : tag;
+/** Returns the hash tag of a key: the escaped key, or `#` and its HMAC if the key is secret or long. */
+export function keyTag(key: string, { secretKeys = false, hmacSecret = "" }: KeyOptions): string {
+  const isSecret = typeof secretKeys === "function" ? callSecretKeys(secretKeys, key) : secretKeys;
+  if (isSecret || key.length > MAX_KEY_BYTES) return `#${hmacTag(key, hmacSecret)}`;
+  const tag = needsEscape.test(key) ? key.replace(escapable, escapeCharacter) : key;
+  // A UTF-16 unit has at most three bytes in UTF-8, so short keys need no encoding.
+  const isLong = tag.length * 3 > MAX_KEY_BYTES && encoder.encode(tag).length > MAX_KEY_BYTES;
+  return isLong ? `#${hmacTag(key, hmacSecret)}` : tag;
 }
 
-/** The names of these options. */
+/** Returns the stored key of a bucket. */
+export function storedKey(tag: string, policyId: string): string {
+  return `s1:{${tag}}${policyId}`;
+}
+
+/** The names of `KeyOptions`. */
 export const KEY_OPTIONS: readonly string[] = ["secretKeys", "hmacSecret"];
 
-/** Refuses what they can't be. */
+/** Throws if an option is invalid. */
 export function checkKeyOptions({ secretKeys, hmacSecret }: KeyOptions): void {
   if (secretKeys !== undefined && typeof secretKeys !== "boolean" && typeof secretKeys !== "function") {
     throw optionError("invalid-option", "secretKeys", "true, false or a function of the key", secretKeys);
   }
   if (hmacSecret !== undefined && (typeof hmacSecret !== "string" || hmacSecret === "")) {
-    // What is wrong with a secret is not shown.
-    throw optionError("invalid-option", "hmacSecret", "a string that is not empty");
+    // Without the received value, which is a secret.
+    throw optionError("invalid-option", "hmacSecret", "a non-empty string");
   }
 }
 
-/** A function that throws is the fault of neither the store nor other callers. */
-function isSecret(secretKeys: (key: string) => boolean, key: string): boolean {
+/** An error in `secretKeys` is a caller error: it must not count as a failure of the store. */
+function callSecretKeys(secretKeys: (key: string) => boolean, key: string): boolean {
   try {
     return secretKeys(key);
   } catch (cause) {
-    throw Object.assign(optionError("invalid-option", "secretKeys", "a function that never throws"), { cause });
+    const expected = "a function that does not throw";
+    throw new SluiceError("invalid-option", `secretKeys must be ${expected}. See the cause of this error.`, {
+      option: "secretKeys",
+      expected,
+      cause,
+    });
   }
 }
 
-/** The whole of it. */
-export function storedKey(tag: string, bucket: string): string {
-  return `s1:{${tag}}${bucket}`;
-}
-
-// A leading # belongs to tags. A lone surrogate is no character: all of them would be stored as the same one.
+// A leading # marks an HMAC tag. Lone surrogates are escaped because UTF-8 would encode all of them as U+FFFD.
 const needsEscape = /[%{}\p{Surrogate}]|^#/u;
 const escapable = /[%{}\p{Surrogate}]|^#/gu;
 
-function escaped(character: string): string {
+function escapeCharacter(character: string): string {
   return `%${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-/** 128 bits of HMAC-SHA-256 over the key's UTF-16 units. */
-function hashOf(key: string, secret: string): string {
-  const units = new Uint8Array(key.length * 2);
+/** The first 128 bits of the HMAC-SHA-256 of the key's UTF-16 units, in hexadecimal. */
+function hmacTag(key: string, secret: string): string {
+  const bytes = new Uint8Array(key.length * 2);
   for (let i = 0; i < key.length; i++) {
-    units[2 * i] = key.charCodeAt(i) & 0xff;
-    units[2 * i + 1] = key.charCodeAt(i) >> 8;
+    bytes[2 * i] = key.charCodeAt(i) & 0xff;
+    bytes[2 * i + 1] = key.charCodeAt(i) >> 8;
   }
-  return bytesToHex(hmac(sha256, encoder.encode(secret), units).subarray(0, 16));
+  return bytesToHex(hmac(sha256, encoder.encode(secret), bytes).subarray(0, 16));
 }

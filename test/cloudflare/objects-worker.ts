@@ -26,6 +26,8 @@ import {
 } from "sluice/cloudflare";
 import { describeRateLimiter, storeSuite } from "sluice/testing";
 import { rateLimiterObject } from "../../src/stores/cloudflare/durable-object/object/rate-limiter-do.ts";
+import type { ApplyCall } from "../../src/stores/cloudflare/durable-object/wire/calls.ts";
+import type { ApplyReply, WireDecision } from "../../src/stores/cloudflare/durable-object/wire/replies.ts";
 import { PlanBounds, planBatches, planPair } from "../../src/testing/plan-walk.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { failuresOf } from "../collect.ts";
@@ -120,8 +122,13 @@ export class Billed extends DurableObject {
     this.inner = new Plain({ storage: counted, blockConcurrencyWhile: (run) => run() }, env);
   }
 
-  take(call: never): Promise<unknown> {
-    return this.inner.take(call);
+  apply(call: never): Promise<unknown> {
+    return this.inner.apply(call);
+  }
+
+  /** Objects that set an alarm need a handler. */
+  override alarm(): Promise<void> {
+    return this.inner.alarm();
   }
 
   /** The rows since the last time. */
@@ -134,15 +141,15 @@ export class Billed extends DurableObject {
 
 /** The planted fault: it waits for something else between reading and writing. */
 export class Sloppy extends DurableObject {
-  async take({ groups }: { groups: unknown[][] }): Promise<{ now: number; groups: unknown[][] }> {
-    const answers: unknown[][] = [];
+  async apply({ version, groups }: ApplyCall): Promise<ApplyReply> {
+    const decided: WireDecision[][] = [];
     for (const _ of groups) {
       const used = (await this.ctx.storage.get<number>("used")) ?? 0;
       await scheduler.wait(5);
       if (used < 50) await this.ctx.storage.put("used", used + 1);
-      answers.push([used < 50 ? [1, 49 - used, 1000, 1000, 0] : [0, 0, 1000, 1000, 1000]]);
+      decided.push([used < 50 ? [1, 49 - used, 1000, 1000, 0] : [0, 0, 1000, 1000, 1000]]);
     }
-    return { now: Date.now(), groups: answers };
+    return { version, now: Date.now(), groups: decided };
   }
 }
 
@@ -616,7 +623,7 @@ export default workerOf<Env>({
     const namespace = {
       idFromName: (name: string) => ({ name, id: OBJECTS.idFromName(`one fails:${name}`) }),
       get: ({ name, id }: { name: string; id: never }) =>
-        name === broken ? { take: () => Promise.reject(new Error("overloaded")) } : OBJECTS.get(id),
+        name === broken ? { apply: () => Promise.reject(new Error("overloaded")) } : OBJECTS.get(id),
     } as unknown as DurableObjectNamespaceLike;
     const events: LimiterEvent["type"][] = [];
     const limiter = durableObjectRateLimiter(namespace, tokenBucket("3/h"), {
@@ -652,7 +659,7 @@ export default workerOf<Env>({
     const onEvent = ({ type }: LimiterEvent) => events.push(type);
     const broken = {
       idFromName: (name: string) => OBJECTS.idFromName(name),
-      get: () => ({ take: async () => Promise.reject(new Error("Network connection lost.")) }),
+      get: () => ({ apply: async () => Promise.reject(new Error("Network connection lost.")) }),
     };
     const policy = tokenBucket("3/h");
     const local = createLimiter({ policy, store: durableObjectStore(broken), onEvent });
@@ -662,7 +669,7 @@ export default workerOf<Env>({
     const closed = await createLimiter({ policy, store: durableObjectStore(broken), onStoreError: "closed" }).consume(
       "k",
     );
-    const hanging = { ...broken, get: () => ({ take: () => new Promise(() => {}) }) };
+    const hanging = { ...broken, get: () => ({ apply: () => new Promise(() => {}) }) };
     const start = performance.now();
     const late = await createLimiter({ policy, store: durableObjectStore(hanging), deadlineMs: 100 }).consume("k");
     const waited = performance.now() - start;
@@ -703,59 +710,46 @@ export default workerOf<Env>({
     const rows = async () => JSON.stringify(await namespace.object("shard:0").sql("SELECT * FROM sluice_buckets_1"));
     const before = await rows();
     const policy = { algorithm: "token-bucket", capacity: 2, tokensPerSecond: "1/1800000ms" };
-    const good = [0, "s1:{k}b2/h,2", 1, "take"];
+    const charge = { policy: 0, bucket: "s1:{k}b2/h,2", cost: 1, mode: "take" };
+    const call = { version: 3, policies: [policy], groups: [[charge]] };
+    const withCharge = (changes: object) => ({ ...call, groups: [[charge], [{ ...charge, ...changes }]] });
+    const withPolicy = (changes: object) => ({ ...call, policies: [{ ...policy, ...changes }] });
     const calls: Record<string, unknown> = {
-      nothing: undefined,
-      "a string": "take",
-      "another version": { version: 1, policies: [policy], groups: [[good]] },
-      "no lists": { version: 2 },
-      "a cost that is a string": {
-        version: 2,
-        policies: [policy],
-        groups: [[good], [[0, "s1:{k}b2/h,2", "1", "take"]]],
-      },
-      "a cost below 0": { version: 2, policies: [policy], groups: [[[0, "s1:{k}b2/h,2", -5, "take"]]] },
-      "a cost that is NaN": { version: 2, policies: [policy], groups: [[[0, "s1:{k}b2/h,2", Number.NaN, "take"]]] },
-      "no bucket": { version: 2, policies: [policy], groups: [[[0, "", 1, "take"]]] },
-      "a bucket of a megabyte": { version: 2, policies: [policy], groups: [[[0, "k".repeat(2 ** 20), 1, "take"]]] },
-      "another mode": { version: 2, policies: [policy], groups: [[[0, "s1:{k}b2/h,2", 1, "steal"]]] },
-      "a policy that is not there": { version: 2, policies: [policy], groups: [[[7, "s1:{k}b2/h,2", 1, "take"]]] },
-      "a grant that ends at no time": {
-        version: 2,
-        policies: [policy],
-        groups: [[[0, "s1:{k}b2/h,2", 1, "refund", "now"]]],
-      },
-      "a bucket twice": { version: 2, policies: [policy], groups: [[good, good]] },
+      undefined: undefined,
+      "a string": "apply",
+      "another version": { ...call, version: 2 },
+      "no version": { policies: [policy], groups: [[charge]] },
+      "no policies": { version: 3, groups: [[charge]] },
+      "no groups": { version: 3, policies: [policy] },
+      "a charge of version 2": { ...call, groups: [[[0, "s1:{k}b2/h,2", 1, "take"]]] },
+      "a charge that is null": { ...call, groups: [[null]] },
+      "a sparse group": { ...call, groups: [new Array(2)] },
+      "a cost that is a string": withCharge({ cost: "1" }),
+      "a cost below 0": withCharge({ cost: -5 }),
+      "a cost that is NaN": withCharge({ cost: Number.NaN }),
+      "an empty bucket": withCharge({ bucket: "" }),
+      "a bucket of a megabyte": withCharge({ bucket: "k".repeat(2 ** 20) }),
+      "an unknown mode": withCharge({ mode: "steal" }),
+      "a policy that does not exist": withCharge({ policy: 7 }),
+      "a grant end that is not a time": withCharge({ mode: "refund", grantEndsAt: "now" }),
+      "the same bucket twice": { ...call, groups: [[charge, charge]] },
       "seventeen charges": {
-        version: 2,
-        policies: [policy],
-        groups: [Array.from({ length: 17 }, (_, i) => [0, `b${i}`, 1, "take"])],
+        ...call,
+        groups: [Array.from({ length: 17 }, (_, i) => ({ ...charge, bucket: `b${i}` }))],
       },
-      "2000 charges": { version: 2, policies: [policy], groups: Array.from({ length: 2000 }, () => [good]) },
-      "a capacity of NaN": { version: 2, policies: [{ ...policy, capacity: Number.NaN }], groups: [[good]] },
-      "a capacity that is a string": { version: 2, policies: [{ ...policy, capacity: "2" }], groups: [[good]] },
-      "a rate of nothing": { version: 2, policies: [{ ...policy, tokensPerSecond: 0 }], groups: [[good]] },
-      "a policy of __proto__": { version: 2, policies: [{ algorithm: "__proto__" }], groups: [[good]] },
-      "an unknown member": { version: 2, policies: [{ ...policy, unlimited: true }], groups: [[good]] },
+      "2000 charges": { ...call, groups: Array.from({ length: 2000 }, () => [charge]) },
+      "a capacity of NaN": withPolicy({ capacity: Number.NaN }),
+      "a capacity that is a string": withPolicy({ capacity: "2" }),
+      "a rate of 0": withPolicy({ tokensPerSecond: 0 }),
+      "a policy of __proto__": { ...call, policies: [{ algorithm: "__proto__" }] },
+      "an unknown option": withPolicy({ unlimited: true }),
     };
     const byRpc: Record<string, string> = {};
-    const byFetch: Record<string, unknown> = {};
-    for (const [name, call] of Object.entries(calls)) {
-      byRpc[name] = await errorOf(() => object.take?.(call));
-      const response = (await (object as unknown as { fetch: typeof fetch }).fetch("https://sluice/take", {
-        method: "POST",
-        body: JSON.stringify(call),
-      })) as Response;
-      const body = (await response.json()) as { error?: { code?: string } };
-      byFetch[name] = `${response.status} ${body.error?.code}`;
-    }
+    for (const [name, call] of Object.entries(calls)) byRpc[name] = await errorOf(() => object.apply?.(call));
     const methods: Record<string, string> = {};
-    for (const method of ["wake", "settle", "write", "constructor", "storage"]) {
+    for (const method of ["take", "loadAlarm", "deleteExpired", "write", "constructor", "storage", "fetch"]) {
       methods[method] = await errorOf(() => object[method]?.({}));
     }
-    const fetched = async (path: string, init: RequestInit) =>
-      ((await (object as unknown as { fetch: typeof fetch }).fetch(`https://sluice${path}`, init)) as Response).status;
-    const statuses = [await fetched("/take", { method: "GET" }), await fetched("/steal", { method: "POST" })];
     const store = {
       nothing: await errorOf(() => durableObjectStore(undefined as never)),
       aNumber: await errorOf(() => durableObjectStore(7 as never)),
@@ -768,7 +762,30 @@ export default workerOf<Env>({
       anotherClass: await errorOf(() => durableObjectRateLimiter(SLOPPY, tokenBucket("2/h")).inspect("k")),
       anotherKind: await errorOf(() => kvRateLimiter(namespace as never, slidingLog("2/h"))),
     };
-    return { byRpc, byFetch, methods, statuses, store, unchanged: before === (await rows()) };
+    return { byRpc, methods, store, unchanged: before === (await rows()) };
+  },
+
+  /** A stub without RPC, and an object that replies with another version of the protocol. */
+  async incompatible({ OBJECTS }) {
+    const errorWith = (stub: object) => {
+      const namespace = { idFromName: (name: string) => OBJECTS.idFromName(name), get: () => stub };
+      const limiter = durableObjectRateLimiter(namespace, tokenBucket("2/h"), { onStoreError: "throw" });
+      return Promise.all([errorOf(() => limiter.consume("k")), errorOf(() => limiter.inspect("k"))]);
+    };
+    const reply = { now: Date.now(), groups: [[[1, 1, 0, 0, 0]]], decision: [1, 1, 0, 0, 0], raw: null, ttlMs: null };
+    return {
+      withoutRpc: await errorWith({ fetch: async () => new Response() }),
+      anotherVersion: await errorWith({
+        apply: async () => ({ ...reply, version: 4 }),
+        inspect: async () => ({ ...reply, version: 4 }),
+      }),
+      noVersion: await errorWith({ apply: async () => reply, inspect: async () => undefined }),
+    };
+  },
+
+  /** Calls an object with the stub of this runtime. */
+  async error({ OBJECTS }) {
+    return errorOf(() => durableObjectRateLimiter(new Fresh(OBJECTS), tokenBucket("2/h")).consume("k"));
   },
 
   /** Keys that have something to hide, or are long. */

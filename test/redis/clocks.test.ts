@@ -1,4 +1,4 @@
-/** Clocks that disagree: of the processes that ask, and of the server before and after a step. */
+/** Clocks that differ between processes, and a server clock that steps. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { Redis } from "ioredis";
@@ -9,17 +9,17 @@ import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
 import { hasCompiler, startShiftedRedis } from "../servers/clock-shim.js";
 import { startRedis } from "../servers/redis-server.js";
 
-const bare = { onStoreError: "throw", localDenialMs: 0, deadlineMs: 20_000 } as const;
+const storeOnly = { onStoreError: "throw", localDenialMs: 0, deadlineMs: 20_000 } as const;
 const HOUR = 3_600_000;
 
 const CAPACITY = 100;
 const PER_SECOND = 50;
 
 /**
- * What a process does whose clock is off: spends as often as it can for a while, and tells how much it got. Of the
- * server's times it tells before and after its first charge, at the end, and before a charge that was denied.
+ * A process whose clock is off: it consumes as often as it can for a while and prints how much was admitted. It also
+ * prints the server's time before and after its first call, at the end, and before its last denied call.
  */
-const spender = (offsetMs: number, port: number) => `
+const consumer = (offsetMs: number, port: number) => `
   const real = Date.now;
   Date.now = () => real() + ${offsetMs};
   const { Redis } = await import("ioredis");
@@ -28,11 +28,11 @@ const spender = (offsetMs: number, port: number) => `
   const policy = { capacity: ${CAPACITY}, tokensPerSecond: ${PER_SECOND} };
   const limiter = redisRateLimiter(redis, policy, { localDenialMs: 0, onStoreError: "throw", deadlineMs: "20s" });
   const now = async () => { const [s, us] = await redis.time(); return s * 1000 + us / 1000; };
-  // Both begin together, or the bucket would fill while one of them is not there yet.
+  // Both start together, or the bucket would refill while one is still starting.
   await redis.incr("ready");
   while ((await redis.get("ready")) !== "2");
   const before = await now();
-  // So much that a pause of the machine does not fill the bucket.
+  // Enough that a pause of the machine does not fill the bucket.
   let admitted = (await limiter.consume("k", ${CAPACITY / 2})).allowed ? ${CAPACITY / 2} : 0;
   const after = await now();
   let [last, denied] = [after, after];
@@ -47,13 +47,13 @@ const spender = (offsetMs: number, port: number) => `
 `;
 
 describe("processes whose clocks are 500 ms apart", () => {
-  it("admit together no more than one would, and no less", async () => {
+  it("admit together exactly as much as one process would", async () => {
     const server = await startRedis();
     try {
       const runs = await Promise.all(
         [-250, 250].map(async (offset) => {
-          const args = ["--input-type=module", "-e", spender(offset, server.port)];
-          // The package by its name is the one that was built.
+          const args = ["--input-type=module", "-e", consumer(offset, server.port)];
+          // `sluice` is the built package.
           const { stdout } = await promisify(execFile)("node", args, { cwd: new URL("../..", import.meta.url) });
           return JSON.parse(stdout) as Record<"admitted" | "before" | "after" | "denied" | "last", number>;
         }),
@@ -61,9 +61,9 @@ describe("processes whose clocks are 500 ms apart", () => {
       const admitted = runs.reduce((sum, run) => sum + run.admitted, 0);
       const most = Math.max(...runs.map(({ last }) => last)) - Math.min(...runs.map(({ before }) => before));
       expect(admitted).toBeLessThanOrEqual(Math.floor(CAPACITY + (PER_SECOND * most) / 1000));
-      // Who was denied had nothing left: all that came in until then was spent.
+      // At a denial the bucket is empty: all tokens refilled until then were consumed.
       const least = Math.max(...runs.map(({ denied }) => denied)) - Math.min(...runs.map(({ after }) => after));
-      expect(least, "somebody was denied late").toBeGreaterThan(1000);
+      expect(least, "time of the last denial").toBeGreaterThan(1000);
       expect(admitted).toBeGreaterThanOrEqual(Math.floor(CAPACITY + (PER_SECOND * least) / 1000 - 1));
     } finally {
       await server.stop();
@@ -71,10 +71,10 @@ describe("processes whose clocks are 500 ms apart", () => {
   });
 });
 
-// The shim is a library in C. Without a compiler, store.test.ts writes states from the future instead.
+// The shim is a C library. Without a compiler, only expiry.test.ts covers states dated in the future.
 describe.skipIf(!hasCompiler())("a server whose clock steps", () => {
   it.each(ALGORITHMS)(
-    "%s: an hour back and forth mints nothing and locks nobody out beyond one refill",
+    "%s: creates no tokens and denies no longer than one refill, an hour back and forth",
     async (algorithm) => {
       const server = await startShiftedRedis();
       const redis = new Redis(server.port);
@@ -84,7 +84,7 @@ describe.skipIf(!hasCompiler())("a server whose clock steps", () => {
         const limiter = createLimiter({
           policy: policyOf(algorithm, 4, spanMs, "c"),
           store: redisStore(redis),
-          ...bare,
+          ...storeOnly,
         });
         const drain = async () => {
           let admitted = 0;
@@ -96,12 +96,12 @@ describe.skipIf(!hasCompiler())("a server whose clock steps", () => {
         for (const back of [0, -HOUR, -24 * HOUR]) {
           server.shift(back);
           const denied = await limiter.consume("k", 4);
-          expect(denied.allowed, `${back} ms: nothing is given back by the step`).toBe(false);
+          expect(denied.allowed, `${back} ms: the step refunds nothing`).toBe(false);
           expect(denied.retryAfterMs).toBeLessThanOrEqual(longest);
           await new Promise((resolve) => setTimeout(resolve, denied.resetAfterMs));
           expect((await limiter.consume("k", 4)).allowed, `${back} ms: one refill later`).toBe(true);
         }
-        // Forward again counts as time that has passed, once. Both are decided in one step, at one time.
+        // A forward step counts as elapsed time, once. Both calls are decided at the same time.
         server.shift(0);
         const twice = await Promise.all([limiter.consume("k", 4), limiter.consume("k", 4)]);
         expect(twice.map(({ allowed }) => allowed)).toEqual([true, false]);

@@ -1,7 +1,7 @@
 /**
- * Damaged and foreign values: each one is the error of its own caller, or is decided within the bound. No other charge
- * of the same call is affected, and no group is written in part. SLUICE_DAMAGED_VALUES sets the number of values
- * (default 1 000) and SLUICE_SEED the seed.
+ * Damaged and foreign values: each is rejected for its own caller or decided within the bound. No other charge of the
+ * same call is affected, and no group is written in part. SLUICE_DAMAGED_VALUES sets the number of values (default
+ * 1 000) and SLUICE_SEED the seed.
  */
 import { consumeAll, createLimiter, type Decision, type RateLimiter } from "sluice";
 import { type IoredisLike, redisStore } from "sluice/redis";
@@ -15,10 +15,10 @@ const VALUES = Number(process.env.SLUICE_DAMAGED_VALUES ?? 1000);
 const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const LIMIT = 10;
 const WINDOW_MS = 3_600_000;
-const bare = { onStoreError: "throw", localDenialMs: 0, deadlineMs: 20_000 } as const;
+const storeOnly = { onStoreError: "throw", localDenialMs: 0, deadlineMs: 20_000 } as const;
 
 type Random = ReturnType<typeof randomFrom>;
-/** What is stored at a key: a string, or a list of elements. */
+/** A stored value: a string or a list. */
 type Value = string | string[];
 
 let calls: string[][];
@@ -41,49 +41,49 @@ beforeEach(async () => {
   limiters = Object.fromEntries(
     ALGORITHMS.map((algorithm) => [
       algorithm,
-      createLimiter({ policy: policyOf(algorithm, LIMIT, WINDOW_MS, algorithm), store, ...bare }),
+      createLimiter({ policy: policyOf(algorithm, LIMIT, WINDOW_MS, algorithm), store, ...storeOnly }),
     ]),
   ) as Record<AlgorithmName, RateLimiter>;
   await limiters["token-bucket"].consume("warm-up");
 });
 
 describe(`a damaged value (seed ${seed})`, () => {
-  it.each(ALGORITHMS)("%s: affects no other charge of its call, and is never above the bound", async (algorithm) => {
+  it.each(ALGORITHMS)("%s: affects no other charge of its call and never exceeds the bound", async (algorithm) => {
     const random = randomFrom(seed);
     const limiter = limiters[algorithm];
     const { storedKey } = await limiter.inspect("bad");
     const counts = { foreign: 0, decided: 0 };
     for (let i = 0; i < VALUES / ALGORITHMS.length; i++) {
       const value = damaged(algorithm, random);
-      const told = `${algorithm}, value ${i}: ${JSON.stringify(value).slice(0, 500)}`;
+      const context = `${algorithm}, value ${i}: ${JSON.stringify(value).slice(0, 500)}`;
       await put(storedKey, value);
       calls.length = 0;
-      // Takes of one shape are most of all calls, and for token buckets have a path of their own in the script.
-      const oneShape = random.whole(1, 3) === 1;
-      const action = oneShape ? take : random.pick([take, take, peek, refund, inspect]);
-      const cost = oneShape ? 1 : random.pick([1, 1, 2, LIMIT, LIMIT + 1]);
+      // Takes of one policy and cost are the most common calls, with a fast path for token buckets in the script.
+      const isUniform = random.whole(1, 3) === 1;
+      const action = isUniform ? take : random.pick([take, take, peek, refund, inspect]);
+      const cost = isUniform ? 1 : random.pick([1, 1, 2, LIMIT, LIMIT + 1]);
       const [bad, ...others] = await Promise.allSettled([
         action(limiter, cost),
-        ...(oneShape ? [algorithm] : ALGORITHMS).map((name) => limiters[name].consume(`good ${i}`)),
+        ...(isUniform ? [algorithm] : ALGORITHMS).map((name) => limiters[name].consume(`good ${i}`)),
       ]);
-      expect(calls, told).toHaveLength(1);
-      expect(calls[0], told).toContain(storedKey);
+      expect(calls, context).toHaveLength(1);
+      expect(calls[0], context).toContain(storedKey);
       for (const other of others) {
-        expect(other, told).toMatchObject({ status: "fulfilled", value: { allowed: true, remaining: LIMIT - 1 } });
+        expect(other, context).toMatchObject({ status: "fulfilled", value: { allowed: true, remaining: LIMIT - 1 } });
       }
       if (bad?.status === "rejected") {
         counts.foreign++;
-        expect(bad.reason, told).toMatchObject({ code: "foreign-value" });
+        expect(bad.reason, context).toMatchObject({ code: "foreign-value" });
         continue;
       }
       counts.decided++;
-      if (bad?.value) expectBounded(algorithm, bad.value, told);
-      // Whatever it was taken for, the limit can't be spent twice.
+      if (bad?.value) expectBounded(algorithm, bad.value, context);
+      // Whatever the value was read as, the limit can't be consumed twice.
       const twice = await Promise.allSettled([limiter.consume("bad", LIMIT), limiter.consume("bad", LIMIT)]);
-      expect(twice.filter((one) => one.status === "fulfilled" && one.value.allowed).length, told).toBeLessThan(2);
+      expect(twice.filter((one) => one.status === "fulfilled" && one.value.allowed).length, context).toBeLessThan(2);
     }
-    expect(counts.foreign, "values are damaged").toBeGreaterThan(VALUES / ALGORITHMS.length / 5);
-    expect(counts.decided, "some still have a meaning").toBeGreaterThan(0);
+    expect(counts.foreign, "rejected values").toBeGreaterThan(VALUES / ALGORITHMS.length / 5);
+    expect(counts.decided, "values that are still valid").toBeGreaterThan(0);
   });
 
   it.each(ALGORITHMS)("%s: leaves the other charges of its group unwritten", async (algorithm) => {
@@ -92,25 +92,25 @@ describe(`a damaged value (seed ${seed})`, () => {
     const names = ALGORITHMS.filter((name) => name !== algorithm);
     for (let i = 0; i < VALUES / ALGORITHMS.length / 10; i++) {
       const value = damaged(algorithm, random);
-      const told = `${algorithm}, value ${i}: ${JSON.stringify(value).slice(0, 500)}`;
+      const context = `${algorithm}, value ${i}: ${JSON.stringify(value).slice(0, 500)}`;
       await put(storedKey, value);
       const others = names.map((name) => ({ limiter: limiters[name], key: `good ${i}`, cost: 3 }));
       const at = random.whole(0, others.length);
       const cost = random.pick([1, 3, LIMIT]);
       const charges = others.toSpliced(at, 0, { limiter: limiters[algorithm], key: "bad", cost });
       const [whole] = await Promise.allSettled([consumeAll(charges)]);
-      if (whole?.status === "rejected") expect(whole.reason, told).toMatchObject({ code: "foreign-value" });
+      if (whole?.status === "rejected") expect(whole.reason, context).toMatchObject({ code: "foreign-value" });
       const taken = whole?.status === "fulfilled" && whole.value.allowed ? 3 : 0;
-      for (const { limiter, key } of others) expect((await limiter.peek(key)).remaining, told).toBe(LIMIT - taken);
+      for (const { limiter, key } of others) expect((await limiter.peek(key)).remaining, context).toBe(LIMIT - taken);
     }
   });
 
-  it("issue 13: a log whose grants disagree, have no cost or are garbage is one caller's error", async () => {
+  it("is rejected for its own caller only if a log has contradicting, free or unreadable grants (issue 13)", async () => {
     const limiter = limiters["sliding-log"];
     const { storedKey } = await limiter.inspect("bad");
     const ends = Date.now() + WINDOW_MS / 2;
     const values: Value[] = [
-      // The forms that failed the whole call when a log was one string.
+      // Values that failed the whole call when a log was stored as one string.
       `10 ${ends}:1`,
       `3 ${ends}:1 garbage ${ends}:1`,
       `0 ${ends}:0`,
@@ -132,13 +132,13 @@ describe(`a damaged value (seed ${seed})`, () => {
     }
   });
 
-  it("issue 13: an error of the server fails a group as a whole, and no other group", async () => {
+  it("fails its whole group and no other one if the server raises an error (issue 13)", async () => {
     const bucket = limiters["token-bucket"];
     await bucket.consume("full", 1);
     await redis.config("SET", "maxmemory", "1");
     try {
       const { storedKey } = await bucket.inspect("full");
-      // The first charge can't be written for want of memory, the second could: it would delete its key.
+      // The first charge can't be written because memory is full; the second could, because it deletes its key.
       const reply = await redis.evalsha(
         (await import("../../src/stores/redis/script.ts")).sha,
         3,
@@ -146,7 +146,7 @@ describe(`a damaged value (seed ${seed})`, () => {
         ...["1 2", "fixed-window take 1 10 60000 1 0 0", `token-bucket refund 10 10 ${WINDOW_MS} 360000 1 0`],
         ...["1 1", "sliding-log peek 1 10 60000 1 0 0"],
       );
-      expect(reply).toEqual([expect.stringMatching(/^OOM/), "SKIPPED", 0, 0, 0, 0, expect.any(Number)]);
+      expect(reply).toEqual([1, expect.stringMatching(/^OOM/), "SKIPPED", 0, 0, 0, 0, expect.any(Number)]);
       expect(await redis.exists(storedKey)).toBe(1);
     } finally {
       await redis.config("SET", "maxmemory", "0");
@@ -170,11 +170,11 @@ const inspect: Action = async (limiter) => {
   return undefined;
 };
 
-/** Whether a decision is one that the policy could make. */
-function expectBounded(algorithm: AlgorithmName, decision: Decision, told: string): void {
+/** Checks that the policy could have made the decision. */
+function expectBounded(algorithm: AlgorithmName, decision: Decision, context: string): void {
   const longest = algorithm === "sliding-window" ? 2 * WINDOW_MS : WINDOW_MS;
   const within = (name: string, value: number, least: number, most: number) => {
-    expect(Number.isInteger(value) && value >= least && value <= most, `${name} is ${value}: ${told}`).toBe(true);
+    expect(Number.isInteger(value) && value >= least && value <= most, `${name} is ${value}: ${context}`).toBe(true);
   };
   within("remaining", decision.remaining, 0, LIMIT);
   within("resetAfterMs", decision.resetAfterMs, 0, longest);
@@ -182,7 +182,7 @@ function expectBounded(algorithm: AlgorithmName, decision: Decision, told: strin
   if (!decision.allowed && decision.retryAfterMs !== null) within("retryAfterMs", decision.retryAfterMs, 1, longest);
 }
 
-/** Stores a value that expires, like all that the store writes. */
+/** Stores a value with a TTL, as the store does. */
 async function put(key: string, value: Value): Promise<void> {
   await redis.del(key);
   if (typeof value === "string") await redis.set(key, value);
@@ -190,11 +190,11 @@ async function put(key: string, value: Value): Promise<void> {
   await redis.pexpire(key, WINDOW_MS);
 }
 
-/** A value that the script could have written, and then something happened to it. */
+/** Returns a value that the script could have written, with random damage. */
 function damaged(algorithm: AlgorithmName, random: Random): Value {
   if (random.whole(1, 20) === 1) return random.pick<Value>(["", "\0", "x", ["x"], ["1", "2"], ["1", "2", "3"]]);
   let value = valid(algorithm, random);
-  // A value of another algorithm, or of a version that kept a log as text.
+  // A value of another algorithm, or of a version that stored a log as text.
   if (random.whole(1, 20) === 1) value = valid(random.pick(ALGORITHMS), random);
   if (Array.isArray(value) && random.whole(1, 4) === 1) {
     value = `${random.whole(1, LIMIT)}${value.slice(1).reduce((text, part, i) => `${text}${i % 2 ? ":" : " "}${part}`, "")}`;

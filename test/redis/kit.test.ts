@@ -1,4 +1,4 @@
-/** The contract kit on Redis: with a clock that can be moved, and as users have it. */
+/** The contract suites on Redis: with a fake clock, and with the server's clock and all defaults. */
 import { type RedisClient, redisRateLimiter, redisStore } from "sluice/redis";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
 import { describe, it } from "vitest";
@@ -9,7 +9,7 @@ storeSuite(
   "redis",
   () => {
     const clock = fakeClock(1_790_000_000_123);
-    // The keys' times to live pass in real time, which is not the clock's here.
+    // TTLs pass in real time, not in that of the fake clock.
     const open = (client: RedisClient) => redisStore(client, { ttlMs: "1h" });
     const client = onFakeTime(redis, clock);
     return { store: open(client), advance: clock.advance, restart: () => open(client) };
@@ -19,7 +19,7 @@ storeSuite(
 
 let made = 0;
 describeRateLimiter(
-  "redis, on its own clock, with all defaults",
+  "redis with its own clock and all defaults",
   (policy) => {
     const limiter = redisRateLimiter(redis, { ...policy, prefix: `kit ${made++}` }, { deadlineMs: "20s" });
     return { limiter, advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)) };

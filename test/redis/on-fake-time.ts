@@ -1,4 +1,4 @@
-/** A client that runs the script's variant with a clock of ours, and keeps its keys apart from everybody else's. */
+/** A client that runs the script with a fake clock, on keys with a unique prefix. */
 import type { Redis } from "ioredis";
 import type { Clock } from "sluice";
 import type { IoredisLike } from "sluice/redis";
@@ -6,7 +6,7 @@ import { fakeClockScript, type Variant } from "./script-variants.js";
 
 let made = 0;
 
-/** ioredis, as the store sees it. */
+/** Wraps an ioredis client. */
 export function onFakeTime(redis: Redis, clock: Clock): IoredisLike {
   return {
     ...withVariant(redis, fakeClockScript, `t${process.pid}.${made++}:`, () => [String(clock.now())]),

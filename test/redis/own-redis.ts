@@ -1,4 +1,4 @@
-/** A redis-server and a client of the file that imports this, from its first test to its last. */
+/** A redis-server and a client for the test file that imports this module. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll } from "vitest";
 import { type RedisServer, startRedis } from "../servers/redis-server.js";

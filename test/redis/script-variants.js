@@ -1,6 +1,6 @@
 /**
- * Two variants of the Redis script, made from the same files: one that takes its time from an argument, one that also
- * tells the server's time and numbers the decisions of each key. Neither is in the package.
+ * Two variants of the Redis script for tests, made from the same files: one reads the time from an argument, the other
+ * also returns the server's time and numbers the decisions of each key.
  */
 import { joinScript, readPart, shaOf } from "../../scripts/make-redis-script.js";
 
@@ -9,11 +9,11 @@ import { joinScript, readPart, shaOf } from "../../scripts/make-redis-script.js"
 /** @returns {Variant} */
 const variant = (/** @type {string} */ text) => ({ text, sha: shaOf(text) });
 
-/** The line that the clock's two lines are replaced with. */
+/** Replaces the two lines of clock.lua. */
 export const FAKE_CLOCK = "local now = tonumber(table.remove(ARGV))";
 export const fakeClockScript = variant(joinScript({ clock: FAKE_CLOCK }));
 
-/** What the lines are replaced with that give the reply. The number is kept as long as the bucket could be. */
+/** Replaces `return replies`. The number of a key is kept for an hour, longer than the buckets of the tests. */
 export const LOGGED_REPLY = `local numbers = {}
 for i = 1, #KEYS do
 numbers[i] = redis.call('INCR', KEYS[i] .. '#')

@@ -1,4 +1,4 @@
-/** The Lua script against the arithmetic that it is the twin of, on a real Redis. */
+/** Compares the Lua script on a real Redis with the pure algorithms. */
 import { readFileSync } from "node:fs";
 import { fakeClock } from "sluice/testing";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -10,14 +10,16 @@ import type { CompiledPolicy } from "../../src/core/compile.ts";
 import type { Decision } from "../../src/core/decision.ts";
 import type { AlgorithmName } from "../../src/core/policy.ts";
 import { memoryStore } from "../../src/stores/memory/memory-store.ts";
-import { encode, type Job, resolveJobs } from "../../src/stores/redis/job.ts";
+import type { Job } from "../../src/stores/redis/job.ts";
 import { script, sha } from "../../src/stores/redis/script.ts";
+import { encodeJobs } from "../../src/stores/redis/script-arguments.ts";
+import { resolveJobs } from "../../src/stores/redis/script-reply.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
 import { redis } from "./own-redis.ts";
 import { FAKE_CLOCK, fakeClockScript, LOGGED_REPLY, loggedScript } from "./script-variants.js";
 
-/** All that the script calls; docs/stores/redis.md names them for an ACL. */
+/** The commands that the script calls. docs/stores/redis.md lists them for an ACL. */
 const COMMANDS = ["DEL", "GET", "LLEN", "LPUSH", "LRANGE", "LSET", "LTRIM", "PEXPIRE", "PTTL", "RPUSH", "SET", "TIME"];
 const STEPS = Number(process.env.SLUICE_LUA_STEPS ?? 100_000);
 const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
@@ -26,13 +28,13 @@ beforeAll(async () => {
 });
 
 describe("the script", () => {
-  it("is the one that its Lua files make", () => {
+  it("is generated from the current Lua files", () => {
     const file = new URL("../../src/stores/redis/script.ts", import.meta.url);
     expect(readFileSync(file, "utf8"), "stale: node scripts/make-redis-script.js").toBe(scriptModule());
     expect(shaOf(script)).toBe(sha);
   });
 
-  it("has variants that differ from it in the clock and in the reply, and in nothing else", () => {
+  it("has test variants that differ only in the clock and the reply", () => {
     const clock = joinScript({ ...Object.fromEntries(PARTS.map((part) => [part, ""])), clock: readPart("clock") });
     expect(clock.split("\n")).toHaveLength(2);
     expect(script.split(clock)).toHaveLength(2);
@@ -41,7 +43,7 @@ describe("the script", () => {
     expect(loggedScript.text).toBe(script.replaceAll("return replies", LOGGED_REPLY));
   });
 
-  it("declares nothing global, takes no time from a caller, and names every key in KEYS", () => {
+  it("declares no globals and calls only the commands of the documented ACL", () => {
     for (const line of script.split("\n")) {
       expect(line, "a global function").not.toMatch(/^function /);
     }
@@ -50,13 +52,13 @@ describe("the script", () => {
     expect([...new Set(commands)].sort()).toEqual(COMMANDS);
     const page = readFileSync(new URL("../../docs/stores/redis.md", import.meta.url), "utf8");
     const acl = [...page.matchAll(/^ACL SETUSER .*$/gm)].join(" ").split(" ");
-    for (const command of COMMANDS) expect(acl, "the ACL of the docs").toContain(`+${command.toLowerCase()}`);
+    for (const command of COMMANDS) expect(acl, "the ACL in the docs").toContain(`+${command.toLowerCase()}`);
   });
 });
 
-/** One walk: jobs with keys and policies of one algorithm, and groups over all, at times that also step back. */
+/** Random jobs and groups on the policies of one algorithm, at times that also step back. */
 describe(`the script against the pure functions (seed ${seed})`, () => {
-  it.each(ALGORITHMS)(`%s: ${STEPS} random steps, every figure equal`, async (algorithm) => {
+  it.each(ALGORITHMS)(`%s: ${STEPS} random steps give equal decisions`, async (algorithm) => {
     const random = randomFrom(seed);
     const clock = fakeClock(1_790_000_000_000);
     const memory = memoryStore({ clock });
@@ -64,7 +66,7 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
     const keys = Array.from({ length: 12 }, (_, i) => `k${i}`);
     const states = new Map<string, readonly number[]>();
     const counts = { allowed: 0, denied: 0, never: 0, back: 0, groups: 0, grants: 0 };
-    // The ends of some grants by key and policy, for refunds that know what they are of.
+    // When some grants expire, by key and policy, for refunds of one grant.
     const ends = new Map<string, number>();
     for (let step = 0; step < STEPS; ) {
       const spans = policies.map(({ windowMs }) => windowMs);
@@ -74,7 +76,7 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
       clock.advance(back > 0 ? -Math.min(back, clock.now() - 1) : Math.min(gap, 2 ** 51 - clock.now()));
       const now = clock.now();
       const groups: (Group | { reset: CompiledPolicy; key: string })[] = [];
-      // Some calls hold one shape only, as most do in real life.
+      // Some calls contain only takes of one policy and cost, as most calls do in production.
       const same = random.whole(1, 3) === 1 ? random.pick(policies) : undefined;
       const cost = same && random.pick([1, 1, 2, same.limit, same.limit + 1]);
       for (let i = 0; i < 24; i++) {
@@ -90,8 +92,8 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
         }
         step += group.length;
         const expected = memory.applySync(group);
-        const told = `${algorithm}, seed ${seed}, step ${step}, now ${now}: ${group.map(tell).join(" + ")}`;
-        expect(got[i], told).toEqual(expected);
+        const context = `${algorithm}, seed ${seed}, step ${step}, now ${now}: ${group.map(describeCharge).join(" + ")}`;
+        expect(got[i], context).toEqual(expected);
         if (group.length > 1) counts.groups++;
         for (const [c, decision] of expected.entries()) {
           const { key, policy, mode, cost, grantEndsAt } = group[c] as Charge;
@@ -107,9 +109,9 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
           const [charge] = group as [Charge];
           const name = `${charge.key} ${charge.policy.id}`;
           const outcome = decide(states.get(name), charge, now);
-          expect(got[i]?.[0], told).toEqual(outcome.decision);
+          expect(got[i]?.[0], context).toEqual(outcome.decision);
           if (outcome.changed) states.set(name, outcome.state);
-        } else for (const { key, policy } of group) await adopt(states, memory, key, policy);
+        } else for (const { key, policy } of group) await copyState(states, memory, key, policy);
       }
     }
     for (const [what, count] of Object.entries(counts)) expect(count, what).toBeGreaterThan(STEPS / 2000);
@@ -117,7 +119,7 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
 });
 
 describe(`long logs against the pure functions (seed ${seed})`, () => {
-  it("decide alike with up to 3000 grants, also after refunds and steps of the clock", async () => {
+  it("give equal decisions with up to 3000 grants, also after refunds and clock steps", async () => {
     const random = randomFrom(seed);
     const clock = fakeClock(1_790_000_000_000);
     const memory = memoryStore({ clock });
@@ -131,12 +133,14 @@ describe(`long logs against the pure functions (seed ${seed})`, () => {
         const got = await runOnRedis("long", groups, clock.now());
         for (const [i, [charge]] of groups.entries()) {
           const [expected] = memory.applySync([charge]) as [Decision];
-          expect(got[i]?.[0], `seed ${seed}, round ${round}, now ${clock.now()}: ${tell(charge)}`).toEqual(expected);
+          expect(got[i]?.[0], `seed ${seed}, round ${round}, now ${clock.now()}: ${describeCharge(charge)}`).toEqual(
+            expected,
+          );
           counts[charge.mode === "refund" ? "refund" : expected.allowed ? "allowed" : "denied"]++;
           if (charge.mode === "take" && expected.allowed) ends.push(clock.now() + expected.resetAfterMs);
         }
       };
-      // Evenly spaced, in bursts, or ever further apart.
+      // Evenly spaced, in bursts, or at increasing distances.
       const gap = random.pick([() => 20, () => (random.whole(1, 50) === 1 ? 1000 : 1), (i: number) => 1 + (i >> 5)]);
       for (let i = 0, most = random.whole(1000, 2900); i < most; i++) {
         clock.advance(gap(i));
@@ -158,10 +162,10 @@ describe(`long logs against the pure functions (seed ${seed})`, () => {
         if (grantEndsAt > clock.now()) counts.grants++;
         await compare({ cost: random.whole(1, 3), mode: "refund", grantEndsAt }, { cost: 1, mode: "peek" });
       }
-      // What is stored is the state of the twin, with running totals for costs.
+      // The stored list is the pure state, with running totals for costs.
       await compare({ cost: 1, mode: "take" });
       const states = new Map<string, readonly number[]>();
-      await adopt(states, memory, key, policy);
+      await copyState(states, memory, key, policy);
       const [base = 0, ...grants] = (await redis.lrange(`long{${key}}${policy.id}`, 0, -1)).map(Number);
       const costs = grants.map((value, i) =>
         i % 2 === 0 ? value : value - (i === 1 ? base : (grants[i - 2] as number)),
@@ -172,25 +176,17 @@ describe(`long logs against the pure functions (seed ${seed})`, () => {
   });
 });
 
-/** After a group the pure state is what memory has. */
-async function adopt(
+/** Copies the state of a bucket from the memory store, after a group. */
+async function copyState(
   states: Map<string, readonly number[]>,
   memory: ReturnType<typeof memoryStore>,
   key: string,
   policy: CompiledPolicy,
 ): Promise<void> {
-  const buckets = memory.open(policy) as unknown as {
-    slotsFor(name: string): {
-      slotOf: Map<string, number>;
-      cells: { slice(a: number, b: number): ArrayLike<number | number[]> };
-      algorithm: { width: number };
-    };
-  };
-  const { slotOf, cells, algorithm } = buckets.slotsFor(key);
-  const at = slotOf.get(key);
-  if (at === undefined) return void states.delete(`${key} ${policy.id}`);
-  const slice = cells.slice(at * algorithm.width, (at + 1) * algorithm.width);
-  states.set(`${key} ${policy.id}`, (Array.from(slice as ArrayLike<number>) as number[]).flat());
+  const buckets = memory.open(policy) as unknown as { read(name: string): readonly number[] | undefined };
+  const state = buckets.read(key);
+  if (state === undefined) states.delete(`${key} ${policy.id}`);
+  else states.set(`${key} ${policy.id}`, [...state]);
 }
 
 function makePolicies(algorithm: AlgorithmName, random: ReturnType<typeof randomFrom>): CompiledPolicy[] {
@@ -206,7 +202,7 @@ function makePolicies(algorithm: AlgorithmName, random: ReturnType<typeof random
     [random.whole(1, most), random.whole(10, 10_000_000)],
   ] as const;
   const policies = spans.map(([limit, spanMs], i) => compilePolicy(policyOf(algorithm, limit, spanMs, `p${i}`)));
-  // Plans that share a bucket: what one wrote, another reads.
+  // Plans that share a bucket: one reads what the other wrote.
   const shared = [5, 50].map((limit) =>
     compilePolicy({ ...policyOf(algorithm, limit, limit * 77, "plan"), share: true } as never),
   );
@@ -255,19 +251,19 @@ async function runOnRedis(
         ttlMs: 3_600_000,
       })),
       slot: 0,
-      waiting: undefined,
+      callState: undefined,
       resolve: (decisions) => (results[i] = decisions),
       reject: (error) => {
         throw error;
       },
     };
   });
-  const { keys, args } = encode(jobs);
+  const { keys, args } = encodeJobs(jobs);
   const reply = await redis.evalsha(fakeClockScript.sha, keys.length, ...keys, ...args, String(now));
   expect(resolveJobs(jobs, reply)).toEqual([]);
   return results;
 }
 
-function tell({ policy, key, cost, mode }: Charge): string {
+function describeCharge({ policy, key, cost, mode }: Charge): string {
   return `${mode} ${cost} of ${key} under ${policy.name} (${policy.limit}, ${policy.unitsPerMs}/${policy.unitsPerToken}, ${policy.windowMs} ms)`;
 }

@@ -1,18 +1,13 @@
-/** What is used of Cloudflare's platform, told by the methods. No types of it are needed to use the package. */
+/** The few methods of Cloudflare's platform that the stores use, so that its types are not needed. */
 
-/** A namespace of Durable Objects: what a binding of one gives, `env.RATE_LIMITER`. */
+/** A Durable Object namespace, such as the binding `env.RATE_LIMITER`. */
 export interface DurableObjectNamespaceLike {
   idFromName(name: string): object;
-  // Whatever the id is, and whatever type the stub has by the class of the object.
+  // `never`, so that namespaces with any type of id fit.
   get(id: never): object;
 }
 
-/** A stub of an object, as callers hold it. The runtime of old set-ups knows `fetch` alone. */
-export interface DurableObjectStubLike {
-  fetch(url: string, init: { method: string; body: string }): Promise<Response>;
-}
-
-/** The storage of an object whose class has SQLite. */
+/** The storage of a Durable Object whose class has SQLite. */
 export interface DurableObjectStorageLike {
   readonly sql: { exec(query: string, ...bindings: (string | number)[]): { toArray(): Record<string, unknown>[] } };
   transactionSync<T>(closure: () => T): T;
@@ -22,30 +17,30 @@ export interface DurableObjectStorageLike {
   deleteAll(): Promise<void>;
 }
 
-/** What an object's constructor is given. */
+/** The first argument of a Durable Object's constructor. */
 export interface DurableObjectStateLike {
   readonly storage: DurableObjectStorageLike;
   blockConcurrencyWhile<T>(callback: () => Promise<T>): Promise<T>;
 }
 
-/** A namespace of Workers KV, `env.KV`. */
+/** A Workers KV namespace, such as the binding `env.KV`. */
 export interface KVNamespaceLike {
   get(key: string): Promise<string | null>;
   put(key: string, value: string, options: { expirationTtl: number }): Promise<void>;
   delete(key: string): Promise<void>;
 }
 
-/** The native rate-limit binding, `env.RL`. */
+/** A Workers rate limit binding, such as `env.RL`. */
 export interface RateLimitBinding {
   limit(options: { key: string }): Promise<{ success: boolean }>;
 }
 
-/** Lets a promise be settled after the response was sent: `waitUntil` of `cloudflare:workers`, or of a request's context. */
+/** Keeps a Worker alive until a promise settles: `waitUntil` of `cloudflare:workers` or of a request's context. */
 export type WaitUntil = (promise: Promise<unknown>) => void;
 
-/** Whether something has these methods, and is no service binding: that answers to every name. */
-export function has(thing: unknown, methods: readonly string[]): boolean {
-  if (typeof thing !== "object" || thing === null) return false;
-  const members = thing as Record<string, unknown>;
+/** Whether a value has these methods and is not a service binding, which has every property. */
+export function hasMethods(value: unknown, methods: readonly string[]): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const members = value as Record<string, unknown>;
   return methods.every((method) => typeof members[method] === "function") && members.noSuchMethod === undefined;
 }

@@ -1,4 +1,4 @@
-/** What is imported of the platform itself. Its own types are not needed to build the package. */
+/** Types of the one import from Cloudflare's runtime, so that the package builds without Cloudflare's own types. */
 declare module "cloudflare:workers" {
   export class DurableObject<Env = unknown> {
     protected readonly env: Env;

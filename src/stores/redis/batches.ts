@@ -1,27 +1,29 @@
 /**
- * Jobs that are given in one tick share a call, and in a cluster a call for each slot: calls go out together, each on
- * the connection of its node, and nobody waits for another's reply. All stores on one client share its batches.
+ * Batches jobs: those of one tick share a script call, and on a cluster one call per slot. Calls are pipelined, each on the
+ * connection of its node. All stores on one client share its batches.
  */
-import { optionError } from "../../core/errors.ts";
-import { encode, type Job, resolveJobs, weightOf } from "./job.ts";
+import { SluiceError } from "../../core/errors.ts";
+import { type Job, jobWeight } from "./job.ts";
 import type { Connection } from "./redis-client.ts";
 import { script, sha } from "./script.ts";
+import { encodeJobs } from "./script-arguments.ts";
+import { resolveJobs } from "./script-reply.ts";
 
-/** How often a client that is connecting is looked at. */
+/** How often the state of a connecting client is checked. */
 const POLL_MS = 5;
-/** How long jobs wait for a client that is connecting, when their callers set no time. */
-const PATIENCE_MS = 5000;
+/** How long jobs without a deadline wait for a connecting client. */
+const MAX_CONNECT_WAIT_MS = 5000;
 
 const { setImmediate } = globalThis as { setImmediate?: (run: () => void) => unknown };
-/** After all that arrives in this turn of the event loop, where the runtime can tell. */
+/** Runs after the current turn of the event loop. */
 const afterThisTurn: (run: () => void) => unknown = setImmediate ?? ((run) => setTimeout(run, 0));
 
-/** The one queue of a client. */
+/** The queue of one client. */
 export class Batches {
   private readonly connection: Connection;
   private queue: Job[] = [];
-  /** Calls that wait for their reply. */
-  private underWay = 0;
+  /** Number of calls in flight. */
+  private inFlight = 0;
 
   constructor(connection: Connection) {
     this.connection = connection;
@@ -29,27 +31,30 @@ export class Batches {
 
   add(job: Job): void {
     if (this.queue.push(job) > 1) return;
-    // Who comes alone goes at once. While others are under way there is a crowd, and more will come in this turn.
-    const soon = this.underWay > 0 && this.connection.sharesTurns ? afterThisTurn : queueMicrotask;
-    soon(() => this.flush(PATIENCE_MS));
+    // Send a lone call in a microtask. While calls are in flight, wait for `setImmediate` to batch more.
+    const schedule = this.inFlight > 0 && this.connection.batchesAcrossRequests ? afterThisTurn : queueMicrotask;
+    schedule(() => this.flush(MAX_CONNECT_WAIT_MS));
   }
 
-  private flush(patienceMs: number): void {
-    // What nobody waits for is not sent: it would be charged for an answer that was given without it.
-    const jobs = this.queue.filter((job) => !job.waiting?.abandoned);
+  private flush(waitMs: number): void {
+    // Drop abandoned calls: the fallback has decided, and Redis would charge them again.
+    const jobs = this.queue.filter((job) => !job.callState?.abandoned);
     this.queue = [];
     if (jobs.length === 0) return;
     const readiness = this.readiness();
     if (readiness === "ready") {
       this.send(jobs);
-    } else if (readiness === "connecting" && patienceMs > 0) {
+    } else if (readiness === "connecting" && waitMs > 0) {
       this.queue = jobs;
-      const timer: unknown = setTimeout(() => this.flush(patienceMs - POLL_MS), POLL_MS);
-      // What connects holds the process open by itself, if it should be.
+      const timer: unknown = setTimeout(() => this.flush(waitMs - POLL_MS), POLL_MS);
+      // The connecting client decides whether the process stays alive.
       (timer as { unref?(): void }).unref?.();
     } else {
-      const expected = "a connected client (with node-redis, call await client.connect() first)";
-      const error = optionError("store-unavailable", "client", expected, readiness);
+      const error = new SluiceError(
+        "store-unavailable",
+        "The Redis client is not connected. With node-redis, call await client.connect() first.",
+        { option: "client", expected: "a connected client", received: readiness },
+      );
       for (const job of jobs) job.reject(error);
     }
   }
@@ -65,19 +70,19 @@ export class Batches {
   private send(jobs: readonly Job[]): void {
     const bySlot = new Map<number, Job[]>();
     for (const job of jobs) {
-      const same = bySlot.get(job.slot);
-      if (same) same.push(job);
+      const sameSlot = bySlot.get(job.slot);
+      if (sameSlot) sameSlot.push(job);
       else bySlot.set(job.slot, [job]);
     }
-    for (const same of bySlot.values()) this.sendInOrder(same);
+    for (const sameSlot of bySlot.values()) this.sendInOrder(sameSlot);
   }
 
-  /** One call after the other on one connection, so that the order per key is kept. */
+  /** Splits jobs into calls on one connection, which keeps the order per key. */
   private sendInOrder(jobs: readonly Job[]): void {
     let [start, total] = [0, 0];
     for (let end = 0; end < jobs.length; end++) {
-      const weight = weightOf(jobs[end] as Job);
-      if (total > 0 && total + weight > this.connection.mostKeys) {
+      const weight = jobWeight(jobs[end] as Job);
+      if (total > 0 && total + weight > this.connection.maxKeysPerCall) {
         void this.call(jobs.slice(start, end));
         [start, total] = [end, 0];
       }
@@ -86,12 +91,12 @@ export class Batches {
     void this.call(start === 0 ? jobs : jobs.slice(start));
   }
 
-  /** Sends again, once, only what the server says it has not run. A lost reply may have been charged. */
-  private async call(jobs: readonly Job[], mayRepeat = true): Promise<void> {
-    const repeated: Job[] = [];
+  /** Runs jobs. Retries once, and only those that the server has rejected unrun: after a lost reply they may be charged. */
+  private async call(jobs: readonly Job[], mayRetry = true): Promise<void> {
+    const retried: Job[] = [];
     const fail = (job: Job, error: Error): void => {
-      // A server that has become a replica: the client may know the new master by the next call.
-      if (mayRepeat && !job.waiting?.abandoned && says(error, "READONLY")) repeated.push(job);
+      // The server has become a replica. The client may have found the new master by the next call.
+      if (mayRetry && !job.callState?.abandoned && isReplyError(error, "READONLY")) retried.push(job);
       else job.reject(error);
     };
     try {
@@ -99,26 +104,26 @@ export class Batches {
     } catch (error) {
       for (const job of jobs) fail(job, error as Error);
     }
-    if (repeated.length > 0) await this.call(repeated, false);
+    if (retried.length > 0) await this.call(retried, false);
   }
 
-  /** By the script's hash, and by its text where the server does not know that. */
+  /** Runs the script by its hash, and by its text if the server does not have it. */
   private async run(jobs: readonly Job[]): Promise<unknown> {
-    const { keys, args } = encode(jobs);
-    this.underWay++;
+    const { keys, args } = encodeJobs(jobs);
+    this.inFlight++;
     try {
       return await this.connection.evalsha(sha, keys, args);
     } catch (error) {
-      if (!says(error, "NOSCRIPT") || jobs.every((job) => job.waiting?.abandoned)) throw error;
+      if (!isReplyError(error, "NOSCRIPT") || jobs.every((job) => job.callState?.abandoned)) throw error;
       return await this.connection.eval(script, keys, args);
     } finally {
-      this.underWay--;
+      this.inFlight--;
     }
   }
 }
 
-/** Whether an error is of this kind. Upstash puts the whole command into the message, with keys of any name. */
-function says(error: unknown, kind: string): boolean {
+/** Whether Redis replied an error of this kind. Upstash adds the whole command to its message, which contains user keys. */
+function isReplyError(error: unknown, kind: "READONLY" | "NOSCRIPT"): boolean {
   const message = String((error as Error | undefined)?.message ?? error);
   return message.replace(/^Command (?:\d+ \[ \w+ \] )?failed: /, "").startsWith(kind);
 }

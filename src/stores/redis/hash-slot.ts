@@ -1,9 +1,9 @@
-/** Which of the 16 384 slots of a Redis Cluster a key lives in: CRC-16 (XMODEM) of its hash tag. */
+/** Computes which of the 16 384 slots of a Redis Cluster a key belongs to: CRC-16 (XMODEM) of its hash tag. */
 
 const encoder = new TextEncoder();
 let table: Uint16Array | undefined;
 
-/** The slot of what stands between the braces of a key. */
+/** Returns the slot of a hash tag, the part of a stored key between the braces. */
 export function hashSlot(tag: string): number {
   table ??= makeTable();
   let crc = 0;

@@ -1,4 +1,4 @@
-/** The shortest way to a limiter on Redis: a client, a policy. */
+/** `redisRateLimiter`: a limiter from a Redis client and a policy. */
 import type { Policy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
 import { parseDuration } from "../../core/rate.ts";
@@ -8,12 +8,12 @@ import type { FailureOptions } from "../../resilience/failure-policy.ts";
 import type { RedisClient } from "./redis-client.ts";
 import { REDIS_OPTIONS, type RedisStoreOptions, redisStore } from "./redis-store.ts";
 
-/** What a limiter on Redis can be told. */
+/** Options of `redisRateLimiter` and `upstashRateLimiter`. */
 export interface RedisRateLimiterOptions extends RedisStoreOptions, FailureOptions {}
 
 /**
- * A limiter for one policy in Redis. Limiters on one client with the same options of a store share one, so that
- * `combine` is one step; give them the same function as `secretKeys`.
+ * Creates a limiter in Redis. Limiters with the same client and store options share a store, so that `combine` is one
+ * atomic step. Functions are compared by identity: pass the same `secretKeys` to all of them.
  */
 export function redisRateLimiter(
   client: RedisClient,
@@ -27,10 +27,10 @@ const redis: StoreKind<RedisClient, RedisStoreOptions> = {
   where: "redisRateLimiter",
   options: REDIS_OPTIONS,
   make: redisStore,
-  same: sameTime,
+  same: comparableOption,
 };
 
-/** `"1s"` and 1000 are the same time to live. */
-export function sameTime(name: string, value: unknown): unknown {
+/** Returns what an option is compared by: `ttlMs` as a number, because `"1s"` equals 1000. */
+export function comparableOption(name: string, value: unknown): unknown {
   return name === "ttlMs" ? parseDuration("ttlMs", value ?? 0) : value;
 }

@@ -1,67 +1,69 @@
 /**
- * The clients that people have, told apart by the few methods used. None of them is imported, so that their next
- * versions fit too.
+ * Recognises Redis clients by the few methods that are used, and gives them one interface. No client is imported, so new
+ * versions work without a release of sluice.
  */
 import { optionError } from "../../core/errors.ts";
 
-/** ioredis and iovalkey, and their Cluster. */
+/** A client or cluster of ioredis or iovalkey. */
 export interface IoredisLike {
   evalsha(sha: string, numberOfKeys: number, ...keysAndArguments: string[]): Promise<unknown>;
   eval(script: string, numberOfKeys: number, ...keysAndArguments: string[]): Promise<unknown>;
-  /** How the connection stands. */
+  /** State of the connection, such as `"ready"`. */
   readonly status: string;
 }
 
-/** node-redis (the package `redis`): a client, a cluster or a sentinel. */
+/** A client, cluster or sentinel of node-redis (the package `redis`). */
 export interface NodeRedisLike {
   evalSha(sha: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
 }
 
-/** A client of Redis or Valkey that the store can use. */
+/** A Redis or Valkey client: ioredis, iovalkey or node-redis. */
 export type RedisClient = IoredisLike | NodeRedisLike;
 
-/** Whether commands can be sent: now, soon, or not. */
+/** Whether commands can be sent now, soon, or not at all. */
 type Readiness = "ready" | "connecting" | "down";
 
-/** All that the store needs of a client. */
+/** The interface of a client that the store uses. */
 export interface Connection {
-  /** Whether keys live in slots. */
-  readonly cluster: boolean;
-  /** The most keys of one call, where a sliding log counts as several: Redis serves nobody else while it runs. */
-  readonly mostKeys: number;
-  /** Whether one call may carry what several turns of the event loop asked. Over REST, a call may belong to a request. */
-  readonly sharesTurns: boolean;
-  /** What the client itself puts before every key. */
+  /** Whether it is a Redis Cluster, whose keys are spread over slots. */
+  readonly isCluster: boolean;
+  /** Maximum number of keys in one call, because Redis is blocked while it runs. A sliding log counts as several. */
+  readonly maxKeysPerCall: number;
+  /** Whether one call may contain jobs of several requests. False where I/O belongs to the request that started it. */
+  readonly batchesAcrossRequests: boolean;
+  /** The prefix that the client adds to every key. */
   readonly keyPrefix: string;
-  /** What a user should know about how the client is set up. */
+  /** A problem of the client's configuration that users should fix. */
   readonly warning?: string;
-  /** Whether a command sent now would go out now. */
+  /** Whether a command sent now would leave at once. */
   readiness(): Readiness;
-  /** Runs a script that the server knows by its hash. */
+  /** Runs a script by its SHA-1. */
   evalsha(sha: string, keys: string[], args: string[]): Promise<unknown>;
   /** Runs a script by its text. */
   eval(script: string, keys: string[], args: string[]): Promise<unknown>;
 }
 
-/** Few enough that one reply is read while Redis makes the next. */
-const MAX_KEYS = 32;
+/** Small enough that a reply is read while Redis runs the next call. */
+const MAX_KEYS_PER_CALL = 32;
 
-/** Recognises a client, or says what was expected. */
+/** Returns the connection of a client, or throws if it is not one of the supported clients. */
 export function connectionTo(client: RedisClient): Connection {
-  if (has(client, "evalsha") && typeof (client as IoredisLike).status === "string") return ioredis(client as Ioredis);
-  if (has(client, "evalSha")) return nodeRedis(client as NodeRedis);
-  const expected = "a client of ioredis, iovalkey or redis (for @upstash/redis, see sluice/upstash)";
+  if (hasMethod(client, "evalsha") && typeof (client as IoredisLike).status === "string") {
+    return ioredisConnection(client as Ioredis);
+  }
+  if (hasMethod(client, "evalSha")) return nodeRedisConnection(client as NodeRedis);
+  const expected = "an ioredis, iovalkey or node-redis client (for @upstash/redis, use sluice/upstash)";
   throw optionError("invalid-option", "client", expected, client);
 }
 
-/** What a client puts before every key must not be what decides its slot. */
-function checkPrefix(cluster: boolean, prefix: string): string {
-  if (!cluster || !/[{}]/.test(prefix)) return prefix;
-  throw optionError("invalid-option", "keyPrefix", "a prefix without braces", prefix);
+/** Braces in a prefix would decide the cluster slot of every key. */
+function checkKeyPrefix(isCluster: boolean, prefix: string): string {
+  if (!isCluster || !/[{}]/.test(prefix)) return prefix;
+  throw optionError("invalid-option", "keyPrefix", "a string without braces on a cluster", prefix);
 }
 
-function has(client: unknown, method: string): boolean {
+function hasMethod(client: unknown, method: string): boolean {
   return typeof (client as Record<string, unknown> | null | undefined)?.[method] === "function";
 }
 
@@ -74,32 +76,32 @@ interface Ioredis extends IoredisLike {
 interface IoredisOptions {
   keyPrefix?: string;
   autoResendUnfulfilledCommands?: boolean;
-  /** Of a cluster: how long it waits before it sends again what a broken connection had under way; 0: it does not. */
+  /** Of a cluster: the delay in ms before it resends commands of a broken connection; 0 disables that. */
   retryDelayOnFailover?: number;
   redisOptions?: IoredisOptions;
 }
 
-function ioredis(client: Ioredis): Connection {
-  const cluster = client.isCluster === true;
-  const options: IoredisOptions = { ...(cluster ? client.options?.redisOptions : undefined), ...client.options };
-  const resends =
+function ioredisConnection(client: Ioredis): Connection {
+  const isCluster = client.isCluster === true;
+  const options: IoredisOptions = { ...(isCluster ? client.options?.redisOptions : undefined), ...client.options };
+  const fix =
     options.autoResendUnfulfilledCommands !== false
       ? "autoResendUnfulfilledCommands: false"
-      : cluster && options.retryDelayOnFailover !== 0
+      : isCluster && options.retryDelayOnFailover !== 0
         ? "retryDelayOnFailover: 0"
         : undefined;
   return {
-    cluster,
-    mostKeys: MAX_KEYS,
-    sharesTurns: true,
-    keyPrefix: checkPrefix(cluster, options.keyPrefix ?? ""),
-    ...(resends && {
-      warning: `ioredis sends again what was under way when a connection broke, which may be charged twice; set ${resends}`,
+    isCluster,
+    maxKeysPerCall: MAX_KEYS_PER_CALL,
+    batchesAcrossRequests: true,
+    keyPrefix: checkKeyPrefix(isCluster, options.keyPrefix ?? ""),
+    ...(fix && {
+      warning: `ioredis resends commands that were in flight when a connection broke, which may charge them twice. Set ${fix}.`,
     }),
     readiness() {
       const { status } = client;
       if (status === "ready") return "ready";
-      // A lazy client connects with its first command; we send none before it is ready.
+      // With lazyConnect, ioredis connects on its first command, and none is sent before it is ready.
       if (status === "wait") client.connect?.().catch(() => {});
       return status === "wait" || status === "connecting" || status === "connect" ? "connecting" : "down";
     },
@@ -113,59 +115,70 @@ interface NodeRedis extends NodeRedisLike {
   readonly isReady?: boolean;
   /** Since version 6. */
   readonly _keyPrefix?: string | Uint8Array;
-  /** Clusters have these. */
+  /** Only clusters have `slots` and `masters`. */
   readonly slots?: unknown;
   readonly masters?: readonly unknown[];
   sendCommand?(firstKey: string | undefined, isReadonly: boolean, command: string[]): Promise<unknown>;
-  /** Version 4 has this. */
+  /** Only version 4 has it. */
   commandsExecutor?: unknown;
-  /** Sentinels have this. */
+  /** Only sentinels have it. */
   getSentinelNode?: unknown;
 }
 
-function nodeRedis(client: NodeRedis): Connection {
-  const cluster = client.slots !== undefined && client.masters !== undefined;
-  const sentinel = has(client, "getSentinelNode");
-  const inTurn = sentinel ? oneByOne() : <T>(start: () => Promise<T>) => start();
-  // Version 4 looks for the key in the wrong argument and asks any node: https://github.com/redis/node-redis/issues/2811
-  const lost = cluster && has(client, "commandsExecutor");
-  const run = (command: string, text: string, keys: string[], args: string[]) =>
+function nodeRedisConnection(client: NodeRedis): Connection {
+  const isCluster = client.slots !== undefined && client.masters !== undefined;
+  const isSentinel = hasMethod(client, "getSentinelNode");
+  const start = isSentinel ? spacedStarts() : <T>(call: () => Promise<T>) => call();
+  // Version 4 reads the key from the wrong argument and picks any node: https://github.com/redis/node-redis/issues/2811
+  const needsSendCommand = isCluster && hasMethod(client, "commandsExecutor");
+  const sendCommand = (command: string, text: string, keys: string[], args: string[]) =>
     (client as Required<NodeRedis>).sendCommand(keys[0], false, [command, text, `${keys.length}`, ...keys, ...args]);
   return {
-    cluster,
-    mostKeys: MAX_KEYS,
-    sharesTurns: true,
-    keyPrefix: checkPrefix(cluster, String(client._keyPrefix ?? "")),
-    ...(sentinel && {
+    isCluster,
+    maxKeysPerCall: MAX_KEYS_PER_CALL,
+    batchesAcrossRequests: true,
+    keyPrefix: checkKeyPrefix(isCluster, String(client._keyPrefix ?? "")),
+    ...(isSentinel && {
       warning:
-        "node-redis sends again what was under way when a connection to the master broke, which may be charged " +
-        "twice; set maxCommandRediscovers: 0",
+        "node-redis resends commands that were in flight when the connection to the master broke, which may charge " +
+        "them twice. Set maxCommandRediscovers: 0.",
     }),
     readiness() {
-      // Up to version 5 a cluster does not tell whether it is ready: it is when it knows its nodes.
-      const known = !cluster || (client.masters as readonly unknown[]).length > 0;
-      if (client.isReady ?? ((client.isOpen ?? true) && known)) return "ready";
+      // Up to version 5 a cluster has no isReady: it is ready once it has found its masters.
+      const hasMasters = !isCluster || (client.masters as readonly unknown[]).length > 0;
+      if (client.isReady ?? ((client.isOpen ?? true) && hasMasters)) return "ready";
       return client.isOpen ? "connecting" : "down";
     },
     evalsha: (sha, keys, args) =>
-      lost ? run("EVALSHA", sha, keys, args) : inTurn(() => client.evalSha(sha, { keys, arguments: args })),
+      needsSendCommand
+        ? sendCommand("EVALSHA", sha, keys, args)
+        : start(() => client.evalSha(sha, { keys, arguments: args })),
     eval: (script, keys, args) =>
-      lost ? run("EVAL", script, keys, args) : inTurn(() => client.eval(script, { keys, arguments: args })),
+      needsSendCommand
+        ? sendCommand("EVAL", script, keys, args)
+        : start(() => client.eval(script, { keys, arguments: args })),
   };
 }
 
 /**
- * A sentinel lends its connection to the first call, and the calls that come while it is lent share it. One that comes
- * while it is being lent waits until nobody has it, which under load is never.
+ * Microtasks between the starts of two calls on a sentinel. A sentinel leases a connection to its first command and
+ * shares the lease with commands that start while it is held:
+ *
+ *     this._self.#masterClientInfo ??= await this._self.#internal.getClientLease();
+ *
+ * (`_execute` in packages/client/lib/sentinel/index.ts, line 494 of node-redis 6.3.1.) A command that starts during
+ * that `await` waits for a lease of its own, which is free once no command is in flight: under load, never. With a
+ * free connection the `await` takes one microtask, which suffices for 5.12.1 and 6.3.1; the rest is a margin. Waiting
+ * until the first call has settled would not help, because its lease ends with it: calls would not be pipelined.
  */
-function oneByOne(): <T>(start: () => Promise<T>) => Promise<T> {
-  let lent = Promise.resolve();
-  return (start) => {
-    const started = lent.then(start);
-    lent = lent
-      .then(() => {})
-      .then(() => {})
-      .then(() => {});
-    return started;
+const LEASE_MICROTASKS = 3;
+
+/** Starts calls one after the other, `LEASE_MICROTASKS` apart, without waiting for their replies. */
+function spacedStarts(): <T>(call: () => Promise<T>) => Promise<T> {
+  let nextStart = Promise.resolve();
+  return (call) => {
+    const reply = nextStart.then(call);
+    for (let i = 0; i < LEASE_MICROTASKS; i++) nextStart = nextStart.then(() => {});
+    return reply;
   };
 }

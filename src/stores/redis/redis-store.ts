@@ -1,20 +1,20 @@
-/** Buckets in Redis: exact for every process that shares it, one round trip for all that is asked in one tick. */
+/** A store in Redis or Valkey: exact for all processes that share it, one round trip for all calls of one tick. */
 import type { Charge, Group } from "../../core/charge.ts";
 import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
-import { optionError, rejectDisposed } from "../../core/errors.ts";
+import { rejectDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import { parseDuration } from "../../core/rate.ts";
 import type { CallState, Store } from "../../core/store.ts";
-import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../stored-key.ts";
+import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, keyTag, storedKey } from "../stored-key.ts";
 import { Batches } from "./batches.ts";
 import { hashSlot } from "./hash-slot.ts";
-import type { Action, Step, Stored } from "./job.ts";
+import type { Action, Step, StoredValue } from "./job.ts";
 import { type Connection, connectionTo, type RedisClient } from "./redis-client.ts";
 
-/** What a Redis store can be told. */
+/** Options of `redisStore` and `upstashStore`. */
 export interface RedisStoreOptions extends KeyOptions {
-  /** The shortest time that a value is kept, where the time to full is less. It only lengthens. Default: 0. */
+  /** Minimum time to live of stored values, in ms or as text such as `"1h"`. It never shortens a TTL. Default: 0. */
   ttlMs?: number | string;
 }
 
@@ -24,122 +24,144 @@ export interface RedisStore extends Store {
   shardOf(key: string): number;
 }
 
-/** Keeps buckets in Redis or Valkey, through a client that you connect and close yourself. */
+/** Creates a store in Redis or Valkey. You connect the client and close it yourself. */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): RedisStore {
-  return storeOn("redisStore", client, connectionTo, options);
+  return createRedisStore("redisStore", client, connectionTo, options);
 }
 
-/** The names of all options of a store in Redis. */
+/** The names of `RedisStoreOptions`. */
 export const REDIS_OPTIONS: readonly string[] = ["ttlMs", ...KEY_OPTIONS];
 
-/** A store over any connection. All stores on one client share its batches. */
-export function storeOn<Client extends object>(
-  where: string,
+/** Creates a store on any connection. All stores on one client share its batches. */
+export function createRedisStore<Client extends object>(
+  name: string,
   client: Client,
   connect: (client: Client) => Connection,
   options: RedisStoreOptions,
 ): RedisStore {
-  const ttlMs = checkRedisOptions(where, options);
-  let known = clients.get(client);
-  if (!known) {
+  const ttlMs = checkRedisOptions(name, options);
+  let shared = clients.get(client);
+  if (!shared) {
     const connection = connect(client);
-    clients.set(client, (known = { connection, batches: new Batches(connection) }));
+    clients.set(client, (shared = { connection, batches: new Batches(connection) }));
   }
-  return new Redis(where, known.connection, known.batches, options, ttlMs);
+  return new ScriptStore({ name, ...shared, keyOptions: options, ttlMs });
 }
 
 const clients = new WeakMap<object, { connection: Connection; batches: Batches }>();
 
-/** Refuses options that are not right, and gives ttlMs as a number. */
-function checkRedisOptions(where: string, options: RedisStoreOptions): number {
+/** Throws if an option is invalid, and returns `ttlMs` as a number. */
+function checkRedisOptions(name: string, options: RedisStoreOptions): number {
   if (Object.hasOwn(options ?? {}, "policy")) {
-    const expected = `no policy here: createLimiter({ policy, store: ${where}(client) })`;
-    throw optionError("unknown-option", "policy", expected);
+    throw new SluiceError(
+      "unknown-option",
+      `${name}() does not take a policy. Use createLimiter({ policy, store: ${name}(client) }).`,
+      { option: "policy", expected: `createLimiter({ policy, store: ${name}(client) })` },
+    );
   }
-  checkOptions(where, options, REDIS_OPTIONS);
+  checkOptions(name, options, REDIS_OPTIONS);
   const { ttlMs = 0 } = options;
   checkKeyOptions(options);
   return checkWhole("ttlMs", parseDuration("ttlMs", ttlMs), 0, 2 ** 51);
 }
 
-class Redis implements RedisStore {
+interface ScriptStoreOptions {
+  /** The name of the function that users call, for errors. */
+  readonly name: string;
+  readonly connection: Connection;
+  readonly batches: Batches;
+  readonly keyOptions: KeyOptions;
+  readonly ttlMs: number;
+}
+
+/** A charge, or a reset or inspect of its bucket. */
+type ActionCharge = Omit<Charge, "mode"> & { readonly mode: Action };
+
+class ScriptStore implements RedisStore {
   readonly consistency = "exact";
-  /** What users should know about the client, for the limiters on this store to tell. */
   readonly warning: string | undefined;
-  /** How users call it. */
   private readonly name: string;
   private readonly connection: Connection;
   private readonly batches: Batches;
-  private readonly options: RedisStoreOptions;
+  private readonly keyOptions: KeyOptions;
   private readonly ttlMs: number;
   private disposed = false;
 
-  constructor(name: string, connection: Connection, batches: Batches, options: RedisStoreOptions, ttlMs: number) {
+  constructor({ name, connection, batches, keyOptions, ttlMs }: ScriptStoreOptions) {
     this.name = name;
     this.connection = connection;
     this.batches = batches;
-    this.options = options;
+    this.keyOptions = keyOptions;
     this.ttlMs = ttlMs;
     this.warning = connection.warning;
   }
 
-  apply(groups: readonly Group[], waiting?: CallState): Promise<Decision[][]> {
-    // One group is the common case, and pays for one promise.
-    if (groups.length === 1) return this.ask(groups[0] as Group, waiting, (decisions) => [decisions]);
-    return Promise.all(groups.map((group) => this.ask(group, waiting, (decisions) => decisions)));
-  }
-
-  async reset(policy: CompiledPolicy, key: string): Promise<void> {
-    await this.ask([{ policy, key, cost: 0, mode: "reset" }], undefined, () => undefined);
+  apply(groups: readonly Group[], callState?: CallState): Promise<Decision[][]> {
+    // A single group is the common case and needs only one promise.
+    if (groups.length === 1) return this.run(groups[0] as Group, callState, (decisions) => [decisions]);
+    return Promise.all(groups.map((group) => this.run(group, callState, (decisions) => decisions)));
   }
 
   async inspect(policy: CompiledPolicy, key: string): Promise<Inspection> {
-    return this.ask([{ policy, key, cost: 0, mode: "inspect" }], undefined, ([decision], stored) => {
+    return this.run([{ policy, key, cost: 0, mode: "inspect" }], undefined, ([decision], stored) => {
       const { limit, remaining, resetAfterMs } = decision as Decision;
       const found = resetAfterMs > 0;
       return {
         policy: policy.name,
         key,
-        storedKey: this.connection.keyPrefix + storedKey(tagOf(key, this.options), policy.id),
+        storedKey: this.connection.keyPrefix + storedKey(keyTag(key, this.keyOptions), policy.id),
         found,
         limit,
         remaining,
         resetAfterMs,
-        ttlMs: found ? stored.ttlMs : null,
-        raw: found ? stored.raw : null,
+        ttlMs: found && stored ? stored.ttlMs : null,
+        raw: found && stored ? stored.raw : null,
       };
     });
   }
 
   shardOf(key: string): number {
-    return this.connection.cluster ? hashSlot(tagOf(key, this.options)) : 0;
+    return this.connection.isCluster ? hashSlot(keyTag(key, this.keyOptions)) : 0;
   }
 
   async dispose(): Promise<void> {
     this.disposed = true;
   }
 
-  /** Queues one group and reads its answer. */
-  private ask<T>(
-    charges: readonly (Omit<Charge, "mode"> & { mode: Action })[],
-    waiting: CallState | undefined,
-    read: (decisions: Decision[], stored: Stored) => T,
+  /** Queues a group. Resolves with what `read` returns for its reply. */
+  private run<T>(
+    group: readonly ActionCharge[],
+    callState: CallState | undefined,
+    read: (decisions: Decision[], stored: StoredValue | undefined) => T,
   ): Promise<T> {
-    // What is thrown in here rejects the promise.
+    // Errors thrown in here reject the promise.
     return new Promise((resolve, reject) => {
       if (this.disposed) rejectDisposed(this.name);
       let slot = 0;
-      const steps = charges.map(({ policy, key, cost, mode, grantEndsAt }, i): Step => {
-        const tag = tagOf(key, this.options);
-        if (this.connection.cluster) {
-          const own = hashSlot(tag);
-          if (i > 0 && own !== slot) throw optionError("cross-shard", "group", "keys of one slot of the cluster");
-          slot = own;
+      const steps = group.map((charge, i): Step => {
+        const { policy, key, cost, mode, grantEndsAt, hold } = charge;
+        const tag = keyTag(key, this.keyOptions);
+        if (this.connection.isCluster) {
+          const ownSlot = hashSlot(tag);
+          if (i > 0 && ownSlot !== slot) {
+            throw new SluiceError("cross-shard", "All keys of a group must be in the same slot of the Redis Cluster.", {
+              option: "group",
+              expected: "keys of one cluster slot",
+            });
+          }
+          slot = ownSlot;
         }
-        return { policy, key, cost, mode, grantEndsAt, storedKey: storedKey(tag, policy.id), ttlMs: this.ttlMs };
+        // Not a spread: one hidden class for all steps.
+        const name = storedKey(tag, policy.id);
+        return { policy, key, cost, mode, grantEndsAt, hold, storedKey: name, ttlMs: this.ttlMs };
       });
-      const settle = (decisions: Decision[], stored: Stored): void => resolve(read(decisions, stored));
-      this.batches.add({ steps, slot, waiting, resolve: settle, reject });
+      this.batches.add({
+        steps,
+        slot,
+        callState,
+        resolve: (decisions, stored) => resolve(read(decisions, stored)),
+        reject,
+      });
     });
   }
 }

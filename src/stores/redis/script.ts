@@ -1,4 +1,4 @@
-/** The script of the Redis store. Made from lua/ by scripts/make-redis-script.js; do not edit. */
+/** The script of the Redis store. Generated from lua/ by scripts/make-redis-script.js; do not edit. */
 
 export const script: string = `local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -8,6 +8,7 @@ local function isWhole(n)
 return n and n >= 0 and n <= 9007199254740991 and floor(n) == n
 end
 local try, match = redis.pcall, string.match
+local REPLY_VERSION = 1
 local PART = ':' .. WHOLE .. '/' .. WHOLE
 local function parseInstant(raw)
 local full = tonumber(raw)
@@ -15,124 +16,123 @@ if full then
 if isWhole(full) then return full, 0, 0 end
 return
 end
-local part, p
-full, part, p = match(raw, '^(%d+):(%d+)/(%d+)$')
-full, part, p = tonumber(full), tonumber(part), tonumber(p)
-if isWhole(full) and isWhole(p) and part < p then return full, part, p end
+local part, unitsPerMs
+full, part, unitsPerMs = match(raw, '^(%d+):(%d+)/(%d+)$')
+full, part, unitsPerMs = tonumber(full), tonumber(part), tonumber(unitsPerMs)
+if isWhole(full) and isWhole(unitsPerMs) and part < unitsPerMs then return full, part, unitsPerMs end
 end
-local function partIn(p, part, writtenP)
-if part == 0 or p == writtenP then return part end
-local high = part * floor(p / 65536)
-local quotient = floor(high / writtenP)
-local low = (high - quotient * writtenP) * 65536 + part * (p % 65536)
-return quotient * 65536 + ceil(low / writtenP)
+local function partIn(unitsPerMs, part, writtenUnitsPerMs)
+if part == 0 or unitsPerMs == writtenUnitsPerMs then return part end
+local high = part * floor(unitsPerMs / 65536)
+local quotient = floor(high / writtenUnitsPerMs)
+local low = (high - quotient * writtenUnitsPerMs) * 65536 + part * (unitsPerMs % 65536)
+return quotient * 65536 + ceil(low / writtenUnitsPerMs)
 end
-local function takeTokens(cost, limit, windowMs, unit, p, ttlMs)
-local cap, amount, out = limit * unit, cost * unit, {}
+local function takeTokens(cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs)
+local capacityUnits, amount, out = limit * unitsPerToken, cost * unitsPerToken, { REPLY_VERSION }
 for i = 1, #KEYS do
-local key, full, part, writtenP = KEYS[i], 0, 0, 0
+local key, full, part, writtenUnitsPerMs = KEYS[i], 0, 0, 0
 local raw = try('GET', key)
 if raw then
 full = nil
-if type(raw) == 'string' then full, part, writtenP = parseInstant(raw) end
+if type(raw) == 'string' then full, part, writtenUnitsPerMs = parseInstant(raw) end
 end
 if full then
-local ahead, used, isAhead = full - now, 0, false
-if ahead >= 0 then
-used = ahead * p + partIn(p, part, writtenP)
-isAhead = ahead > windowMs or used > cap
-if isAhead then used = cap end
+local untilFull, used, isInFuture = full - now, 0, false
+if untilFull >= 0 then
+used = untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs)
+isInFuture = untilFull > windowMs or used > capacityUnits
+if isInFuture then used = capacityUnits end
 end
-local fits = used <= cap - amount
+local fits = used <= capacityUnits - amount
 local after = fits and used + amount or used
-local whole = floor(after / p)
-local rest = after - whole * p
-local answer = fits and after or -1 - after
-if fits or (isAhead and cost <= limit) then
-local text, ttl = format(WHOLE, now + whole), ceil(after / p)
-if rest > 0 then text = text .. format(PART, rest, p) end
-answer = try('SET', key, text, 'PX', format(WHOLE, ttl > ttlMs and ttl or ttlMs)).err or answer
+local whole = floor(after / unitsPerMs)
+local rest = after - whole * unitsPerMs
+local verdict = fits and after or -1 - after
+if fits or (isInFuture and cost <= limit) then
+local text, ttl = format(WHOLE, now + whole), ceil(after / unitsPerMs)
+if rest > 0 then text = text .. format(PART, rest, unitsPerMs) end
+verdict = try('SET', key, text, 'PX', format(WHOLE, ttl > ttlMs and ttl or ttlMs)).err or verdict
 end
-out[i] = answer
+out[i + 1] = verdict
 else
-out[i] = type(raw) == 'table' and raw.err or 'FOREIGN value'
+out[i + 1] = type(raw) == 'table' and raw.err or 'FOREIGN value'
 end
 end
-out[#KEYS + 1] = now
+out[#KEYS + 2] = now
 return out
 end
 if #ARGV == 2 and tonumber(match(ARGV[1], '^([1-9]%d*) 1$')) == #KEYS then
-local cost, limit, windowMs, unit, p, ttlMs =
+local cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs =
 match(ARGV[2], '^token%-bucket take ([1-9]%d*) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 if cost then
 local replies = takeTokens(
 tonumber(cost),
 tonumber(limit),
 tonumber(windowMs),
-tonumber(unit),
-tonumber(p),
+tonumber(unitsPerToken),
+tonumber(unitsPerMs),
 tonumber(ttlMs)
 )
 return replies
 end
 end
-local call = redis.call
+local call, makers = redis.call, {}
 local function windowStart(policy)
 return now - fmod(now, policy.windowMs)
 end
-local function tokenBucket()
+makers['token-bucket'] = function()
 local function parse(raw)
 if not raw then return 0, 0, 0 end
-local full, part, p = parseInstant(raw)
-if full then return full, part, p end
+local full, part, unitsPerMs = parseInstant(raw)
+if full then return full, part, unitsPerMs end
 end
-local function text(full, part, p)
+local function text(full, part, unitsPerMs)
 local whole = format(WHOLE, full)
-return part == 0 and whole or whole .. format(PART, part, p)
+return part == 0 and whole or whole .. format(PART, part, unitsPerMs)
 end
-local function used(policy, full, part, writtenP)
-local ahead = full - now
-if ahead < 0 then return 0 end
-local p, cap = policy.p, policy.cap
-if ahead > policy.windowMs then return cap end
-local used = ahead * p + partIn(p, part, writtenP)
-return used < cap and used or cap
+local function used(policy, full, part, writtenUnitsPerMs)
+local untilFull = full - now
+if untilFull < 0 then return 0 end
+local unitsPerMs, capacityUnits = policy.unitsPerMs, policy.capacityUnits
+if untilFull > policy.windowMs then return capacityUnits end
+local used = untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs)
+return used < capacityUnits and used or capacityUnits
 end
-local function reset(policy, used)
-return ceil(used / policy.p)
+local function untilRefilled(policy, amount)
+return ceil(amount / policy.unitsPerMs)
 end
-local function settled(policy, used)
-local whole = floor(used / policy.p)
-local part = used - whole * policy.p
-return now + whole, part, part > 0 and policy.p or 0
+local function fullAt(policy, used)
+local whole = floor(used / policy.unitsPerMs)
+local part = used - whole * policy.unitsPerMs
+return now + whole, part, part > 0 and policy.unitsPerMs or 0
 end
-local function ahead(policy, used, full, part, writtenP)
-if used < policy.cap then return false end
-local ahead = full - now
-return ahead > policy.windowMs or ahead * policy.p + partIn(policy.p, part, writtenP) > policy.cap
+local function isInFuture(policy, used, full, part, writtenUnitsPerMs)
+if used < policy.capacityUnits then return false end
+local untilFull, unitsPerMs = full - now, policy.unitsPerMs
+if untilFull > policy.windowMs then return true end
+return untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs) > policy.capacityUnits
 end
 local function add(policy, used, cost)
-return settled(policy, used + cost * policy.unit)
+return fullAt(policy, used + cost * policy.unitsPerToken)
 end
-local function giveBack(policy, used, cost)
-local given = min(cost, policy.limit) * policy.unit
-if policy.grantEndsAt then given = min(given, (policy.grantEndsAt - now) * policy.p) end
-return settled(policy, max(0, used - given))
+local function refund(policy, used, cost)
+local refunded = min(cost, policy.limit) * policy.unitsPerToken
+if policy.grantEndsAt then refunded = min(refunded, (policy.grantEndsAt - now) * policy.unitsPerMs) end
+return fullAt(policy, max(0, used - refunded))
 end
-local function reply() end
 return {
 parse = parse,
 text = text,
 used = used,
-reset = reset,
-ahead = ahead,
+wait = untilRefilled,
+reset = untilRefilled,
+isInFuture = isInFuture,
 add = add,
-giveBack = giveBack,
-reply = reply,
+refund = refund,
 }
 end
-local leakyBucket = tokenBucket
-local function fixedWindow()
+makers['fixed-window'] = function()
 local PAIR = WHOLE .. ':' .. WHOLE
 local function parse(raw)
 if not raw then return 0, 0 end
@@ -154,96 +154,31 @@ local start = min(stored, now)
 if now < start + policy.windowMs then return start end
 return windowStart(policy)
 end
-local function reset(policy, _, start)
+local function untilEnd(policy, _, start)
 return startAt(policy, start) + policy.windowMs - now
 end
-local function ahead(_, _, start)
+local function isInFuture(_, _, start)
 return start > now
 end
 local function add(policy, _, cost, start, count)
 return startAt(policy, start), countAt(policy, start, count) + cost
 end
-local function giveBack(policy, _, cost, start, count)
+local function refund(policy, _, cost, start, count)
 return startAt(policy, start), max(0, countAt(policy, start, count) - cost)
 end
-local function reply(say, policy, used, _, start)
-say(reset(policy, used, start))
-end
 return {
 parse = parse,
 text = text,
 used = used,
-reset = reset,
-ahead = ahead,
+wait = untilEnd,
+reset = untilEnd,
+isInFuture = isInFuture,
 add = add,
-giveBack = giveBack,
-reply = reply,
+refund = refund,
 }
 end
-local function slidingWindow()
-local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
-local function parse(raw)
-if not raw then return 0, 0, 0 end
-local start, previous, current = string.match(raw, '^(%d+):(%d+):(%d+)$')
-start, previous, current = tonumber(start), tonumber(previous), tonumber(current)
-if isWhole(start) and isWhole(previous) and isWhole(current) then return start, previous, current end
-end
-local function text(start, previous, current)
-return format(TRIPLE, start, previous, current)
-end
-local function viewAt(policy, start, previous, current)
-local windowMs = policy.windowMs
-if start > now then
-start, previous, current = windowStart(policy), 0, previous + current
-elseif now >= start + 2 * windowMs then
-start, previous, current = windowStart(policy), 0, 0
-elseif now >= start + windowMs then
-start, previous, current = start + windowMs, current, 0
-end
-return start, previous, current, start + windowMs - now
-end
-local function used(policy, a, b, c)
-local _, previous, current, left = viewAt(policy, a, b, c)
-return min(previous, policy.limit) * left + min(current, policy.limit) * policy.windowMs
-end
-local function reset(policy, _, a, b, c)
-local _, _, current, left = viewAt(policy, a, b, c)
-return current > 0 and left + policy.windowMs or left
-end
-local function ahead(_, _, start)
-return start > now
-end
-local function add(policy, _, cost, a, b, c)
-local start, previous, current = viewAt(policy, a, b, c)
-return start, previous, current + cost
-end
-local function giveBack(policy, _, cost, a, b, c)
-local start, previous, current = viewAt(policy, a, b, c)
-if not policy.grantEndsAt then
-local older = max(0, cost - current)
-return start, max(0, previous - older), max(0, current - cost)
-end
-if start < policy.grantEndsAt - policy.windowMs then return start, previous, max(0, current - cost) end
-return start, max(0, previous - cost), current
-end
-local function reply(say, policy, _, _, a, b, c)
-local _, previous, current, left = viewAt(policy, a, b, c)
-say(previous)
-say(current)
-say(left)
-end
-return {
-parse = parse,
-text = text,
-used = used,
-reset = reset,
-ahead = ahead,
-add = add,
-giveBack = giveBack,
-reply = reply,
-}
-end
-local function slidingLog()
+makers['leaky-bucket'] = makers['token-bucket']
+makers['sliding-log'] = function()
 local ENDS_AT, TOTAL = 1, 2
 local INTERPOLATED_PROBES = 3
 local function parse(raw)
@@ -351,12 +286,12 @@ end
 local function reset(policy, _, log)
 return untilEnd(policy, log.newest)
 end
-local function ahead(policy, _, log)
+local function isInFuture(policy, _, log)
 return log.newest[ENDS_AT] > now + policy.windowMs
 end
 local function add(policy, _, cost, log)
 local endsAt = now + policy.windowMs
-if ahead(policy, 0, log) then
+if isInFuture(policy, 0, log) then
 log.kept = reach(log, ENDS_AT, endsAt) - 1
 elseif log.newest[ENDS_AT] < endsAt then
 log.kept = log.count
@@ -373,21 +308,21 @@ local function removeGrant(cost, log, endsAt)
 if log.newest[ENDS_AT] < endsAt then return log end
 local at, grant, before = reach(log, ENDS_AT, endsAt)
 if grant[ENDS_AT] ~= endsAt then return log end
-local given = min(cost, grant[TOTAL] - before)
-local isLeft = grant[TOTAL] - given > before
-local isMoved = log.newest[ENDS_AT] ~= log.storedEnd
-if not isMoved and at <= log.kept and at - log.first < log.kept - at then
-log.head = shifted(log, log.first, at - 1, given)
-log.base = log.base + given
-log.moved = (isLeft and at - 1 or at) - #log.head / 2
+local refunded = min(cost, grant[TOTAL] - before)
+local isPartial = grant[TOTAL] - refunded > before
+local isClamped = log.newest[ENDS_AT] ~= log.storedEnd
+if not isClamped and at <= log.kept and at - log.first < log.kept - at then
+log.head = shifted(log, log.first, at - 1, refunded)
+log.base = log.base + refunded
+log.moved = (isPartial and at - 1 or at) - #log.head / 2
 log.first, log.kept = 1, log.kept - log.moved
 log.oldest = storedGrant(log, 1)
 return log
 end
-local tail = shifted(log, isLeft and at or at + 1, log.kept, -given)
-if isLeft or at <= log.kept then
+local tail = shifted(log, isPartial and at or at + 1, log.kept, -refunded)
+if isPartial or at <= log.kept then
 tail[#tail + 1] = text(log.newest[ENDS_AT])
-tail[#tail + 1] = text(log.newest[TOTAL] - given)
+tail[#tail + 1] = text(log.newest[TOTAL] - refunded)
 end
 if #tail == 0 then
 log.kept = at - 2
@@ -400,20 +335,13 @@ log.newest = storedGrant(log, log.kept + 1)
 if at == log.first then log.oldest = storedGrant(log, at) end
 return log
 end
-local function giveBack(policy, used, cost, log)
-if ahead(policy, used, log) then add(policy, used, 0, log) end
+local function refund(policy, used, cost, log)
+if isInFuture(policy, used, log) then add(policy, used, 0, log) end
 if policy.grantEndsAt then return removeGrant(cost, log, min(policy.grantEndsAt, now + policy.windowMs)) end
 local total = log.newest[TOTAL] - min(cost, used)
 local i, grant = reach(log, TOTAL, total)
 log.kept, log.newest = i - 1, { grant[ENDS_AT], total }
 return log
-end
-local function reply(say, policy, used, cost, log)
-local over = used + cost - policy.limit
-local lacking = max(0, used - policy.limit) + 1
-say(used > 0 and reset(policy, used, log) or 0)
-say(used > 0 and wait(policy, lacking, log) or 0)
-say(over > 0 and cost > 0 and cost <= policy.limit and wait(policy, over, log) or 0)
 end
 local function raw(key)
 local list = call('LRANGE', key, '0', '201')
@@ -424,49 +352,114 @@ return {
 load = load,
 commands = commands,
 used = used,
+wait = wait,
 reset = reset,
-ahead = ahead,
+isInFuture = isInFuture,
 add = add,
-giveBack = giveBack,
-reply = reply,
+refund = refund,
 raw = raw,
 }
 end
-local made = {}
-local function algorithmOf(name)
-if not made[name] then
-local make = name == 'token-bucket' and tokenBucket
-or name == 'leaky-bucket' and leakyBucket
-or name == 'fixed-window' and fixedWindow
-or name == 'sliding-window' and slidingWindow
-or name == 'sliding-log' and slidingLog
-made[name] = make and make()
+makers['sliding-window'] = function()
+local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
+local function parse(raw)
+if not raw then return 0, 0, 0 end
+local start, previous, current = string.match(raw, '^(%d+):(%d+):(%d+)$')
+start, previous, current = tonumber(start), tonumber(previous), tonumber(current)
+if isWhole(start) and isWhole(previous) and isWhole(current) then return start, previous, current end
 end
-return made[name]
+local function text(start, previous, current)
+return format(TRIPLE, start, previous, current)
+end
+local function viewAt(policy, start, previous, current)
+local windowMs = policy.windowMs
+if start > now then
+start, previous, current = windowStart(policy), 0, previous + current
+elseif now >= start + 2 * windowMs then
+start, previous, current = windowStart(policy), 0, 0
+elseif now >= start + windowMs then
+start, previous, current = start + windowMs, current, 0
+end
+return start, previous, current, start + windowMs - now
+end
+local function used(policy, a, b, c)
+local _, previous, current, left = viewAt(policy, a, b, c)
+return min(previous, policy.limit) * left + min(current, policy.limit) * policy.windowMs
+end
+local function wait(policy, amount, a, b, c)
+local _, previous, current, left = viewAt(policy, a, b, c)
+previous, current = min(previous, policy.limit), min(current, policy.limit)
+local fading = previous * left
+if amount <= fading then return ceil(amount / previous) end
+return left + ceil((amount - fading) / current)
+end
+local function reset(policy, _, a, b, c)
+local _, _, current, left = viewAt(policy, a, b, c)
+return current > 0 and left + policy.windowMs or left
+end
+local function isInFuture(_, _, start)
+return start > now
+end
+local function add(policy, _, cost, a, b, c)
+local start, previous, current = viewAt(policy, a, b, c)
+return start, previous, current + cost
+end
+local function refund(policy, _, cost, a, b, c)
+local start, previous, current = viewAt(policy, a, b, c)
+if not policy.grantEndsAt then
+local older = max(0, cost - current)
+return start, max(0, previous - older), max(0, current - cost)
+end
+if start < policy.grantEndsAt - policy.windowMs then return start, previous, max(0, current - cost) end
+return start, max(0, previous - cost), current
+end
+return {
+parse = parse,
+text = text,
+used = used,
+wait = wait,
+reset = reset,
+isInFuture = isInFuture,
+add = add,
+refund = refund,
+}
+end
+local MODES = {
+take = { asks = true, apply = 'add' },
+peek = { asks = true },
+refund = { apply = 'subtract' },
+reset = { apply = 'clear' },
+penalty = { asks = true, applyIfDenied = 'add' },
+inspect = {},
+}
+local algorithms = {}
+local function algorithmOf(name)
+if not algorithms[name] and makers[name] then algorithms[name] = makers[name]() end
+return algorithms[name]
 end
 local function parseCharge(text)
-local name, mode, cost, limit, windowMs, unit, p, ttlMs, grantEndsAt =
-match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)( ?%d*)$')
-local algorithm = algorithmOf(name or '')
-local asks = mode == 'take' or mode == 'peek'
-local known = asks or mode == 'refund' or mode == 'reset' or mode == 'inspect'
-if not algorithm or not known then return end
-if grantEndsAt ~= '' and not (mode == 'refund' and match(grantEndsAt, '^ %d+$')) then return end
+local name, modeName, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs, options =
+match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
+local algorithm, mode = algorithmOf(name or ''), MODES[modeName]
+if not algorithm or not mode then return end
+local grant, afterGrant = match(options, '^ grant=(%d+)(.*)$')
+local hold, forMs = match(afterGrant or options, '^ hold=([%w_.~-]+),(%d+)$')
+if not hold and (afterGrant or options) ~= '' then return end
 cost = tonumber(cost)
 return {
 algorithm = algorithm,
 mode = mode,
-takes = mode == 'take',
-asks = asks and cost > 0,
+asks = mode.asks and cost > 0,
 cost = cost,
-amount = cost * unit,
+amount = cost * unitsPerToken,
 limit = tonumber(limit),
 windowMs = tonumber(windowMs),
-unit = tonumber(unit),
-p = tonumber(p),
-cap = limit * unit,
+unitsPerToken = tonumber(unitsPerToken),
+unitsPerMs = tonumber(unitsPerMs),
+capacityUnits = limit * unitsPerToken,
 ttlMs = tonumber(ttlMs),
-grantEndsAt = tonumber(grantEndsAt),
+grantEndsAt = tonumber(grant),
+hold = hold and { id = hold, forMs = tonumber(forMs) },
 }
 end
 local function parseShapes()
@@ -482,48 +475,74 @@ end
 return keys == #KEYS and shapes
 end
 local shapes = parseShapes()
-if not shapes then return redis.error_reply('ERR sluice: arguments of another version') end
-local replies, replied = {}, 0
-local function say(value)
+if not shapes then return redis.error_reply('ERR sluice: invalid arguments, or arguments of another version') end
+local replies, replied = { REPLY_VERSION }, 1
+local function append(value)
 replied = replied + 1
 replies[replied] = value
 end
 local current, mark
-local function sayFault(size, fault)
+local function appendError(size, err)
 for i = mark + 1, replied do replies[i] = nil end
 replied = mark
-for i = 1, size do say(i == current and fault or 'SKIPPED') end
+for i = 1, size do append(i == current and err or 'SKIPPED') end
 end
 local function read(charge, key)
-local load, known = charge.algorithm.load, charge.mode ~= 'reset'
-if load then return load(known and key) end
-local raw = known and try('GET', key)
+local load = charge.algorithm.load
+if load then return load(key) end
+local raw = try('GET', key)
 if type(raw) == 'table' then return raw.err end
 local a, b, c = charge.algorithm.parse(raw)
 if not a then return 'FOREIGN value' end
 return nil, a, b, c
 end
-local function prepare(charge, key, every, over, used, a, b, c)
+local function untouched(charge)
+local algorithm = charge.algorithm
+if algorithm.load then return algorithm.load(false) end
+return nil, algorithm.parse(false)
+end
+local function excess(charge, used)
+return charge.asks and used - (charge.capacityUnits - charge.amount) or 0
+end
+local function appendDurations(charge, used, over, a, b, c)
+if used == 0 then
+append(0)
+append(0)
+else
+local remaining = used < charge.capacityUnits and floor((charge.capacityUnits - used) / charge.unitsPerToken) or 0
+local lacking = used - (charge.capacityUnits - (remaining + 1) * charge.unitsPerToken)
+append(charge.algorithm.reset(charge, used, a, b, c))
+append(charge.algorithm.wait(charge, lacking, a, b, c))
+end
+append(over > 0 and charge.cost <= charge.limit and charge.algorithm.wait(charge, over, a, b, c) or 0)
+end
+local function prepare(charge, key, action, over, used, a, b, c)
 local algorithm, changed = charge.algorithm, false
-if charge.takes then
-if every and charge.asks then
+if action == 'add' and charge.cost > 0 then
 a, b, c = algorithm.add(charge, used, charge.cost, a, b, c)
 used, changed = used + charge.amount, true
-elseif over > 0 and charge.cost <= charge.limit and algorithm.ahead(charge, used, a, b, c) then
+if charge.mode.applyIfDenied then
+used = algorithm.used(charge, a, b, c)
+over = excess(charge, used)
+end
+elseif action == 'subtract' and used > 0 and (charge.grantEndsAt or now + 1) > now then
+a, b, c = algorithm.refund(charge, used, charge.cost, a, b, c)
+used, changed = algorithm.used(charge, a, b, c), true
+elseif action == 'clear' then
+local _
+_, a, b, c = untouched(charge)
+used, changed = 0, true
+elseif charge.mode.apply == 'add' and over > 0 and charge.cost <= charge.limit then
+if algorithm.isInFuture(charge, used, a, b, c) then
 a, b, c = algorithm.add(charge, used, 0, a, b, c)
 changed = true
 end
-elseif charge.mode == 'refund' and every and used > 0 and (charge.grantEndsAt or now + 1) > now then
-a, b, c = algorithm.giveBack(charge, used, charge.cost, a, b, c)
-used, changed = algorithm.used(charge, a, b, c), true
-elseif charge.mode == 'reset' then
-changed = true
 end
-say(over > 0 and -1 - used or used)
-algorithm.reply(say, charge, used, over > 0 and charge.cost or 0, a, b, c)
-if charge.mode == 'inspect' then
-say(algorithm.raw and algorithm.raw(key) or call('GET', key) or '')
-say(call('PTTL', key))
+append(over > 0 and -1 - used or used)
+if charge.unitsPerMs == 0 then appendDurations(charge, used, over, a, b, c) end
+if charge.mode == MODES.inspect then
+append(algorithm.raw and algorithm.raw(key) or call('GET', key) or '')
+append(call('PTTL', key))
 end
 if not changed then return end
 if used == 0 then return false end
@@ -540,37 +559,43 @@ local reply = try(unpack(list[i]))
 if type(reply) == 'table' and reply.err then return reply.err end
 end
 end
-local function excess(charge, used)
-return charge.asks and used - (charge.cap - charge.amount) or 0
-end
-local function settleOne(shape, first)
+local function decideOne(shape, first)
 local charge, key = shape[1], KEYS[first + 1]
-local fault, a, b, c = read(charge, key)
-if fault then return fault end
+local err, a, b, c
+if charge.mode.apply == 'clear' then err, a, b, c = untouched(charge) else err, a, b, c = read(charge, key) end
+if err then return err end
 local used = charge.algorithm.used(charge, a, b, c)
 local over = excess(charge, used)
-return write(key, prepare(charge, key, over <= 0, over, used, a, b, c))
+return write(key, prepare(charge, key, over <= 0 and charge.mode.apply, over, used, a, b, c))
 end
-local function settleGroup(shape, first)
-local every, steps, values = true, {}, {}
+local function decideGroup(shape, first)
+local admitted, isViolation, isOnlyLook = true, true, true
+local steps, values = {}, {}
 for i = 1, shape.size do
 current = i
 local charge = shape[i]
-local fault, a, b, c = read(charge, KEYS[first + i])
-if fault then return fault end
+local err, a, b, c = read(charge, KEYS[first + i])
+if err then return err end
 local used = charge.algorithm.used(charge, a, b, c)
 local over = excess(charge, used)
-every = every and over <= 0
+if charge.mode.apply then isOnlyLook = false end
+if over > 0 then
+admitted = false
+if charge.mode.applyIfDenied or charge.cost > charge.limit then isViolation = false end
+end
 steps[i] = { over, used, a, b, c }
 end
 for i = 1, shape.size do
 current = i
-values[i] = { prepare(shape[i], KEYS[first + i], every, unpack(steps[i], 1, 5)) }
+local mode = shape[i].mode
+local action
+if admitted then action = mode.apply elseif isViolation and not isOnlyLook then action = mode.applyIfDenied end
+values[i] = { prepare(shape[i], KEYS[first + i], action, unpack(steps[i], 1, 5)) }
 end
 for i = 1, shape.size do
 current = i
-local fault = write(KEYS[first + i], values[i][1], values[i][2])
-if fault then return fault end
+local err = write(KEYS[first + i], values[i][1], values[i][2])
+if err then return err end
 end
 end
 local k = 0
@@ -578,14 +603,14 @@ for s = 1, #shapes do
 local shape = shapes[s]
 for _ = 1, shape.count do
 current, mark = 1, replied
-local ok, fault = pcall(shape.size == 1 and settleOne or settleGroup, shape, k)
-if not ok then fault = type(fault) == 'table' and fault.err or 'FOREIGN value' end
-if fault then sayFault(shape.size, fault) end
+local ok, err = pcall(shape.size == 1 and decideOne or decideGroup, shape, k)
+if not ok then err = type(err) == 'table' and err.err or 'FOREIGN value' end
+if err then appendError(shape.size, err) end
 k = k + shape.size
 end
 end
-say(now)
+append(now)
 return replies`;
 
-/** The script's SHA-1, by which Redis knows it. */
-export const sha: string = "d698e7c8f7c7c90bcae57d5d3709b1a79928488d";
+/** The script's SHA-1, its name in Redis. */
+export const sha: string = "527bd1bce820045b792b036c6a43b642b65e3ea8";

@@ -1,27 +1,29 @@
 /**
- * The rate-limit binding of Workers. It counts in each location for itself, in periods of 10 or 60 seconds, and
- * answers yes or no: there is nothing to look at, to give back or to show.
+ * A store on the Workers rate limit binding. The binding counts per location in periods of 10 or 60 seconds and returns
+ * only whether a request is within the limit, so `peek`, `refund`, `reset` and `inspect` are not supported.
  */
 import type { Group } from "../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../core/compile.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
-import { optionError, rejectDisposed } from "../../../core/errors.ts";
+import { optionError, rejectDisposed, SluiceError } from "../../../core/errors.ts";
 import type { Store } from "../../../core/store.ts";
-import { storedKey, tagOf } from "../../stored-key.ts";
-import { has, type RateLimitBinding } from "../platform.ts";
+import { keyTag, storedKey } from "../../stored-key.ts";
+import { hasMethods, type RateLimitBinding } from "../platform.ts";
 
-const PERIODS = [10_000, 60_000];
+/** The periods that Cloudflare supports. */
+const PERIODS_MS = [10_000, 60_000];
 
-/** Asks the binding of a Worker, whose numbers are those of `policy`. */
+/** Creates a store on a binding. The policy of its limiter must have the numbers that the binding is configured with. */
 export function bindingStore(binding: RateLimitBinding): Store {
-  if (!has(binding, ["limit"])) {
-    const expected = "a rate-limit binding, such as env.RL with one of that name in ratelimits of wrangler.jsonc";
+  if (!hasMethods(binding, ["limit"])) {
+    const expected =
+      "a rate limit binding, such as env.RL with a binding of that name under ratelimits in wrangler.jsonc";
     throw optionError("invalid-option", "binding", expected, binding);
   }
-  return new Binding(binding);
+  return new BindingStore(binding);
 }
 
-class Binding implements Store {
+class BindingStore implements Store {
   readonly consistency = "approximate";
   private readonly binding: RateLimitBinding;
   private disposed = false;
@@ -30,53 +32,58 @@ class Binding implements Store {
     this.binding = binding;
   }
 
-  check({ algorithm, windowMs }: CompiledPolicy, together: boolean): void {
+  check({ algorithm, windowMs }: CompiledPolicy, isGroup: boolean): void {
     if (algorithm !== "fixed-window") {
-      throw optionError("unsupported", "algorithm", "fixed-window, as the binding counts", algorithm);
+      throw optionError("unsupported", "algorithm", "fixed-window for a rate limit binding", algorithm);
     }
-    if (!PERIODS.includes(windowMs)) {
-      throw optionError("unsupported", "windowMs", "10000 or 60000, the periods of the binding", windowMs);
+    if (!PERIODS_MS.includes(windowMs)) {
+      throw optionError("unsupported", "windowMs", "10000 or 60000 for a rate limit binding", windowMs);
     }
-    if (together) {
-      const expected = "limiters that can look before they take; hybridRateLimiter(first, exact) puts a binding first";
-      throw optionError("unsupported", "limiters", expected, "a bindingRateLimiter");
+    if (isGroup) {
+      throw new SluiceError(
+        "unsupported",
+        "A bindingRateLimiter can't be combined with other limiters, because it can't peek or refund. Use hybridRateLimiter(first, exact) to put a binding first.",
+        { option: "limiters", expected: "limiters that can peek and refund", received: "a bindingRateLimiter" },
+      );
     }
   }
 
   apply(groups: readonly Group[]): Promise<Decision[][]> {
-    return Promise.all(groups.map((group) => Promise.all(group.map((charge) => this.ask(charge)))));
-  }
-
-  async reset(): Promise<void> {
-    refuse("reset");
+    return Promise.all(groups.map((group) => Promise.all(group.map((charge) => this.applyCharge(charge)))));
   }
 
   async inspect(): Promise<Inspection> {
-    return refuse("inspect");
+    return rejectMethod("inspect");
   }
 
   async dispose(): Promise<void> {
     this.disposed = true;
   }
 
-  private async ask({ policy, key, cost, mode }: Group[number]): Promise<Decision> {
+  private async applyCharge({ policy, key, cost, mode }: Group[number]): Promise<Decision> {
     if (this.disposed) rejectDisposed("bindingRateLimiter");
-    if (mode !== "take") refuse(mode);
+    if (mode !== "take") rejectMethod(mode);
     const { name, limit, windowMs } = policy;
-    const about = { policy: name, limit, approximate: true, unknown: true } as const;
+    const common = { policy: name, limit, approximate: true, unknown: true } as const;
     const full = { remaining: limit, resetAfterMs: 0, nextAfterMs: 0 };
-    if (cost === 0) return { allowed: true, ...about, ...full };
-    if (cost > limit) return { allowed: false, ...about, ...full, retryAfterMs: null };
-    if (cost !== 1) throw optionError("invalid-cost", "cost", "0 or 1, as the binding counts requests", cost);
-    // As other stores name it, so that no two policies on one binding spend each other's budget.
-    const { success } = await this.binding.limit({ key: storedKey(tagOf(key, {}), policy.id) });
-    if (success) return { allowed: true, ...about, ...full };
-    // When the period began is not told, so that the whole of it is the wait that is surely enough.
+    if (cost === 0) return { allowed: true, ...common, ...full };
+    if (cost > limit) return { allowed: false, ...common, ...full, retryAfterMs: null };
+    if (cost !== 1) {
+      throw optionError("invalid-cost", "cost", "0 or 1, because the rate limit binding counts requests", cost);
+    }
+    // The policy is part of the key, so that two policies on one binding don't share a budget.
+    const { success } = await this.binding.limit({ key: storedKey(keyTag(key, {}), policy.id) });
+    if (success) return { allowed: true, ...common, ...full };
+    // The binding does not report when its period began: only a whole period is certainly long enough.
     const period = { resetAfterMs: windowMs, nextAfterMs: windowMs, retryAfterMs: windowMs };
-    return { allowed: false, ...about, remaining: 0, ...period };
+    return { allowed: false, ...common, remaining: 0, ...period };
   }
 }
 
-function refuse(method: string): never {
-  throw optionError("unsupported", method, "consume alone: the binding answers yes or no and shows nothing");
+function rejectMethod(method: string): never {
+  throw new SluiceError(
+    "unsupported",
+    `${method}() is not supported by Cloudflare's rate limit binding. Only consume() is.`,
+    { option: method, expected: "consume" },
+  );
 }

@@ -1,4 +1,4 @@
-/** The rate-limit binding of Workers as a limiter: yes or no, and nothing else is known. */
+/** `bindingRateLimiter`: a limiter on the Workers rate limit binding. */
 import type { Policy } from "../../../core/policy.ts";
 import type { PolicyText } from "../../../core/policy-text.ts";
 import type { RateLimiter } from "../../../core/rate-limiter.ts";
@@ -8,15 +8,16 @@ import type { RateLimitBinding } from "../platform.ts";
 import { bindingStore } from "./binding-store.ts";
 
 /**
- * A limiter that asks a binding. The policy has to say what the binding is set to: a fixed window of 10 or 60
- * seconds. Decisions are approximate and their figures unknown; `peek`, `refund`, `reset` and `inspect` are refused.
+ * Creates a limiter on a Workers rate limit binding. The policy must match the binding's configuration: a fixed window
+ * of 10 or 60 seconds. Its decisions are `approximate` and `unknown`: only `allowed` is certain. `peek`, `refund`,
+ * `reset` and `inspect` reject with `unsupported`.
  */
 export function bindingRateLimiter(
   binding: RateLimitBinding,
   policy: Policy | PolicyText,
   options: FailureOptions = {},
 ): RateLimiter {
-  // Asking costs next to nothing, and only the binding knows when its period ends.
+  // No cached denials: a call to the binding is nearly free, and the end of its period is unknown.
   return limiterForClient(bindings, binding, policy, { ...options, localDenialMs: options.localDenialMs ?? 0 });
 }
 

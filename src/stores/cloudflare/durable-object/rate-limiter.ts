@@ -1,4 +1,4 @@
-/** The shortest way to a limiter on Durable Objects: a namespace, a policy. */
+/** `durableObjectRateLimiter`: a limiter from a Durable Object namespace and a policy. */
 import type { Policy } from "../../../core/policy.ts";
 import type { PolicyText } from "../../../core/policy-text.ts";
 import type { RateLimiter } from "../../../core/rate-limiter.ts";
@@ -6,26 +6,27 @@ import { limiterForClient, type StoreKind } from "../../../limiter/limiter-for-c
 import type { FailureOptions } from "../../../resilience/failure-policy.ts";
 import type { DurableObjectNamespaceLike } from "../platform.ts";
 import {
+  DEFAULT_SHARDS,
   DURABLE_OBJECT_OPTIONS,
   type DurableObjectStoreOptions,
   durableObjectStore,
 } from "./caller/durable-object-store.ts";
 
-/** What a limiter on Durable Objects can be told. */
+/** Options of `durableObjectRateLimiter`. */
 export interface DurableObjectRateLimiterOptions extends DurableObjectStoreOptions, FailureOptions {}
 
-/** A limiter for one policy in the objects of a namespace. Limiters on one namespace share one store. */
+/** Creates a limiter in the Durable Objects of a namespace. Limiters with the same namespace and options share a store. */
 export function durableObjectRateLimiter(
   namespace: DurableObjectNamespaceLike,
   policy: Policy | PolicyText,
   options: DurableObjectRateLimiterOptions = {},
 ): RateLimiter {
-  return limiterForClient(objects, namespace, policy, options);
+  return limiterForClient(durableObjects, namespace, policy, options);
 }
 
-const objects: StoreKind<DurableObjectNamespaceLike, DurableObjectStoreOptions> = {
+const durableObjects: StoreKind<DurableObjectNamespaceLike, DurableObjectStoreOptions> = {
   where: "durableObjectRateLimiter",
   options: DURABLE_OBJECT_OPTIONS,
   make: durableObjectStore,
-  same: (name, value) => (name === "shards" ? (value ?? 128) : value),
+  same: (name, value) => (name === "shards" ? (value ?? DEFAULT_SHARDS) : value),
 };

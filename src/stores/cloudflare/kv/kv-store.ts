@@ -1,13 +1,12 @@
 /**
- * Counters in Workers KV: cheap to read everywhere, and approximate by nature. KV has no step that reads and writes at
- * once, and shows writes of others up to a minute late.
+ * A store in Workers KV: cheap to read everywhere, and approximate. KV has no atomic read-modify-write, and shows a write
+ * in other locations up to a minute later.
  *
- * So no isolate counts for another. The value of a bucket has a count for each isolate that granted something, with a
- * number that grows whenever it changes: of two accounts of one isolate the one with the higher number is the newer
- * one, whatever was overwritten or read too late. An isolate writes its own count and copies the others.
+ * So every isolate counts on its own. The value of a bucket has one count per isolate that granted something, each with
+ * a version that increases with every change: of two counts of one isolate the one with the higher version is newer,
+ * even after a stale read or a lost write. An isolate writes its own count and copies the others.
  *
- * KV takes one write a second for each key, so that an isolate reads and writes a key about once a second and counts by
- * itself in between.
+ * KV accepts one write per second and key, so an isolate reads and writes a key about once per second.
  */
 import { algorithms } from "../../../algorithms/algorithms.ts";
 import { decide, decideGroup } from "../../../algorithms/decide.ts";
@@ -15,19 +14,21 @@ import type { Charge, Group } from "../../../core/charge.ts";
 import { monotonicMs, wallClockMs } from "../../../core/clock.ts";
 import type { CompiledPolicy } from "../../../core/compile.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
-import { optionError, rejectDisposed } from "../../../core/errors.ts";
+import { optionError, rejectDisposed, SluiceError } from "../../../core/errors.ts";
 import { copyGrant } from "../../../core/grant.ts";
 import { checkOptions } from "../../../core/options.ts";
 import type { CallState, Store } from "../../../core/store.ts";
-import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../../stored-key.ts";
-import { has, type KVNamespaceLike, type WaitUntil } from "../platform.ts";
-import { type Entry, type Isolate, isolateOf, readValue, writeValue } from "./kv-entries.ts";
+import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, keyTag, storedKey } from "../../stored-key.ts";
+import { hasMethods, type KVNamespaceLike, type WaitUntil } from "../platform.ts";
+import { type Isolate, isolateOf } from "./isolate.ts";
+import type { Entry } from "./kv-entry.ts";
+import { formatValue, parseValue } from "./kv-value.ts";
 
-/** What a store in KV can be told. */
+/** Options of `kvStore`. */
 export interface KVStoreOptions extends KeyOptions {
   /**
-   * Lets writes end after the response was sent: `waitUntil` of `cloudflare:workers`. Without it a request waits for its
-   * write, and what was granted within a second of a write is written by a later request, or never.
+   * Lets writes finish after the response: `waitUntil` of `cloudflare:workers`. Without it, a request waits for its
+   * write, and grants within a second of the last write are written by a later request, or never.
    */
   waitUntil?: WaitUntil;
 }
@@ -37,24 +38,24 @@ export interface KVStore extends Store {
   readonly consistency: "approximate";
 }
 
-/** The names of all these options. */
+/** The names of `KVStoreOptions`. */
 export const KV_OPTIONS: readonly string[] = ["waitUntil", ...KEY_OPTIONS];
 
-/** The platform's limit for each key, and how often it is read. */
-const EVERY_MS = 1000;
-/** KV keeps nothing for less. */
+/** Minimum time between two writes of one key, and between two reads. KV rejects faster writes with 429. */
+const SYNC_INTERVAL_MS = 1000;
+/** Minimum `expirationTtl` that KV accepts, in seconds. */
 const MIN_TTL_S = 60;
 
-/** Keeps counters in a namespace of Workers KV: windows, not buckets. */
+/** Creates a store in a Workers KV namespace. Token and leaky buckets are not supported. */
 export function kvStore(kv: KVNamespaceLike, options: KVStoreOptions = {}): KVStore {
-  if (!has(kv, ["get", "put", "delete"])) {
+  if (!hasMethods(kv, ["get", "put", "delete"])) {
     const expected = "a KV namespace, such as env.KV with a binding of that name in wrangler.jsonc";
     throw optionError("invalid-option", "kv", expected, kv);
   }
   checkOptions("kvStore", options, KV_OPTIONS);
   const { waitUntil } = options;
   if (waitUntil !== undefined && typeof waitUntil !== "function") {
-    throw optionError("invalid-option", "waitUntil", "a function of a promise", waitUntil);
+    throw optionError("invalid-option", "waitUntil", "a function that takes a promise", waitUntil);
   }
   checkKeyOptions(options);
   return new KV(kv, options);
@@ -62,12 +63,12 @@ export function kvStore(kv: KVNamespaceLike, options: KVStoreOptions = {}): KVSt
 
 class KV implements KVStore {
   readonly consistency = "approximate";
-  // A key that was not read here for a while comes from far away.
+  // Longer than for other stores: KV fetches a key that is not cached in this location from far away.
   readonly deadlineMs = 1000;
   readonly origin: object | undefined;
   private readonly kv: KVNamespaceLike;
   private readonly options: KVStoreOptions;
-  /** All stores on one namespace count together. */
+  /** Shared by all stores on the namespace. */
   private readonly isolate: Isolate;
   private disposed = false;
 
@@ -75,7 +76,7 @@ class KV implements KVStore {
     this.kv = kv;
     this.options = options;
     this.isolate = isolateOf(kv);
-    // Those that name keys alike fail together too, and have denied the same.
+    // Stores with the same stored keys share a circuit breaker and cached denials.
     this.origin = options.secretKeys || options.hmacSecret ? undefined : this.isolate;
   }
 
@@ -85,24 +86,27 @@ class KV implements KVStore {
 
   check({ algorithm }: CompiledPolicy): void {
     if (algorithms[algorithm].merging) return;
-    const expected = "fixed-window, sliding-window or sliding-log on KV: a bucket changes with every millisecond";
+    const expected = "fixed-window, sliding-window or sliding-log on KV";
     throw optionError("unsupported", "algorithm", expected, algorithm);
   }
 
-  async apply(groups: readonly Group[], waiting?: CallState): Promise<Decision[][]> {
-    const decided: Decision[][] = [];
-    for (const group of groups) decided.push(await this.takeGroup(group, waiting));
-    return decided;
+  async apply(groups: readonly Group[], callState?: CallState): Promise<Decision[][]> {
+    const decisions: Decision[][] = [];
+    for (const group of groups) {
+      const [only] = group;
+      if (only?.mode === "reset" && group.length === 1) await this.reset(only);
+      decisions.push(await this.applyGroup(group, callState));
+    }
+    return decisions;
   }
 
-  /** Says in KV that what was counted before counts no more: isolates that have granted something would write it again. */
-  async reset(policy: CompiledPolicy, key: string): Promise<void> {
+  /** Writes the time of the reset: if the key were deleted, other isolates would write their counts again. */
+  private async reset({ policy, key }: Charge): Promise<void> {
     const bucket = this.bucketOf(policy, key);
     await this.isolate.use([bucket], async ([found]) => {
       const entry = found as Entry;
-      entry.learn(readValue(await this.kv.get(bucket), policy.algorithm), policy, wallClockMs(), monotonicMs());
-      entry.forget(Math.max(wallClockMs(), entry.resetAt + 1));
-      // Whoever resets a key wants to know that it was done.
+      entry.merge(parseValue(await this.kv.get(bucket), policy.algorithm), policy, wallClockMs(), monotonicMs());
+      entry.clear(Math.max(wallClockMs(), entry.resetAt + 1));
       await this.put(bucket, policy, entry);
     });
   }
@@ -110,11 +114,11 @@ class KV implements KVStore {
   async inspect(policy: CompiledPolicy, key: string): Promise<Inspection> {
     const bucket = this.bucketOf(policy, key);
     const raw = await this.kv.get(bucket);
-    const [decision] = (await this.takeGroup([{ policy, key, cost: 0, mode: "peek" }])) as [Decision];
+    const [decision] = (await this.applyGroup([{ policy, key, cost: 0, mode: "peek" }])) as [Decision];
     const { limit, remaining, resetAfterMs } = decision;
-    const { accounts, until } = readValue(raw, policy.algorithm);
-    const found = [...accounts.values()].some(({ state }) => state !== undefined);
-    const ttlMs = found ? Math.max(0, until - wallClockMs()) : null;
+    const { counts, keptUntil } = parseValue(raw, policy.algorithm);
+    const found = [...counts.values()].some(({ state }) => state !== undefined);
+    const ttlMs = found ? Math.max(0, keptUntil - wallClockMs()) : null;
     return {
       policy: policy.name,
       key,
@@ -134,52 +138,55 @@ class KV implements KVStore {
 
   private bucketOf(policy: CompiledPolicy, key: string): string {
     if (this.disposed) rejectDisposed("kvStore");
-    return storedKey(tagOf(key, this.options), policy.id);
+    return storedKey(keyTag(key, this.options), policy.id);
   }
 
-  private async takeGroup(charges: Group, waiting?: CallState): Promise<Decision[]> {
+  private async applyGroup(charges: Group, callState?: CallState): Promise<Decision[]> {
     const group = charges.map((charge): Charge => ({ ...charge, key: this.bucketOf(charge.policy, charge.key) }));
     const buckets = group.map(({ key }) => key);
-    return this.isolate.use(buckets, (entries) => this.takeFrom(entries, group, waiting));
+    return this.isolate.use(buckets, (entries) => this.decideAndWrite(entries, group, callState));
   }
 
-  private async takeFrom(entries: readonly Entry[], group: Group, waiting?: CallState): Promise<Decision[]> {
-    await Promise.all(group.map((charge, i) => this.learn(charge, entries[i] as Entry)));
-    // Whoever waited for this was answered without it.
-    if (waiting?.abandoned) throw new Error("too late");
-    // From here to the writing nothing is waited for: requests of one isolate count one after the other.
-    const now = wallClockMs();
-    group.forEach((charge, i) => {
-      const entry = entries[i] as Entry;
-      entry.heal(charge.policy, now);
-      if (charge.mode === "refund") apply(charge, entry, now);
-    });
-    const totals = new Map(group.map(({ key, policy }, i) => [key, (entries[i] as Entry).total(policy)]));
-    const decisions = decideGroup(
-      group.map((charge) => (charge.mode === "refund" ? { ...charge, cost: 0, mode: "peek" } : charge)),
-      ({ key }) => totals.get(key),
-      now,
-    ).map(({ decision }) => decision);
-    const granted = decisions.every(({ allowed }) => allowed);
+  private async decideAndWrite(entries: readonly Entry[], group: Group, callState?: CallState): Promise<Decision[]> {
+    await Promise.all(group.map((charge, i) => this.refresh(charge, entries[i] as Entry)));
+    // The fallback has decided an abandoned call: don't charge it here as well.
+    if (callState?.abandoned) throw new SluiceError("store-unavailable", "The deadline passed before KV was read.");
+    const decisions = this.decideCharges(entries, group, wallClockMs());
     const writes = group.map((charge, i) => {
       const entry = entries[i] as Entry;
-      if (granted && charge.mode === "take") apply(charge, entry, now);
-      entry.decided(decisions[i] as Decision, monotonicMs());
-      this.isolate.weigh(entry);
+      entry.recordDecision(decisions[i] as Decision, monotonicMs());
+      this.isolate.updateWeight(entry);
       return entry.dirty ? this.write(charge, entry) : undefined;
     });
     await Promise.all(writes);
     return decisions.map((decision): Decision => copyGrant(decision, { ...decision, approximate: true }));
   }
 
-  /** What is known of a bucket, read anew if that was a while ago. Each request reads for itself: I/O is its own. */
-  private async learn({ key: bucket, policy }: Charge, entry: Entry): Promise<void> {
+  /** Decides on the sum of all counts and changes this isolate's own ones. Synchronous, so requests can't interleave. */
+  private decideCharges(entries: readonly Entry[], group: Group, now: number): Decision[] {
+    group.forEach((charge, i) => {
+      const entry = entries[i] as Entry;
+      entry.clampToNow(charge.policy, now);
+      if (charge.mode === "refund") applyToOwn(charge, entry, now);
+    });
+    const totals = new Map(group.map(({ key, policy }, i) => [key, (entries[i] as Entry).total(policy)]));
+    const decisions = decideGroup(group.map(asLook), ({ key }) => totals.get(key), now).map(({ decision }) => decision);
+    if (decisions.every(({ allowed }) => allowed)) {
+      group.forEach((charge, i) => {
+        if (charge.mode === "take") applyToOwn(charge, entries[i] as Entry, now);
+      });
+    }
+    return decisions;
+  }
+
+  /** Reads a bucket again after the sync interval. Every request reads for itself: Workers can't share I/O. */
+  private async refresh({ key: bucket, policy }: Charge, entry: Entry): Promise<void> {
     const { readAt } = entry;
-    if (monotonicMs() - readAt < EVERY_MS) return;
-    // While one reads anew, others go on with what is known; of a bucket that nobody has read yet, nothing is.
+    if (monotonicMs() - readAt < SYNC_INTERVAL_MS) return;
+    // While one request refreshes a bucket, others use the cached counts, unless it was never read.
     if (readAt !== Number.NEGATIVE_INFINITY) entry.readAt = monotonicMs();
     try {
-      entry.learn(readValue(await this.kv.get(bucket), policy.algorithm), policy, wallClockMs(), monotonicMs());
+      entry.merge(parseValue(await this.kv.get(bucket), policy.algorithm), policy, wallClockMs(), monotonicMs());
     } catch (error) {
       entry.readAt = readAt;
       throw error;
@@ -187,36 +194,36 @@ class KV implements KVStore {
     entry.readAt = monotonicMs();
   }
 
-  /** Writes now, or when a second has passed since the last time. */
+  /** Writes now, or after the sync interval since the last write. */
   private write({ key: bucket, policy }: Charge, entry: Entry): Promise<void> | undefined {
     const { waitUntil } = this.options;
     const now = monotonicMs();
-    const due = entry.writtenAt + EVERY_MS - now;
-    if (due <= 0) {
+    const delayMs = entry.writtenAt + SYNC_INTERVAL_MS - now;
+    if (delayMs <= 0) {
       const written = this.tryToPut(bucket, policy, entry);
       if (!waitUntil) return written;
-      afterwards(waitUntil, written);
-    } else if (waitUntil && now >= entry.expectedBy) {
-      // A request that was put an end to takes its timers with it: then another one may try.
-      entry.expectedBy = now + 2 * EVERY_MS;
-      const later = new Promise((resolve) => setTimeout(resolve, due));
-      afterwards(
+      callWaitUntil(waitUntil, written);
+    } else if (waitUntil && now >= entry.writeExpectedBy) {
+      // A cancelled request loses its timers; another request may then schedule the write again.
+      entry.writeExpectedBy = now + 2 * SYNC_INTERVAL_MS;
+      const delay = new Promise((resolve) => setTimeout(resolve, delayMs));
+      callWaitUntil(
         waitUntil,
-        later.then(() => (entry.dirty ? this.tryToPut(bucket, policy, entry) : undefined)),
+        delay.then(() => (entry.dirty ? this.tryToPut(bucket, policy, entry) : undefined)),
       );
     }
     return undefined;
   }
 
-  /** What was decided stands, and counts here, whether it can be written or not. */
+  /** Writes a bucket. A failed write does not change decisions: the grants still count in this isolate. */
   private async tryToPut(bucket: string, policy: CompiledPolicy, entry: Entry): Promise<void> {
     try {
       await this.put(bucket, policy, entry);
       this.isolate.warning = undefined;
     } catch (error) {
-      // Another isolate has written in the same second: that is no fault.
+      // 429: another isolate has written the key in the same second, which is expected.
       if (!/\b429\b/.test(String(error))) {
-        this.isolate.warning = `KV takes no writes, so that each isolate counts for itself: ${error}`;
+        this.isolate.warning = `Writes to KV fail, so each isolate counts on its own: ${error}`;
       }
     }
   }
@@ -224,11 +231,12 @@ class KV implements KVStore {
   private async put(bucket: string, policy: CompiledPolicy, entry: Entry): Promise<void> {
     const now = wallClockMs();
     const { ttlMs } = decide(entry.total(policy), { policy, key: bucket, cost: 0, mode: "peek" }, now);
-    // What was reset has to be known for as long as somebody could still count it.
+    // Keep the time of a reset for as long as a count from before it could still matter.
     const keptMs = entry.resetAt > 0 ? Math.max(ttlMs, 2 * policy.windowMs) : ttlMs;
     const expirationTtl = Math.max(MIN_TTL_S, Math.ceil(keptMs / 1000));
-    const value = writeValue(entry, now + expirationTtl * 1000);
-    entry.writing(monotonicMs());
+    const keptUntil = now + expirationTtl * 1000;
+    const value = formatValue({ counts: entry.counts(), resetAt: entry.resetAt, keptUntil });
+    entry.markWritten(monotonicMs());
     try {
       await this.kv.put(bucket, value, { expirationTtl });
     } catch (error) {
@@ -238,17 +246,24 @@ class KV implements KVStore {
   }
 }
 
-/** Takes from, or gives back to, what this isolate has granted itself. */
-function apply(charge: Charge, entry: Entry, now: number): void {
-  const { state, changed } = decide(entry.own.state, charge, now);
-  if (changed) entry.change(state);
+/** What a charge asks of the sum of all counts: refunds and resets have changed them before. */
+function asLook(charge: Charge): Charge {
+  if (charge.mode === "take" || charge.mode === "peek") return charge;
+  if (charge.mode === "refund" || charge.mode === "reset") return { ...charge, cost: 0, mode: "peek" };
+  throw new SluiceError("unsupported", `kvStore does not support charges in mode ${charge.mode}.`, { option: "mode" });
 }
 
-function afterwards(waitUntil: WaitUntil, work: Promise<void>): void {
+/** Applies a charge to this isolate's own count. */
+function applyToOwn(charge: Charge, entry: Entry, now: number): void {
+  const { state, changed } = decide(entry.own.state, charge, now);
+  if (changed) entry.setOwn(state);
+}
+
+function callWaitUntil(waitUntil: WaitUntil, promise: Promise<void>): void {
   try {
-    waitUntil(work);
+    waitUntil(promise);
   } catch (cause) {
-    const expected = "a function that can be called by itself, such as waitUntil of cloudflare:workers";
+    const expected = "a function that works without its object, such as waitUntil of cloudflare:workers";
     throw Object.assign(optionError("invalid-option", "waitUntil", expected), { cause });
   }
 }

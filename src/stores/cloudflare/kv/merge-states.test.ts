@@ -1,3 +1,4 @@
+/** Property test of merged states. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compilePolicy } from "../../../algorithms/compile-policy.ts";
@@ -16,7 +17,7 @@ describe("mergeStates", () => {
     compilePolicy({ algorithm, limit: 1000, windowMs: 100 }),
   );
 
-  it.each(policies)("$algorithm: two that counted apart are one that counted all", (policy) => {
+  it.each(policies)("$algorithm: equals the state that counted all grants", (policy) => {
     const grants = fc.array(
       fc.record({ gap: fc.integer({ min: 0, max: 60 }), cost: fc.integer({ min: 1, max: 3 }), here: fc.boolean() }),
       { maxLength: 30 },
@@ -31,11 +32,11 @@ describe("mergeStates", () => {
           if (isHere) here = take(here, policy, cost, now);
           else there = take(there, policy, cost, now);
         }
-        const look = (state: State) =>
+        const peek = (state: State) =>
           decide(state.length > 0 ? state : undefined, { policy, key: "k", cost: 990, mode: "peek" }, now + later)
             .decision;
         const merged = mergeStates(here, there, policy);
-        expect(look(merged)).toEqual(look(all));
+        expect(peek(merged)).toEqual(peek(all));
         expect(mergeStates(there, here, policy)).toEqual(merged);
       }),
       { numRuns: 2000 },

@@ -4,7 +4,7 @@ import { algorithms } from "../../../algorithms/algorithms.ts";
 import type { CompiledPolicy } from "../../../core/compile.ts";
 
 /** Moves a state dated in the future to the window of `now`. */
-export function inPresent(state: readonly number[], policy: CompiledPolicy, now: number): readonly number[] {
+export function clampToNow(state: readonly number[], policy: CompiledPolicy, now: number): readonly number[] {
   return mergingOf(policy).clampToNow(state, policy, now);
 }
 

@@ -1,4 +1,4 @@
-/** The shortest way to a limiter on Workers KV: a namespace, a policy. */
+/** `kvRateLimiter`: a limiter from a Workers KV namespace and a policy. */
 import type { Policy } from "../../../core/policy.ts";
 import type { PolicyText } from "../../../core/policy-text.ts";
 import type { RateLimiter } from "../../../core/rate-limiter.ts";
@@ -7,19 +7,19 @@ import type { FailureOptions } from "../../../resilience/failure-policy.ts";
 import type { KVNamespaceLike } from "../platform.ts";
 import { KV_OPTIONS, type KVStoreOptions, kvStore } from "./kv-store.ts";
 
-/** What a limiter on KV can be told. */
+/** Options of `kvRateLimiter`. */
 export interface KVRateLimiterOptions extends KVStoreOptions, FailureOptions {}
 
-/** A limiter for one policy in a namespace of KV: approximate, and says so. Windows only, not buckets. */
+/** Creates a limiter in Workers KV. Its decisions are `approximate`. Token and leaky buckets are not supported. */
 export function kvRateLimiter(
   kv: KVNamespaceLike,
   policy: Policy | PolicyText,
   options: KVRateLimiterOptions = {},
 ): RateLimiter {
-  return limiterForClient(namespaces, kv, policy, options);
+  return limiterForClient(kvNamespaces, kv, policy, options);
 }
 
-const namespaces: StoreKind<KVNamespaceLike, KVStoreOptions> = {
+const kvNamespaces: StoreKind<KVNamespaceLike, KVStoreOptions> = {
   where: "kvRateLimiter",
   options: KV_OPTIONS,
   perCall: ["waitUntil"],

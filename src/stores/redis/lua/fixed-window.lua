@@ -1,7 +1,6 @@
 -- Fixed window: a counter that starts again at every multiple of the window. See fixed-window.ts.
 -- Stored:  start:count
--- Replies: the milliseconds until the window ends.
-local function fixedWindow()
+makers['fixed-window'] = function()
   local PAIR = WHOLE .. ':' .. WHOLE
 
   local function parse(raw)
@@ -15,7 +14,7 @@ local function fixedWindow()
     return format(PAIR, start, count)
   end
 
-  -- The count of the window. It may exceed this policy's limit: plans with other limits share the counter.
+  -- The count of the window. It may exceed the limit of this policy: plans with other limits share the counter.
   local function countAt(policy, start, count)
     return now >= start + policy.windowMs and 0 or count
   end
@@ -24,18 +23,19 @@ local function fixedWindow()
     return min(countAt(policy, start, count), policy.limit)
   end
 
-  -- The window's start; one from the future begins now instead.
+  -- The start of the window. A start in the future is moved to now.
   local function startAt(policy, stored)
     local start = min(stored, now)
     if now < start + policy.windowMs then return start end
     return windowStart(policy)
   end
 
-  local function reset(policy, _, start)
+  -- Milliseconds until the window ends: the wait for any amount, and for all.
+  local function untilEnd(policy, _, start)
     return startAt(policy, start) + policy.windowMs - now
   end
 
-  local function ahead(_, _, start)
+  local function isInFuture(_, _, start)
     return start > now
   end
 
@@ -43,22 +43,18 @@ local function fixedWindow()
     return startAt(policy, start), countAt(policy, start, count) + cost
   end
 
-  local function giveBack(policy, _, cost, start, count)
+  local function refund(policy, _, cost, start, count)
     return startAt(policy, start), max(0, countAt(policy, start, count) - cost)
-  end
-
-  local function reply(say, policy, used, _, start)
-    say(reset(policy, used, start))
   end
 
   return {
     parse = parse,
     text = text,
     used = used,
-    reset = reset,
-    ahead = ahead,
+    wait = untilEnd,
+    reset = untilEnd,
+    isInFuture = isInFuture,
     add = add,
-    giveBack = giveBack,
-    reply = reply,
+    refund = refund,
   }
 end

@@ -1,16 +1,15 @@
--- Sliding log: every grant until it is a window old. See sliding-log.ts.
--- Stored:  a list: a running total of all costs, then for each grant, oldest first, its end and the running total after
---          it. A grant is pushed at the end. Ended grants are trimmed at the front, and what remains starts with a
---          running total again. A decision reads both ends of the list and searches between them, so its cost grows
---          with the logarithm of the length.
--- Replies: the milliseconds until all is given back, until some is, and until the cost fits (0: it does, or never can).
-local function slidingLog()
+-- Sliding log: keeps every grant until it is one window old. See sliding-log.ts.
+-- Stored:  a list: the running total of costs before the first grant, then for each grant, oldest first, its end and the
+--          running total after it. New grants are pushed at the back. Expired grants are trimmed from the front, so that
+--          the list starts with a running total again. A decision reads both ends of the list and searches in between:
+--          its time grows with the logarithm of the length.
+makers['sliding-log'] = function()
   -- A grant is { end, running total }.
   local ENDS_AT, TOTAL = 1, 2
-  -- Grants are often evenly spaced: the first probes of a search interpolate, the others bisect.
+  -- Grants are often evenly spaced: the first probes of a search interpolate, later ones bisect.
   local INTERPOLATED_PROBES = 3
 
-  -- A stored number. A damaged one is an error, which is the caller's alone.
+  -- A stored number. A damaged one raises an error, which fails only its own group.
   local function parse(raw)
     local n = tonumber(raw)
     assert(isWhole(n))
@@ -33,8 +32,8 @@ local function slidingLog()
     return { parse(values[at]), parse(values[at + 1]) }
   end
 
-  -- The first grant that counts and has reached `target` with its end or its running total, which the newest has; then
-  -- the running total before it.
+  -- Searches the first grant in use whose field is at least `target`; the newest grant's always is. Returns its index, the
+  -- grant, and the running total before it.
   local function reach(log, field, target)
     local low, before, high, grant = log.first, log.oldest, log.kept + 1, log.newest
     if low >= high then return high, grant, log.base end
@@ -55,11 +54,13 @@ local function slidingLog()
     return high, grant, before[TOTAL]
   end
 
-  -- The log at a key, after the text of an error; without a key an untouched one.
-  --   count: the number of stored grants; first: the oldest that still counts; base: the running total before it
-  --   kept: the last stored grant that stays as it is; newest: the grant after it
-  --   If a refund has changed the middle of the log, `tail` has the grants from `tailStart` on as they will be stored, or
-  --   `head` has those at the front, and the grant after it is stored `moved` places further on.
+  -- Returns an error text or nil, then the log at a key, or an untouched one if key is false.
+  --   count              number of stored grants
+  --   first, base        index of the oldest grant in use, and the running total before it
+  --   kept, newest       index of the last stored grant that stays unchanged, and the grant after it
+  --   tail, tailStart    after a refund in the back half: the grants from index tailStart on, as they will be stored
+  --   head, moved        after a refund in the front half: the first grants as they will be stored; those after them are
+  --                      stored `moved` grants further back
   local function load(key)
     local log = { key = key, count = 0, first = 1, base = 0, kept = 0, newest = { 0, 0 }, moved = 0 }
     local head = key and try('LRANGE', key, '0', '2') or {}
@@ -69,7 +70,7 @@ local function slidingLog()
     log.newest = storedGrant(log, log.count)
     log.storedEnd = log.newest[ENDS_AT]
     if log.storedEnd <= now then
-      -- All have ended.
+      -- All grants have expired.
       log.first, log.kept, log.base = log.count + 1, log.count, log.newest[TOTAL]
       log.newest = { 0, log.base }
       return nil, log
@@ -81,8 +82,7 @@ local function slidingLog()
     return nil, log
   end
 
-  -- The commands that cut a log and push other values to one side of it, in parts: a call takes a limited number of
-  -- arguments.
+  -- The commands that trim a log and push values to one side, 2000 at a time: unpack is limited by the Lua stack.
   local function rewritten(trim, push, values, expire)
     local list = { trim }
     for i = 1, #values, 2000 do list[#list + 1] = { push[1], push[2], unpack(values, i, min(i + 1999, #values)) } end
@@ -90,8 +90,8 @@ local function slidingLog()
     return list
   end
 
-  -- The commands that store a log, all of them made before the first one runs. One that can fail with OOM
-  -- comes first, except where grants are replaced, which frees memory.
+  -- The commands that store a log. A command that can fail with OOM comes first, except where grants are replaced, which
+  -- frees memory.
   local function commands(log, ttl)
     local key, kept = log.key, log.kept
     local front, back = text(2 * (log.first - 1)), '-1'
@@ -100,7 +100,7 @@ local function slidingLog()
       return rewritten({ 'LTRIM', key, front, text(2 * (log.tailStart - 1)) }, { 'RPUSH', key }, log.tail, expire)
     end
     if log.head then
-      -- Values are pushed to the front one after the other, so the last one comes first.
+      -- LPUSH reverses the order of its values.
       local values, size = {}, #log.head
       for i = 1, size do values[i] = log.head[size + 1 - i] end
       values[size + 1] = text(log.base)
@@ -141,14 +141,14 @@ local function slidingLog()
     return untilEnd(policy, log.newest)
   end
 
-  local function ahead(policy, _, log)
+  local function isInFuture(policy, _, log)
     return log.newest[ENDS_AT] > now + policy.windowMs
   end
 
   local function add(policy, _, cost, log)
     local endsAt = now + policy.windowMs
-    -- Grants that end now + windowMs are one, and so are those that would end later: they are as old as now.
-    if ahead(policy, 0, log) then
+    -- Grants of one millisecond are merged, and so are grants dated in the future, which are moved to now.
+    if isInFuture(policy, 0, log) then
       log.kept = reach(log, ENDS_AT, endsAt) - 1
     elseif log.newest[ENDS_AT] < endsAt then
       log.kept = log.count
@@ -157,38 +157,38 @@ local function slidingLog()
     return log
   end
 
-  -- The stored values of some grants, with running totals that differ by `by`.
+  -- The stored values of the grants from first to last, with `by` added to their running totals.
   local function shifted(log, first, last, by)
     local values = last >= first and call('LRANGE', log.key, text(2 * first - 1), text(2 * last)) or {}
     for i = 2, #values, 2 do values[i] = text(parse(values[i]) + by) end
     return values
   end
 
-  -- Gives back what is in the log of the grants that end at one instant, if they are still there. Running totals differ
-  -- before and after that grant, so the shorter side of the log is rewritten.
+  -- Refunds up to `cost` of the grants that end at `endsAt`, if they are still in the log. That changes the running totals
+  -- of one side of the log relative to the other, so the shorter side is rewritten.
   local function removeGrant(cost, log, endsAt)
     if log.newest[ENDS_AT] < endsAt then return log end
     local at, grant, before = reach(log, ENDS_AT, endsAt)
     if grant[ENDS_AT] ~= endsAt then return log end
-    local given = min(cost, grant[TOTAL] - before)
-    local isLeft = grant[TOTAL] - given > before
-    -- If the newest grants were moved into the present, they have to be written anyway.
-    local isMoved = log.newest[ENDS_AT] ~= log.storedEnd
-    if not isMoved and at <= log.kept and at - log.first < log.kept - at then
-      log.head = shifted(log, log.first, at - 1, given)
-      log.base = log.base + given
-      log.moved = (isLeft and at - 1 or at) - #log.head / 2
+    local refunded = min(cost, grant[TOTAL] - before)
+    local isPartial = grant[TOTAL] - refunded > before
+    -- If the newest grants were moved to now, they have to be written in any case.
+    local isClamped = log.newest[ENDS_AT] ~= log.storedEnd
+    if not isClamped and at <= log.kept and at - log.first < log.kept - at then
+      log.head = shifted(log, log.first, at - 1, refunded)
+      log.base = log.base + refunded
+      log.moved = (isPartial and at - 1 or at) - #log.head / 2
       log.first, log.kept = 1, log.kept - log.moved
       log.oldest = storedGrant(log, 1)
       return log
     end
-    local tail = shifted(log, isLeft and at or at + 1, log.kept, -given)
-    if isLeft or at <= log.kept then
+    local tail = shifted(log, isPartial and at or at + 1, log.kept, -refunded)
+    if isPartial or at <= log.kept then
       tail[#tail + 1] = text(log.newest[ENDS_AT])
-      tail[#tail + 1] = text(log.newest[TOTAL] - given)
+      tail[#tail + 1] = text(log.newest[TOTAL] - refunded)
     end
     if #tail == 0 then
-      -- The grant was the newest, and nothing is left of it.
+      -- The newest grant was refunded completely.
       log.kept = at - 2
       log.newest = at > log.first and storedGrant(log, at - 1) or { 0, before }
       return log
@@ -200,9 +200,9 @@ local function slidingLog()
     return log
   end
 
-  -- Without its decision, a refund is taken to be of the latest grants.
-  local function giveBack(policy, used, cost, log)
-    if ahead(policy, used, log) then add(policy, used, 0, log) end
+  -- A refund without a decision is taken from the newest grants.
+  local function refund(policy, used, cost, log)
+    if isInFuture(policy, used, log) then add(policy, used, 0, log) end
     if policy.grantEndsAt then return removeGrant(cost, log, min(policy.grantEndsAt, now + policy.windowMs)) end
     local total = log.newest[TOTAL] - min(cost, used)
     local i, grant = reach(log, TOTAL, total)
@@ -210,15 +210,7 @@ local function slidingLog()
     return log
   end
 
-  local function reply(say, policy, used, cost, log)
-    local over = used + cost - policy.limit
-    local lacking = max(0, used - policy.limit) + 1
-    say(used > 0 and reset(policy, used, log) or 0)
-    say(used > 0 and wait(policy, lacking, log) or 0)
-    say(over > 0 and cost > 0 and cost <= policy.limit and wait(policy, over, log) or 0)
-  end
-
-  -- The front of the list, for people to read.
+  -- The first elements of the list, for `inspect`.
   local function raw(key)
     local list = call('LRANGE', key, '0', '201')
     if list[202] then list[202] = '...' end
@@ -229,11 +221,11 @@ local function slidingLog()
     load = load,
     commands = commands,
     used = used,
+    wait = wait,
     reset = reset,
-    ahead = ahead,
+    isInFuture = isInFuture,
     add = add,
-    giveBack = giveBack,
-    reply = reply,
+    refund = refund,
     raw = raw,
   }
 end

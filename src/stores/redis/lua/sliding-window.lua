@@ -1,7 +1,6 @@
--- Sliding window: the counter of this window and of the one before, which fades. See sliding-window.ts.
+-- Sliding window: the counter of the current window, and the previous one weighted by its overlap. See sliding-window.ts.
 -- Stored:  start:previous:current
--- Replies: the two counters as they stand now, and the milliseconds left of this window.
-local function slidingWindow()
+makers['sliding-window'] = function()
   local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
 
   local function parse(raw)
@@ -15,8 +14,8 @@ local function slidingWindow()
     return format(TRIPLE, start, previous, current)
   end
 
-  -- The start, the two counters as they stand now, and what is left of this window. The counters may exceed this
-  -- policy's limit: plans with other limits share them.
+  -- The start, the two counters as of now, and the milliseconds left of this window. The counters may exceed the limit of
+  -- this policy: plans with other limits share them.
   local function viewAt(policy, start, previous, current)
     local windowMs = policy.windowMs
     if start > now then
@@ -34,12 +33,21 @@ local function slidingWindow()
     return min(previous, policy.limit) * left + min(current, policy.limit) * policy.windowMs
   end
 
+  local function wait(policy, amount, a, b, c)
+    local _, previous, current, left = viewAt(policy, a, b, c)
+    previous, current = min(previous, policy.limit), min(current, policy.limit)
+    -- First the previous window fades out; after that, in the next window, the current one does.
+    local fading = previous * left
+    if amount <= fading then return ceil(amount / previous) end
+    return left + ceil((amount - fading) / current)
+  end
+
   local function reset(policy, _, a, b, c)
     local _, _, current, left = viewAt(policy, a, b, c)
     return current > 0 and left + policy.windowMs or left
   end
 
-  local function ahead(_, _, start)
+  local function isInFuture(_, _, start)
     return start > now
   end
 
@@ -48,32 +56,25 @@ local function slidingWindow()
     return start, previous, current + cost
   end
 
-  local function giveBack(policy, _, cost, a, b, c)
+  local function refund(policy, _, cost, a, b, c)
     local start, previous, current = viewAt(policy, a, b, c)
     if not policy.grantEndsAt then
       local older = max(0, cost - current)
       return start, max(0, previous - older), max(0, current - cost)
     end
-    -- A grant ends two windows after the start of its own.
+    -- A grant expires two windows after the start of its own window.
     if start < policy.grantEndsAt - policy.windowMs then return start, previous, max(0, current - cost) end
     return start, max(0, previous - cost), current
-  end
-
-  local function reply(say, policy, _, _, a, b, c)
-    local _, previous, current, left = viewAt(policy, a, b, c)
-    say(previous)
-    say(current)
-    say(left)
   end
 
   return {
     parse = parse,
     text = text,
     used = used,
+    wait = wait,
     reset = reset,
-    ahead = ahead,
+    isInFuture = isInFuture,
     add = add,
-    giveBack = giveBack,
-    reply = reply,
+    refund = refund,
   }
 end

@@ -1,76 +1,80 @@
--- The commonest call by far, written out in one piece: every group is one charge that takes from a token bucket, and
--- all have one shape. It does what token-bucket.lua and step.lua do, without what they need for all other calls.
+-- Fast path for the most common call: every group is a single take from a token bucket, with the same policy and cost. It
+-- decides and replies like token-bucket.lua and step.lua, without the generality that they need for other calls.
 local try, match = redis.pcall, string.match
+-- Version of the reply; script-reply.ts expects the same.
+local REPLY_VERSION = 1
 local PART = ':' .. WHOLE .. '/' .. WHOLE
 
--- The instant in a stored value: whole milliseconds, and a part of one in 1/p. Nothing when the value is not one.
+-- The instant in a stored value, full + part/unitsPerMs ms: whole milliseconds, the part, and the unitsPerMs it was
+-- written with. nil if the value is foreign.
 local function parseInstant(raw)
   local full = tonumber(raw)
   if full then
     if isWhole(full) then return full, 0, 0 end
     return
   end
-  local part, p
-  full, part, p = match(raw, '^(%d+):(%d+)/(%d+)$')
-  full, part, p = tonumber(full), tonumber(part), tonumber(p)
-  if isWhole(full) and isWhole(p) and part < p then return full, part, p end
+  local part, unitsPerMs
+  full, part, unitsPerMs = match(raw, '^(%d+):(%d+)/(%d+)$')
+  full, part, unitsPerMs = tonumber(full), tonumber(part), tonumber(unitsPerMs)
+  if isWhole(full) and isWhole(unitsPerMs) and part < unitsPerMs then return full, part, unitsPerMs end
 end
 
--- A fraction part/writtenP of a millisecond in units of 1/p, rounded up.
-local function partIn(p, part, writtenP)
-  if part == 0 or p == writtenP then return part end
-  local high = part * floor(p / 65536)
-  local quotient = floor(high / writtenP)
-  local low = (high - quotient * writtenP) * 65536 + part * (p % 65536)
-  return quotient * 65536 + ceil(low / writtenP)
+-- Converts the fraction part/writtenUnitsPerMs of a millisecond to units of 1/unitsPerMs, rounded up. In two digits of
+-- base 2^16, because part * unitsPerMs may leave the exact integers.
+local function partIn(unitsPerMs, part, writtenUnitsPerMs)
+  if part == 0 or unitsPerMs == writtenUnitsPerMs then return part end
+  local high = part * floor(unitsPerMs / 65536)
+  local quotient = floor(high / writtenUnitsPerMs)
+  local low = (high - quotient * writtenUnitsPerMs) * 65536 + part * (unitsPerMs % 65536)
+  return quotient * 65536 + ceil(low / writtenUnitsPerMs)
 end
 
-local function takeTokens(cost, limit, windowMs, unit, p, ttlMs)
-  local cap, amount, out = limit * unit, cost * unit, {}
+local function takeTokens(cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs)
+  local capacityUnits, amount, out = limit * unitsPerToken, cost * unitsPerToken, { REPLY_VERSION }
   for i = 1, #KEYS do
-    local key, full, part, writtenP = KEYS[i], 0, 0, 0
+    local key, full, part, writtenUnitsPerMs = KEYS[i], 0, 0, 0
     local raw = try('GET', key)
     if raw then
       full = nil
-      if type(raw) == 'string' then full, part, writtenP = parseInstant(raw) end
+      if type(raw) == 'string' then full, part, writtenUnitsPerMs = parseInstant(raw) end
     end
     if full then
-      local ahead, used, isAhead = full - now, 0, false
-      if ahead >= 0 then
-        used = ahead * p + partIn(p, part, writtenP)
-        isAhead = ahead > windowMs or used > cap
-        if isAhead then used = cap end
+      local untilFull, used, isInFuture = full - now, 0, false
+      if untilFull >= 0 then
+        used = untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs)
+        isInFuture = untilFull > windowMs or used > capacityUnits
+        if isInFuture then used = capacityUnits end
       end
-      local fits = used <= cap - amount
+      local fits = used <= capacityUnits - amount
       local after = fits and used + amount or used
-      local whole = floor(after / p)
-      local rest = after - whole * p
-      local answer = fits and after or -1 - after
+      local whole = floor(after / unitsPerMs)
+      local rest = after - whole * unitsPerMs
+      local verdict = fits and after or -1 - after
       -- A denial writes only to clamp a state that is dated in the future.
-      if fits or (isAhead and cost <= limit) then
-        local text, ttl = format(WHOLE, now + whole), ceil(after / p)
-        if rest > 0 then text = text .. format(PART, rest, p) end
-        answer = try('SET', key, text, 'PX', format(WHOLE, ttl > ttlMs and ttl or ttlMs)).err or answer
+      if fits or (isInFuture and cost <= limit) then
+        local text, ttl = format(WHOLE, now + whole), ceil(after / unitsPerMs)
+        if rest > 0 then text = text .. format(PART, rest, unitsPerMs) end
+        verdict = try('SET', key, text, 'PX', format(WHOLE, ttl > ttlMs and ttl or ttlMs)).err or verdict
       end
-      out[i] = answer
+      out[i + 1] = verdict
     else
-      out[i] = type(raw) == 'table' and raw.err or 'FOREIGN value'
+      out[i + 1] = type(raw) == 'table' and raw.err or 'FOREIGN value'
     end
   end
-  out[#KEYS + 1] = now
+  out[#KEYS + 2] = now
   return out
 end
 
 if #ARGV == 2 and tonumber(match(ARGV[1], '^([1-9]%d*) 1$')) == #KEYS then
-  local cost, limit, windowMs, unit, p, ttlMs =
+  local cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs =
     match(ARGV[2], '^token%-bucket take ([1-9]%d*) (%d+) (%d+) (%d+) (%d+) (%d+)$')
   if cost then
     local replies = takeTokens(
       tonumber(cost),
       tonumber(limit),
       tonumber(windowMs),
-      tonumber(unit),
-      tonumber(p),
+      tonumber(unitsPerToken),
+      tonumber(unitsPerMs),
       tonumber(ttlMs)
     )
     return replies

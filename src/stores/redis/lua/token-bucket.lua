@@ -1,66 +1,65 @@
--- Token bucket: the instant at which the bucket will be full again, `full + part/p` ms. See token-bucket.ts.
--- Stored:  full, or full:part/p when there is a part.
--- Replies: nothing more than what is in use.
-local function tokenBucket()
+-- Token bucket: stores the instant at which the bucket will be full, full + part/unitsPerMs ms. See token-bucket.ts.
+-- Stored:  full, or full:part/unitsPerMs if part is not 0.
+makers['token-bucket'] = function()
   local function parse(raw)
     if not raw then return 0, 0, 0 end
-    local full, part, p = parseInstant(raw)
-    if full then return full, part, p end
+    local full, part, unitsPerMs = parseInstant(raw)
+    if full then return full, part, unitsPerMs end
   end
 
-  local function text(full, part, p)
+  local function text(full, part, unitsPerMs)
     local whole = format(WHOLE, full)
-    return part == 0 and whole or whole .. format(PART, part, p)
+    return part == 0 and whole or whole .. format(PART, part, unitsPerMs)
   end
 
-  local function used(policy, full, part, writtenP)
-    local ahead = full - now
-    if ahead < 0 then return 0 end
-    local p, cap = policy.p, policy.cap
-    if ahead > policy.windowMs then return cap end
-    local used = ahead * p + partIn(p, part, writtenP)
-    return used < cap and used or cap
+  local function used(policy, full, part, writtenUnitsPerMs)
+    local untilFull = full - now
+    if untilFull < 0 then return 0 end
+    local unitsPerMs, capacityUnits = policy.unitsPerMs, policy.capacityUnits
+    if untilFull > policy.windowMs then return capacityUnits end
+    local used = untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs)
+    return used < capacityUnits and used or capacityUnits
   end
 
-  local function reset(policy, used)
-    return ceil(used / policy.p)
+  -- Milliseconds until an amount has refilled: the wait for it, and for all that is in use.
+  local function untilRefilled(policy, amount)
+    return ceil(amount / policy.unitsPerMs)
   end
 
-  -- What is in use as the instant at which it will have been given back.
-  local function settled(policy, used)
-    local whole = floor(used / policy.p)
-    local part = used - whole * policy.p
-    return now + whole, part, part > 0 and policy.p or 0
+  -- The instant at which the units in use will have refilled.
+  local function fullAt(policy, used)
+    local whole = floor(used / policy.unitsPerMs)
+    local part = used - whole * policy.unitsPerMs
+    return now + whole, part, part > 0 and policy.unitsPerMs or 0
   end
 
-  -- Whether the bucket would be full later than an empty one: the clock has stepped back.
-  local function ahead(policy, used, full, part, writtenP)
-    if used < policy.cap then return false end
-    local ahead = full - now
-    return ahead > policy.windowMs or ahead * policy.p + partIn(policy.p, part, writtenP) > policy.cap
+  -- Whether it would be full later than an empty bucket, because the clock has stepped back.
+  local function isInFuture(policy, used, full, part, writtenUnitsPerMs)
+    if used < policy.capacityUnits then return false end
+    local untilFull, unitsPerMs = full - now, policy.unitsPerMs
+    if untilFull > policy.windowMs then return true end
+    return untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs) > policy.capacityUnits
   end
 
   local function add(policy, used, cost)
-    return settled(policy, used + cost * policy.unit)
+    return fullAt(policy, used + cost * policy.unitsPerToken)
   end
 
-  -- Use drains in the order of the grants: what is left of one is what drains until its end.
-  local function giveBack(policy, used, cost)
-    local given = min(cost, policy.limit) * policy.unit
-    if policy.grantEndsAt then given = min(given, (policy.grantEndsAt - now) * policy.p) end
-    return settled(policy, max(0, used - given))
+  -- Use drains in the order of the grants: what is left of a grant drains until its end.
+  local function refund(policy, used, cost)
+    local refunded = min(cost, policy.limit) * policy.unitsPerToken
+    if policy.grantEndsAt then refunded = min(refunded, (policy.grantEndsAt - now) * policy.unitsPerMs) end
+    return fullAt(policy, max(0, used - refunded))
   end
-
-  local function reply() end
 
   return {
     parse = parse,
     text = text,
     used = used,
-    reset = reset,
-    ahead = ahead,
+    wait = untilRefilled,
+    reset = untilRefilled,
+    isInFuture = isInFuture,
     add = add,
-    giveBack = giveBack,
-    reply = reply,
+    refund = refund,
   }
 end

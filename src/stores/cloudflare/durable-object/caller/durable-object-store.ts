@@ -1,31 +1,29 @@
-/** Buckets in Durable Objects: exact for all of Cloudflare, one call for all that is asked of an object in one tick. */
+/** A store in Durable Objects: exact across all of Cloudflare, one RPC per object for all calls of one tick. */
 import type { Charge, Group } from "../../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../../core/compile.ts";
 import type { Decision, Inspection } from "../../../../core/decision.ts";
-import { optionError, rejectDisposed } from "../../../../core/errors.ts";
+import { optionError, rejectDisposed, SluiceError } from "../../../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../../../core/options.ts";
 import type { CallState, Store } from "../../../../core/store.ts";
-import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, storedKey, tagOf } from "../../../stored-key.ts";
-import { type DurableObjectNamespaceLike, type DurableObjectStubLike, has } from "../../platform.ts";
+import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, keyTag, storedKey } from "../../../stored-key.ts";
+import { type DurableObjectNamespaceLike, hasMethods } from "../../platform.ts";
 import type { RateLimiterObject } from "../object/rate-limiter-do.ts";
 import {
+  type ApplyCall,
   type BucketCall,
-  bucketCall,
-  checkSendable,
+  checkEncodable,
+  encodeApplyCall,
+  encodeBucketCall,
   MAX_CHARGES_PER_CALL,
-  readChargeDecision,
-  readDecision,
-  type TakeCall,
-  takeCall,
-  type WireDecision,
-} from "../wire/wire.ts";
+} from "../wire/calls.ts";
+import { checkReplyVersion, decodeChargeDecision, decodeDecision, type WireDecision } from "../wire/replies.ts";
 import { jumpHash } from "./jump-hash.ts";
 
-/** What a store in Durable Objects can be told. */
+/** Options of `durableObjectStore`. */
 export interface DurableObjectStoreOptions extends KeyOptions {
   /**
-   * Over how many objects keys are spread, by a hash that stays the same: one object makes one to two thousand grants
-   * a second, one by one. `"per-key"`: every key has an object of its own. Default: 128.
+   * Number of objects over which keys are spread by a consistent hash. One object handles one to two thousand separate
+   * grants per second. `"per-key"` gives every key an object of its own. Default: 128.
    */
   shards?: number | "per-key";
 }
@@ -36,23 +34,25 @@ export interface DurableObjectStore extends Store {
   shardOf(key: string): number | string;
 }
 
-/** The names of all these options. */
+/** The names of `DurableObjectStoreOptions`. */
 export const DURABLE_OBJECT_OPTIONS: readonly string[] = ["shards", ...KEY_OPTIONS];
 
+/** Default of `shards`. */
+export const DEFAULT_SHARDS = 128;
 const MAX_SHARDS = 65_536;
 
-/** Keeps buckets in the objects of a namespace whose class is `RateLimiterDO`. */
+/** Creates a store in the Durable Objects of a namespace whose class is `RateLimiterDO`. */
 export function durableObjectStore(
   namespace: DurableObjectNamespaceLike,
   options: DurableObjectStoreOptions = {},
 ): DurableObjectStore {
-  if (!has(namespace, ["idFromName", "get"])) {
+  if (!hasMethods(namespace, ["idFromName", "get"])) {
     const expected =
       "a Durable Object namespace, such as env.RATE_LIMITER with a binding of that name in wrangler.jsonc";
     throw optionError("invalid-option", "namespace", expected, namespace);
   }
   checkOptions("durableObjectStore", options, DURABLE_OBJECT_OPTIONS);
-  const { shards = 128 } = options;
+  const { shards = DEFAULT_SHARDS } = options;
   if (typeof shards === "string" && shards !== "per-key") {
     throw optionError("invalid-option", "shards", 'a whole number >= 1 or "per-key"', shards);
   }
@@ -61,24 +61,28 @@ export function durableObjectStore(
   return new DurableObjects(namespace, shards, options);
 }
 
-/** A group on its way. The keys of its charges are buckets. */
+/** A number, or with `"per-key"` the tag of a key. */
+type Shard = number | string;
+
+/** A queued group. */
 interface Job {
+  /** Its charges, whose keys are stored keys. */
   readonly group: Group;
-  readonly waiting: CallState | undefined;
+  readonly callState: CallState | undefined;
   resolve(decisions: Decision[]): void;
   reject(error: unknown): void;
 }
 
 class DurableObjects implements DurableObjectStore {
   readonly consistency = "exact";
-  // An object may have to be woken, or may live on another continent.
+  // Longer than for other stores: an object may have to start first, or live on another continent.
   readonly deadlineMs = 1000;
   readonly failsPerShard = true;
   private readonly namespace: DurableObjectNamespaceLike;
   private readonly shards: number | "per-key";
   private readonly options: KeyOptions;
-  /** What is asked in this tick, by the part that it is asked of. */
-  private queues: Map<number | string, Job[]> = new Map();
+  /** The jobs of this tick. */
+  private queues: Map<Shard, Job[]> = new Map();
   private disposed = false;
 
   constructor(namespace: DurableObjectNamespaceLike, shards: number | "per-key", options: KeyOptions) {
@@ -88,31 +92,31 @@ class DurableObjects implements DurableObjectStore {
   }
 
   check(policy: CompiledPolicy): void {
-    checkSendable(policy);
+    checkEncodable(policy);
   }
 
-  apply(groups: readonly Group[], waiting?: CallState): Promise<Decision[][]> {
+  apply(groups: readonly Group[], callState?: CallState): Promise<Decision[][]> {
     return Promise.all(
       groups.map(
         (group) =>
-          // What is thrown in here rejects the promise.
+          // Errors thrown in here reject the promise.
           new Promise<Decision[]>((resolve, reject) => {
             if (this.disposed) rejectDisposed("durableObjectStore");
-            const { part, buckets } = this.locate(group);
-            this.add(part, { group: buckets, waiting, resolve, reject });
+            const located = this.locate(group);
+            this.enqueue(located.shard, { group: located.group, callState, resolve, reject });
           }),
       ),
     );
   }
 
-  async reset(policy: CompiledPolicy, key: string): Promise<void> {
-    await this.ask("reset", policy, key);
-  }
-
   async inspect(policy: CompiledPolicy, key: string): Promise<Inspection> {
-    const { decision, raw, ttlMs } = await this.ask("inspect", policy, key);
-    const { limit, remaining, resetAfterMs } = readDecision(decision, policy);
-    const bucket = storedKey(tagOf(key, this.options), policy.id);
+    if (this.disposed) rejectDisposed("durableObjectStore");
+    const tag = keyTag(key, this.options);
+    const bucket = storedKey(tag, policy.id);
+    const reply = await this.callObject(this.shardOfTag(tag), "inspect", encodeBucketCall(policy, bucket));
+    checkReplyVersion(reply);
+    const { decision, raw, ttlMs } = reply;
+    const { limit, remaining, resetAfterMs } = decodeDecision(decision, policy);
     return {
       policy: policy.name,
       key,
@@ -126,106 +130,98 @@ class DurableObjects implements DurableObjectStore {
     };
   }
 
-  shardOf(key: string): number | string {
-    return this.partOfTag(tagOf(key, this.options));
+  shardOf(key: string): Shard {
+    return this.shardOfTag(keyTag(key, this.options));
   }
 
   async dispose(): Promise<void> {
     this.disposed = true;
   }
 
-  private partOfTag(tag: string): number | string {
+  private shardOfTag(tag: string): Shard {
     return this.shards === "per-key" ? tag : jumpHash(tag, this.shards);
   }
 
-  /** The one part that all keys of a group live in, and its charges by their buckets. */
-  private locate(group: Group): { part: number | string; buckets: Group } {
-    let part: number | string | undefined;
-    const buckets = group.map((charge): Charge => {
-      const tag = tagOf(charge.key, this.options);
-      const own = this.partOfTag(tag);
-      part ??= own;
-      if (own !== part) throw optionError("cross-shard", "group", "keys of one shard, or one key for an object");
+  /** Returns the shard of a group, and the group with stored keys. */
+  private locate(group: Group): { shard: Shard; group: Group } {
+    let shard: Shard | undefined;
+    const charges = group.map((charge): Charge => {
+      const tag = keyTag(charge.key, this.options);
+      const own = this.shardOfTag(tag);
+      shard ??= own;
+      if (own !== shard) {
+        throw new SluiceError("cross-shard", "All keys of a group must be in the same Durable Object.", {
+          option: "group",
+          expected: "keys of one shard",
+        });
+      }
       return { ...charge, key: storedKey(tag, charge.policy.id) };
     });
-    return { part: part as number | string, buckets };
+    return { shard: shard as Shard, group: charges };
   }
 
-  private async ask<M extends "reset" | "inspect">(
-    method: M,
-    policy: CompiledPolicy,
-    key: string,
-  ): Promise<Awaited<ReturnType<RateLimiterObject[M]>>> {
-    if (this.disposed) rejectDisposed("durableObjectStore");
-    const tag = tagOf(key, this.options);
-    return this.call(this.partOfTag(tag), method, bucketCall(policy, storedKey(tag, policy.id)));
-  }
-
-  private add(part: number | string, job: Job): void {
-    // A microtask: on Workers whoever is called in one event must not wait for what belongs to another. By a promise,
-    // because queueMicrotask costs as much there as the arithmetic.
+  private enqueue(shard: Shard, job: Job): void {
+    // Flush in a microtask: on Workers a request can't wait for I/O of another request. A promise, because
+    // queueMicrotask() is as expensive there as the whole decision.
     if (this.queues.size === 0) void Promise.resolve().then(() => this.flush());
-    const queue = this.queues.get(part);
+    const queue = this.queues.get(shard);
     if (queue) queue.push(job);
-    else this.queues.set(part, [job]);
+    else this.queues.set(shard, [job]);
   }
 
   private flush(): void {
     const { queues } = this;
     this.queues = new Map();
-    for (const [part, jobs] of queues) {
+    for (const [shard, jobs] of queues) {
       let [batch, charges] = [[] as Job[], 0];
       for (const job of jobs) {
-        // What nobody waits for is not sent: it would be charged for an answer that was given without it.
-        if (job.waiting?.abandoned) continue;
+        // Drop abandoned calls: the fallback has decided, and the object would charge them again.
+        if (job.callState?.abandoned) continue;
         charges += job.group.length;
         if (charges > MAX_CHARGES_PER_CALL) {
-          void this.send(part, batch);
+          void this.send(shard, batch);
           [batch, charges] = [[], job.group.length];
         }
         batch.push(job);
       }
-      if (batch.length > 0) void this.send(part, batch);
+      if (batch.length > 0) void this.send(shard, batch);
     }
   }
 
-  /**
-   * Sent once. The runtime itself sends again what has never reached its object, and nothing else; a call that may
-   * have been charged is a fault.
-   */
-  private async send(part: number | string, jobs: readonly Job[]): Promise<void> {
+  /** Sends jobs without retrying: the runtime retries calls that never reached the object, others may have been charged. */
+  private async send(shard: Shard, jobs: readonly Job[]): Promise<void> {
     try {
-      const { now, groups } = await this.call(part, "take", takeCall(jobs.map(({ group }) => group)));
+      const reply = await this.callObject(shard, "apply", encodeApplyCall(jobs.map(({ group }) => group)));
+      checkReplyVersion(reply);
       jobs.forEach(({ group, resolve }, i) => {
-        const decisions = groups[i] as readonly WireDecision[];
-        resolve(group.map((charge, j) => readChargeDecision(decisions[j] as WireDecision, charge, now)));
+        const decisions = reply.groups[i] as readonly WireDecision[];
+        resolve(group.map((charge, j) => decodeChargeDecision(decisions[j] as WireDecision, charge, reply.now)));
       });
     } catch (error) {
       for (const { reject } of jobs) reject(error);
     }
   }
 
-  /** Calls a method of an object: by RPC, or as JSON where the runtime is too old for that. */
-  private async call<M extends "take" | "reset" | "inspect">(
-    part: number | string,
+  /** Calls a method of an object by RPC. */
+  private async callObject<M extends "apply" | "inspect">(
+    shard: Shard,
     method: M,
-    call: TakeCall | BucketCall,
+    call: ApplyCall | BucketCall,
   ): Promise<Awaited<ReturnType<RateLimiterObject[M]>>> {
-    const name = this.shards === "per-key" ? `key:${part}` : `shard:${part}`;
+    const name = this.shards === "per-key" ? `key:${shard}` : `shard:${shard}`;
     const stub = this.namespace.get(this.namespace.idFromName(name) as never);
-    const remote = stub as Partial<Record<M, (call: object) => Promise<never>>>;
-    if (remote[method]) {
-      return await remote[method](call).catch((error: unknown) => {
-        if (!/does not implement|not support RPC|no such method/i.test(String(error))) throw error;
-        const expected = "a namespace whose class is RateLimiterDO of sluice/cloudflare, or extends it";
-        throw Object.assign(optionError("invalid-option", "namespace", expected), { cause: error });
-      });
+    const object = stub as Partial<Record<M, (call: object) => Promise<never>>>;
+    if (!object[method]) {
+      throw new SluiceError(
+        "unsupported",
+        "durableObjectStore needs a compatibility date of 2024-04-03 or later, because it calls the object by RPC. Set compatibility_date in wrangler.jsonc.",
+        { option: "namespace", expected: "a namespace whose objects can be called by RPC" },
+      );
     }
-    const request = { method: "POST", body: JSON.stringify(call) };
-    const response = await (stub as DurableObjectStubLike).fetch(`https://sluice/${method}`, request);
-    const body = (await response.json().catch(() => undefined)) as never;
-    if (response.ok) return body;
-    const { error } = (body ?? {}) as { error?: { message?: string } };
-    throw new Error(error?.message ?? `a Durable Object answered ${response.status}`);
+    return await object[method](call).catch((error: unknown) => {
+      if (!/does not implement|not support RPC|no such method/i.test(String(error))) throw error;
+      const expected = "a namespace whose class is RateLimiterDO of sluice/cloudflare, or extends it";
+      throw Object.assign(optionError("invalid-option", "namespace", expected), { cause: error });
+    });
   }
 }

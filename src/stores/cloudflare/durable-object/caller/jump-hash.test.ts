@@ -1,10 +1,11 @@
+/** Stability, spread and moves of the consistent hash. */
 import { describe, expect, it } from "vitest";
 import { jumpHash } from "./jump-hash.ts";
 
 const keys = Array.from({ length: 50_000 }, (_, i) => `user:${i}`);
 
-describe("shardOf", () => {
-  it("is the same for ever: another answer would be another object, and a full bucket", () => {
+describe("jumpHash", () => {
+  it("never changes, because another shard would have full buckets", () => {
     expect(
       ["", "a", "b", "user:1", "user:2", "192.0.2.1", "#0123456789abcdef", "ключ"].map((key) => jumpHash(key, 128)),
     ).toMatchInlineSnapshot(`
@@ -22,7 +23,7 @@ describe("shardOf", () => {
     expect(keys.every((key) => jumpHash(key, 1) === 0)).toBe(true);
   });
 
-  it.each([2, 16, 128, 1000])("spreads keys evenly over %i", (shards) => {
+  it.each([2, 16, 128, 1000])("spreads keys evenly over %i shards", (shards) => {
     const counts = new Array<number>(shards).fill(0);
     for (const key of keys) counts[jumpHash(key, shards)] = (counts[jumpHash(key, shards)] as number) + 1;
     const mean = keys.length / shards;
@@ -34,7 +35,7 @@ describe("shardOf", () => {
     [128, 129],
     [128, 160],
     [128, 256],
-  ])("moves keys to new shards alone when %i become %i", (before, after) => {
+  ])("moves keys only to new shards from %i to %i", (before, after) => {
     const moved = keys.filter((key) => jumpHash(key, before) !== jumpHash(key, after));
     expect(moved.every((key) => jumpHash(key, after) >= before)).toBe(true);
     expect(moved.length / keys.length).toBeCloseTo((after - before) / after, 1);

@@ -1,15 +1,15 @@
 /**
- * Which of so many objects a key lives in. Jump consistent hashing (Lamping and Veach, 2014): of 128 shards made 256
- * only half of the keys move, all of them to new shards, where the hash by remainder would move nearly every key.
+ * Assigns keys to shards by jump consistent hashing (Lamping and Veach, 2014). From 128 to 256 shards only half of the
+ * keys move, all of them to new shards; a hash modulo the number of shards would move nearly every key.
  */
 
-/** The shard of a key, from 0 on: the same in every process and for ever. */
+/** Returns the shard of a key, from 0 to `shards - 1`. Changing this function would move buckets. */
 export function jumpHash(key: string, shards: number): number {
   let state = hash(key);
   let [shard, next] = [0, 0];
   while (next < shards) {
     shard = next;
-    // The next number of a sequence that the key alone decides (Mulberry32), above 0 and up to 1.
+    // Mulberry32, seeded by the key: a pseudo-random number above 0, up to 1.
     state = (state + 0x6d2b79f5) | 0;
     let word = Math.imul(state ^ (state >>> 15), state | 1);
     word ^= word + Math.imul(word ^ (word >>> 7), word | 61);
@@ -18,7 +18,7 @@ export function jumpHash(key: string, shards: number): number {
   return shard;
 }
 
-/** FNV-1a over the UTF-16 units, and a last stirring so that near keys are far apart. */
+/** FNV-1a over the UTF-16 units, with the finaliser of MurmurHash3 so that similar keys get unrelated hashes. */
 function hash(key: string): number {
   let hash = 0x811c9dc5 | 0;
   for (let i = 0; i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193);

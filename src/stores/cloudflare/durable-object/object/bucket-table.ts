@@ -1,158 +1,156 @@
 /**
- * The buckets of one Durable Object: rows of its SQLite, and the hot ones in memory as well. Everything here is
- * synchronous: between the reading and the writing of a bucket nobody else gets a turn.
+ * The buckets of one Durable Object: rows in its SQLite database, with a cache in memory. Everything is synchronous, so no
+ * other call runs between the read and the write of a bucket.
  *
- * A row says until when it has to be kept. That time is rounded up, so that a bucket which is used all the time has
- * its place in the index moved once in a while, and not with every grant.
+ * `kept_until` is rounded up, so that a bucket in constant use moves in the index only now and then and not with every
+ * grant.
  */
 
 import { isState } from "../../../../algorithms/algorithm.ts";
 import { algorithms } from "../../../../algorithms/algorithms.ts";
+import type { State } from "../../../../algorithms/decide.ts";
 import type { AlgorithmName } from "../../../../core/policy.ts";
 import type { DurableObjectStorageLike } from "../../platform.ts";
-import { readState, stateText } from "./state-text.ts";
+import { formatState, parseState } from "./state-text.ts";
 
-/** What is kept is kept until a multiple of this, so that alarms are at least as far apart. */
-const GRAIN_MS = 5000;
-/** By this part of its time to full a bucket is kept longer than it has to be, and at least by the grain. */
-const SPARE = 1 / 8;
-/** So many numbers are held in memory, of the buckets that were read or written last. */
-const MAX_NUMBERS = 100_000;
-/** What a bucket costs besides its numbers, in numbers. */
-const OVERHEAD = 16;
-/** So many rows are forgotten in one go, so that nobody waits for it long. */
-const MAX_EXPIRED_PER_ALARM = 10_000;
-/** Changes with the form of the rows. Tables of other versions are dropped: what they hold can't be read. */
+/** `kept_until` is a multiple of this, so alarms are at least this far apart. */
+const KEPT_UNTIL_STEP_MS = 5000;
+/** Fraction of its time to full by which a row is kept longer than needed; at least one step. */
+const EXTRA_TIME = 1 / 8;
+/** Maximum size of the cache, in numbers of bucket states. */
+const MAX_CACHED_NUMBERS = 100_000;
+/** What a cached bucket costs besides its state, in numbers. */
+const ENTRY_OVERHEAD = 16;
+/** Maximum number of rows that one alarm deletes, so that calls don't wait long. */
+const MAX_DELETED_PER_ALARM = 10_000;
+/** The number is the version of the row format. Tables of other versions are dropped because they can't be read. */
 const TABLE = "sluice_buckets_1";
 
-/** A bucket and until when it is kept. */
-interface Row {
+interface Bucket {
   readonly state: readonly number[];
+  /** When its row may be deleted, in milliseconds since the epoch. */
   readonly keptUntil: number;
 }
 
-/** States to write by bucket, and until when each has to be kept. An empty state deletes its bucket. */
-export type Changes = Map<string, { readonly state: readonly number[]; readonly expires: number }>;
+/** States to write by stored key, and when each expires in milliseconds since the epoch. An empty state deletes its row. */
+export type Changes = Map<string, { readonly state: State; readonly expires: number }>;
 
-/** Buckets by the name that they are stored under. */
+/** Buckets by stored key. */
 export class BucketTable {
   private readonly storage: DurableObjectStorageLike;
-  private readonly hot: Map<string, Row> = new Map();
-  private numbers = 0;
-  /** Whether there is a table: an object that has granted nothing has none. */
+  /** The buckets that were loaded or written last. Not a `BoundedMap`, because a log of 10 000 grants is one entry. */
+  private readonly cache: Map<string, Bucket> = new Map();
+  private cachedNumbers = 0;
+  /** Whether the table exists. It is created with the first grant. */
   private exists: boolean;
 
   constructor(storage: DurableObjectStorageLike) {
     this.storage = storage;
     this.exists = false;
-    for (const { name } of this.tables("name LIKE 'sluice_buckets_%'")) {
+    for (const { name } of this.selectTables("name LIKE 'sluice_buckets_%'")) {
       if (name === TABLE) this.exists = true;
       else if (/^sluice_buckets_\d+$/.test(String(name))) storage.sql.exec(`DROP TABLE "${name}"`);
     }
   }
 
-  /** The state of a bucket, if it has one that the algorithm can read. */
+  /** Returns the state of a bucket, or `undefined` if there is none that the algorithm can read. */
   read(bucket: string, algorithm: AlgorithmName): readonly number[] | undefined {
-    const row = this.hot.get(bucket);
-    if (row) return isState(row.state, algorithms[algorithm]) ? row.state : undefined;
-    const found = this.show(bucket);
-    const state = readState(found?.raw, algorithm);
-    if (found && state) this.keep(bucket, { state, keptUntil: found.keptUntil });
+    const cached = this.cache.get(bucket);
+    if (cached) return isState(cached.state, algorithms[algorithm]) ? cached.state : undefined;
+    const row = this.readRow(bucket);
+    const state = parseState(row?.raw, algorithm);
+    if (row && state) this.addToCache(bucket, { state, keptUntil: row.keptUntil });
     return state;
   }
 
-  /** Writes the states of some buckets, all of them or none, and says when the first of them may be forgotten. */
+  /** Writes buckets, all or none, and returns when the first of them may be deleted. */
   write(changes: Changes, now: number): number {
-    let soonest = Number.POSITIVE_INFINITY;
-    const rows = new Map<string, Row | undefined>();
-    if (!this.exists) this.create();
+    let firstExpiry = Number.POSITIVE_INFINITY;
+    const written = new Map<string, Bucket | undefined>();
+    if (!this.exists) {
+      if ([...changes.values()].every(({ state }) => state.length === 0)) return firstExpiry;
+      this.createTable();
+    }
     this.storage.transactionSync(() => {
       for (const [bucket, { state, expires }] of changes) {
-        const row = this.writeOne(bucket, state, expires, now);
-        rows.set(bucket, row);
-        if (row) soonest = Math.min(soonest, row.keptUntil);
+        const row = this.writeRow(bucket, state, expires, now);
+        written.set(bucket, row);
+        if (row) firstExpiry = Math.min(firstExpiry, row.keptUntil);
       }
     });
-    // Memory follows what was written, never the other way round.
-    for (const [bucket, row] of rows) {
-      this.drop(bucket);
-      if (row) this.keep(bucket, row);
+    // Update the cache after the transaction, which may throw and roll back.
+    for (const [bucket, row] of written) {
+      this.removeFromCache(bucket);
+      if (row) this.addToCache(bucket, row);
     }
-    return soonest;
+    return firstExpiry;
   }
 
-  private writeOne(bucket: string, state: readonly number[], expires: number, now: number): Row | undefined {
+  private writeRow(bucket: string, state: readonly number[], expires: number, now: number): Bucket | undefined {
     const { sql } = this.storage;
-    // A full bucket is one that was never used.
     if (state.length === 0) {
       sql.exec(`DELETE FROM ${TABLE} WHERE bucket = ?`, bucket);
       return undefined;
     }
-    const text = stateText(state);
-    const { keptUntil = 0 } = this.hot.get(bucket) ?? {};
+    const text = formatState(state);
+    const { keptUntil = 0 } = this.cache.get(bucket) ?? {};
     if (expires <= keptUntil) {
       sql.exec(`UPDATE ${TABLE} SET state = ? WHERE bucket = ?`, text, bucket);
       return { state, keptUntil };
     }
-    const spare = Math.max(GRAIN_MS, (expires - now) * SPARE);
-    const later = Math.ceil((expires + spare) / GRAIN_MS) * GRAIN_MS;
+    const extraMs = Math.max(KEPT_UNTIL_STEP_MS, (expires - now) * EXTRA_TIME);
+    const newKeptUntil = Math.ceil((expires + extraMs) / KEPT_UNTIL_STEP_MS) * KEPT_UNTIL_STEP_MS;
     sql.exec(
       `INSERT INTO ${TABLE} VALUES (?1, ?2, ?3)
        ON CONFLICT (bucket) DO UPDATE SET state = ?2, kept_until = ?3`,
       bucket,
       text,
-      later,
+      newKeptUntil,
     );
-    return { state, keptUntil: later };
+    return { state, keptUntil: newKeptUntil };
   }
 
-  /** Forgets a bucket. */
-  remove(bucket: string): void {
-    if (this.exists) this.write(new Map([[bucket, { state: [], expires: 0 }]]), 0);
-  }
-
-  /** The row of a bucket as it is stored. */
-  show(bucket: string): { raw: string; keptUntil: number } | undefined {
+  /** Returns the row of a bucket as it is stored. */
+  readRow(bucket: string): { raw: string; keptUntil: number } | undefined {
     if (!this.exists) return undefined;
     const query = `SELECT state, kept_until FROM ${TABLE} WHERE bucket = ?`;
-    const [found] = this.storage.sql.exec(query, bucket).toArray();
-    return found && { raw: String(found.state), keptUntil: Number(found.kept_until) };
+    const [row] = this.storage.sql.exec(query, bucket).toArray();
+    return row && { raw: String(row.state), keptUntil: Number(row.kept_until) };
   }
 
-  /** Forgets what has to be kept no longer, by the index alone, and says when to come again; never, if nothing is left. */
-  expire(now: number): number | undefined {
+  /** Deletes expired rows by the index, and returns when the next row expires; `undefined` if there is none. */
+  deleteExpired(now: number): number | undefined {
     if (!this.exists) return undefined;
     const { sql } = this.storage;
-    const gone = sql
+    const deleted = sql
       .exec(
         `DELETE FROM ${TABLE} WHERE bucket IN
            (SELECT bucket FROM ${TABLE} WHERE kept_until <= ? ORDER BY kept_until LIMIT ?) RETURNING bucket`,
         now,
-        MAX_EXPIRED_PER_ALARM,
+        MAX_DELETED_PER_ALARM,
       )
       .toArray();
-    for (const { bucket } of gone) this.drop(bucket as string);
-    const [next] = sql.exec(`SELECT min(kept_until) AS soonest FROM ${TABLE}`).toArray();
-    return typeof next?.soonest === "number" ? next.soonest : undefined;
+    for (const { bucket } of deleted) this.removeFromCache(bucket as string);
+    const [next] = sql.exec(`SELECT min(kept_until) AS first_expiry FROM ${TABLE}`).toArray();
+    return typeof next?.first_expiry === "number" ? next.first_expiry : undefined;
   }
 
-  /** Gives up the storage of an object that has no buckets, unless a class derived from ours keeps something there. */
-  async vanish(): Promise<void> {
-    const others = this.tables(`name <> '${TABLE}' AND name <> '_cf_METADATA'`);
+  /** Deletes the storage of an object without buckets, unless a derived class keeps other tables in it. */
+  async deleteStorage(): Promise<void> {
+    const others = this.selectTables(`name <> '${TABLE}' AND name <> '_cf_METADATA'`);
     if (others.length > 0) return;
     this.exists = false;
-    this.hot.clear();
-    this.numbers = 0;
-    // In one turn, so that no grant can come in between and be lost. Runtimes of before 2026 keep what they know of an
-    // alarm unless they are told.
+    this.cache.clear();
+    this.cachedNumbers = 0;
+    // Both in one turn, so that no grant is written in between and lost. Before 2026, deleteAll() kept the alarm.
     await Promise.all([this.storage.deleteAlarm(), this.storage.deleteAll()]);
   }
 
-  private tables(where: string): Record<string, unknown>[] {
+  private selectTables(where: string): Record<string, unknown>[] {
     return this.storage.sql.exec(`SELECT name FROM sqlite_master WHERE type = 'table' AND ${where}`).toArray();
   }
 
-  private create(): void {
+  private createTable(): void {
     const { sql } = this.storage;
     sql.exec(
       `CREATE TABLE IF NOT EXISTS ${TABLE} (bucket TEXT PRIMARY KEY, state TEXT, kept_until INTEGER) WITHOUT ROWID`,
@@ -161,19 +159,19 @@ export class BucketTable {
     this.exists = true;
   }
 
-  private keep(bucket: string, row: Row): void {
-    this.hot.set(bucket, row);
-    this.numbers += OVERHEAD + row.state.length;
-    for (const oldest of this.hot.keys()) {
-      if (this.numbers <= MAX_NUMBERS) return;
-      this.drop(oldest);
+  private addToCache(bucket: string, row: Bucket): void {
+    this.cache.set(bucket, row);
+    this.cachedNumbers += ENTRY_OVERHEAD + row.state.length;
+    for (const oldest of this.cache.keys()) {
+      if (this.cachedNumbers <= MAX_CACHED_NUMBERS) return;
+      this.removeFromCache(oldest);
     }
   }
 
-  private drop(bucket: string): void {
-    const row = this.hot.get(bucket);
-    if (!row) return;
-    this.hot.delete(bucket);
-    this.numbers -= OVERHEAD + row.state.length;
+  private removeFromCache(bucket: string): void {
+    const cached = this.cache.get(bucket);
+    if (!cached) return;
+    this.cache.delete(bucket);
+    this.cachedNumbers -= ENTRY_OVERHEAD + cached.state.length;
   }
 }

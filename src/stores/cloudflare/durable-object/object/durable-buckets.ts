@@ -1,6 +1,6 @@
 /**
- * What a Durable Object does: the pure algorithms on the buckets of its table, with its own clock. A call is one
- * synchronous step from reading to writing, so that no other call can come in between.
+ * The work of a Durable Object: the pure algorithms on the buckets of its table, with its own clock. Each call reads and
+ * writes in one synchronous step, so no other call can run in between.
  */
 
 import { decide, decideGroup } from "../../../../algorithms/decide.ts";
@@ -8,17 +8,19 @@ import type { Charge, Group } from "../../../../core/charge.ts";
 import { wallClockMs } from "../../../../core/clock.ts";
 import type { Decision } from "../../../../core/decision.ts";
 import type { DurableObjectStorageLike } from "../../platform.ts";
-import { readBucketCall, readTakeCall, type TakeReply, type WireInspection, wireDecision } from "../wire/wire.ts";
+import { PROTOCOL_VERSION } from "../wire/calls.ts";
+import { type ApplyReply, encodeDecision, type InspectReply } from "../wire/replies.ts";
+import { parseApplyCall, parseBucketCall } from "../wire/validate.ts";
 import { BucketTable, type Changes } from "./bucket-table.ts";
 
-/** An alarm that comes before its time finds nothing; it is not set to come again at once. */
-const EARLY_MS = 1000;
+/** Minimum delay of the next alarm if this one was early and found nothing to delete. */
+const MIN_ALARM_DELAY_MS = 1000;
 
-/** The buckets of one object, and the alarm that forgets them. */
+/** The buckets of one object, and the alarm that deletes them when they expire. */
 export class DurableBuckets {
   private readonly storage: DurableObjectStorageLike;
   private readonly table: BucketTable;
-  /** When the alarm goes off, if it is set. */
+  /** When the alarm is due, in milliseconds since the epoch; `null` if none is set. */
   private alarmAt: number | null = null;
 
   constructor(storage: DurableObjectStorageLike) {
@@ -26,40 +28,46 @@ export class DurableBuckets {
     this.table = new BucketTable(storage);
   }
 
-  /** Learns what was left behind: an alarm outlives the memory of its object. */
-  async wake(): Promise<void> {
+  /** Reads the alarm that an earlier instance has set: alarms outlive the memory of an object. */
+  async loadAlarm(): Promise<void> {
     this.alarmAt = await this.storage.getAlarm();
   }
 
-  /** Groups of charges, each all or none, in order. A bucket that several of them change is written once. */
-  async take(call: unknown): Promise<TakeReply> {
-    const groups = readTakeCall(call);
+  /** Applies groups in order, each all or nothing. A bucket that several groups change is written once. */
+  async apply(call: unknown): Promise<ApplyReply> {
+    const groups = parseApplyCall(call);
     const now = wallClockMs();
     const changes: Changes = new Map();
-    const decided = groups.map((group) => this.decideGroup(group, now, changes).map(wireDecision));
-    // In the same turn as the rows, so that neither is stored without the other.
-    if (changes.size > 0) await this.wakeBy(this.table.write(changes, now));
-    return { now, groups: decided };
+    const decided = groups.map((group) => this.decideGroup(group, now, changes).map(encodeDecision));
+    // Set the alarm before yielding, so that rows and alarm are stored together or not at all.
+    if (changes.size > 0) await this.setAlarmBy(this.table.write(changes, now));
+    return { version: PROTOCOL_VERSION, now, groups: decided };
   }
 
-  async reset(call: unknown): Promise<void> {
-    this.table.remove(readBucketCall(call).bucket);
-  }
-
-  async inspect(call: unknown): Promise<WireInspection> {
-    const { policy, bucket } = readBucketCall(call);
+  async inspect(call: unknown): Promise<InspectReply> {
+    const { policy, bucket } = parseBucketCall(call);
     const now = wallClockMs();
     const charge: Charge = { policy, key: bucket, cost: 0, mode: "peek" };
     const { decision } = decide(this.table.read(bucket, policy.algorithm), charge, now);
-    const row = decision.resetAfterMs > 0 ? this.table.show(bucket) : undefined;
+    const row = decision.resetAfterMs > 0 ? this.table.readRow(bucket) : undefined;
     return {
-      decision: wireDecision(decision),
+      version: PROTOCOL_VERSION,
+      decision: encodeDecision(decision),
       raw: row?.raw ?? null,
       ttlMs: row ? row.keptUntil - now : null,
     };
   }
 
-  /** Decides one group. Later groups of the same call see its changes, which are written in one transaction. */
+  /** Deletes expired buckets. An object without buckets keeps no alarm and no storage, so it is not billed. */
+  async deleteExpired(): Promise<void> {
+    this.alarmAt = null;
+    const now = wallClockMs();
+    const next = this.table.deleteExpired(now);
+    if (next === undefined) await this.table.deleteStorage();
+    else await this.setAlarmBy(next > now ? Math.max(next, now + MIN_ALARM_DELAY_MS) : now);
+  }
+
+  /** Decides one group. Later groups of the call see its changes, which are written in one transaction. */
   private decideGroup(group: Group, now: number, changes: Changes): Decision[] {
     const results = decideGroup(
       group,
@@ -72,17 +80,8 @@ export class DurableBuckets {
     });
   }
 
-  /** Forgets what has expired. An object without buckets has no alarm and no storage, and costs nothing. */
-  async expire(): Promise<void> {
-    this.alarmAt = null;
-    const now = wallClockMs();
-    const next = this.table.expire(now);
-    if (next === undefined) await this.table.vanish();
-    else await this.wakeBy(next > now ? Math.max(next, now + EARLY_MS) : now);
-  }
-
-  /** Sets the alarm, unless one is set that comes soon enough. */
-  private async wakeBy(time: number): Promise<void> {
+  /** Sets the alarm, unless one is due by then. */
+  private async setAlarmBy(time: number): Promise<void> {
     if (time === Number.POSITIVE_INFINITY || (this.alarmAt !== null && this.alarmAt <= time)) return;
     this.alarmAt = time;
     await this.storage.setAlarm(time);

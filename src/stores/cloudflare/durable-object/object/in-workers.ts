@@ -1,7 +1,7 @@
-/** The class of our objects in Cloudflare's runtime. */
+/** The `RateLimiterDO` class in Cloudflare's runtime. */
 import { DurableObject } from "cloudflare:workers";
 import { type RateLimiterDOClass, type RateLimiterObject, rateLimiterObject } from "./rate-limiter-do.ts";
 
-/** The Durable Object that holds buckets: export it from your Worker. Its class needs SQLite. */
+/** The Durable Object class that holds buckets. Export it from your Worker and list it under `new_sqlite_classes`. */
 export const RateLimiterDO: RateLimiterDOClass = /* @__PURE__ */ rateLimiterObject(DurableObject);
 export type RateLimiterDO = RateLimiterObject;

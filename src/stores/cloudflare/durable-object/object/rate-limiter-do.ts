@@ -1,32 +1,29 @@
-/** The class of the Durable Objects that hold buckets. Its methods are all that a caller can reach by RPC. */
-import { optionError, SluiceError } from "../../../../core/errors.ts";
+/** The class of the Durable Objects that hold buckets. Its methods are all that a Worker can call by RPC. */
+import { SluiceError } from "../../../../core/errors.ts";
 import type { DurableObjectStateLike } from "../../platform.ts";
-import type { BucketCall, TakeCall, TakeReply, WireInspection } from "../wire/wire.ts";
+import type { ApplyCall, BucketCall } from "../wire/calls.ts";
+import type { ApplyReply, InspectReply } from "../wire/replies.ts";
 import { DurableBuckets } from "./durable-buckets.ts";
 
-/** An object that holds buckets. Stores call it; you only export the class and name it in the configuration. */
+/** A Durable Object that holds buckets. `durableObjectStore` calls it; export its class from your Worker. */
 export interface RateLimiterObject {
-  /** Groups of charges, each all or none, in one atomic step. */
-  take(call: TakeCall): Promise<TakeReply>;
-  /** Forgets a bucket. */
-  reset(call: BucketCall): Promise<void>;
-  /** Shows what is kept about a bucket. */
-  inspect(call: BucketCall): Promise<WireInspection>;
-  /** The same three as `POST /take`, `/reset` and `/inspect` with JSON, for set-ups without RPC. */
-  fetch(request: Request): Promise<Response>;
-  /** Forgets what has expired. */
+  /** Applies groups of charges in one atomic step, each group all or nothing. */
+  apply(call: ApplyCall): Promise<ApplyReply>;
+  /** Returns the state of a bucket. */
+  inspect(call: BucketCall): Promise<InspectReply>;
+  /** Deletes expired buckets. Cloudflare calls it. */
   alarm(): Promise<void>;
-  /** How Cloudflare's types know a class of Durable Objects. It does not exist at run time. */
+  /** Marks the class as a Durable Object for Cloudflare's types. It does not exist at run time. */
   readonly __DURABLE_OBJECT_BRAND: never;
 }
 
-/** A class of such objects: yours may extend it. */
+/** The class `RateLimiterDO`, which you can extend. */
 export type RateLimiterDOClass = new (ctx: DurableObjectStateLike, env: unknown) => RateLimiterObject;
 
-/** The class over the platform's own base, which is what makes its methods reachable by RPC. */
+/** Creates the class on the platform's base class, which makes its methods callable by RPC. */
 export function rateLimiterObject(Base: new (ctx: never, env: never) => object): RateLimiterDOClass {
   class RateLimiterDO extends Base {
-    // A real private field: members that are private by type only could be called by RPC.
+    // A real private field: a member that is private in TypeScript only could be called by RPC.
     readonly #buckets: DurableBuckets;
 
     constructor(ctx: DurableObjectStateLike, env: unknown) {
@@ -35,49 +32,26 @@ export function rateLimiterObject(Base: new (ctx: never, env: never) => object):
         this.#buckets = new DurableBuckets(ctx.storage);
       } catch (cause) {
         if (!/sqlite/i.test(String(cause))) throw cause;
-        const expected =
-          'a class with SQLite: "new_sqlite_classes": ["RateLimiterDO"] in a migration of wrangler.jsonc';
-        throw Object.assign(optionError("invalid-option", "RateLimiterDO", expected), { cause });
+        throw new SluiceError(
+          "invalid-option",
+          'RateLimiterDO needs SQLite storage. Add "new_sqlite_classes": ["RateLimiterDO"] to a migration in wrangler.jsonc.',
+          { option: "RateLimiterDO", expected: "a class with SQLite storage", cause },
+        );
       }
-      void ctx.blockConcurrencyWhile(() => this.#buckets.wake());
+      void ctx.blockConcurrencyWhile(() => this.#buckets.loadAlarm());
     }
 
-    take(call: TakeCall): Promise<TakeReply> {
-      return this.#buckets.take(call);
+    apply(call: ApplyCall): Promise<ApplyReply> {
+      return this.#buckets.apply(call);
     }
 
-    reset(call: BucketCall): Promise<void> {
-      return this.#buckets.reset(call);
-    }
-
-    inspect(call: BucketCall): Promise<WireInspection> {
+    inspect(call: BucketCall): Promise<InspectReply> {
       return this.#buckets.inspect(call);
     }
 
-    async fetch(request: Request): Promise<Response> {
-      if (request.method !== "POST") return Response.json({ error: "POST alone" }, { status: 405 });
-      const action = actions[new URL(request.url).pathname];
-      if (!action) return Response.json({ error: "/take, /reset or /inspect" }, { status: 404 });
-      // The body is read first: from here on nothing is waited for between reading and writing a bucket.
-      const call = await request.json().catch(() => undefined);
-      try {
-        return Response.json((await action(this.#buckets, call)) ?? null);
-      } catch (error) {
-        if (!(error instanceof SluiceError)) throw error;
-        const { code, option, expected, message } = error;
-        return Response.json({ error: { code, option, expected, message } }, { status: 400 });
-      }
-    }
-
     alarm(): Promise<void> {
-      return this.#buckets.expire();
+      return this.#buckets.deleteExpired();
     }
   }
   return RateLimiterDO as unknown as RateLimiterDOClass;
 }
-
-const actions: Readonly<Record<string, (buckets: DurableBuckets, call: unknown) => Promise<unknown>>> = {
-  "/take": (buckets, call) => buckets.take(call),
-  "/reset": (buckets, call) => buckets.reset(call),
-  "/inspect": (buckets, call) => buckets.inspect(call),
-};

@@ -1,15 +1,15 @@
-/** A bucket's state as text: its whole numbers, with commas between them. */
+/** Stores a bucket's state as text: its whole numbers, separated by commas. */
 import { isState } from "../../../../algorithms/algorithm.ts";
 import { algorithms } from "../../../../algorithms/algorithms.ts";
 import type { AlgorithmName } from "../../../../core/policy.ts";
 
-/** The text of a state. */
-export function stateText(state: readonly number[]): string {
+/** Formats a state. */
+export function formatState(state: readonly number[]): string {
   return state.join();
 }
 
-/** The state that a text stands for; `undefined` for one of another version, or of none. It is then as if never written. */
-export function readState(text: unknown, algorithm: AlgorithmName): readonly number[] | undefined {
+/** Parses a state. Returns `undefined` for damaged text and for text of another version; the bucket is then full. */
+export function parseState(text: unknown, algorithm: AlgorithmName): readonly number[] | undefined {
   if (typeof text !== "string" || !/^\d+(?:,\d+)*$/.test(text)) return undefined;
   const state = text.split(",").map(Number);
   return isState(state, algorithms[algorithm]) ? state : undefined;

@@ -1,0 +1,43 @@
+/** Encodes jobs as KEYS and ARGV of the script. step.lua documents the format. */
+import type { Job, Step } from "./job.ts";
+
+/** Encodes jobs. Consecutive jobs that differ only in their keys share one description. */
+export function encodeJobs(jobs: readonly Job[]): { keys: string[]; args: string[] } {
+  const keys: string[] = [];
+  const args: string[] = [];
+  for (let j = 0; j < jobs.length; ) {
+    const first = jobs[j] as Job;
+    const start = j;
+    while (j < jobs.length && hasSameShape(first, jobs[j] as Job)) {
+      for (const { storedKey } of (jobs[j] as Job).steps) keys.push(storedKey);
+      j++;
+    }
+    args.push(`${j - start} ${first.steps.length}`);
+    for (const step of first.steps) args.push(encodeStep(step));
+  }
+  return { keys, args };
+}
+
+function hasSameShape(a: Job, b: Job): boolean {
+  return (
+    a.steps.length === b.steps.length &&
+    a.steps.every((step, i) => {
+      const { policy, mode, cost, ttlMs, grantEndsAt, hold } = b.steps[i] as Step;
+      return (
+        step.policy === policy &&
+        step.mode === mode &&
+        step.cost === cost &&
+        step.ttlMs === ttlMs &&
+        step.grantEndsAt === grantEndsAt &&
+        step.hold === hold
+      );
+    })
+  );
+}
+
+function encodeStep({ policy, mode, cost, ttlMs, grantEndsAt, hold }: Step): string {
+  const { algorithm, limit, windowMs, unitsPerToken, unitsPerMs } = policy;
+  const text = `${algorithm} ${mode} ${cost} ${limit} ${windowMs} ${unitsPerToken} ${unitsPerMs} ${ttlMs}`;
+  const grant = grantEndsAt === undefined ? "" : ` grant=${grantEndsAt}`;
+  return hold === undefined ? text + grant : `${text}${grant} hold=${hold.id},${hold.forMs}`;
+}

@@ -1,0 +1,139 @@
+/** Reads the script's reply, a flat list of numbers and texts. step.lua documents the format. */
+import type { Cells } from "../../algorithms/algorithm.ts";
+import { algorithms } from "../../algorithms/algorithms.ts";
+import { report } from "../../algorithms/step.ts";
+import type { Decision } from "../../core/decision.ts";
+import { SluiceError, show } from "../../core/errors.ts";
+import { recordGrant } from "../../core/grant.ts";
+import type { Job, Step, StoredValue } from "./job.ts";
+
+/** The part of a reply about one step. */
+interface StepReply {
+  /** Whether the cost fits, regardless of the other steps of its group. */
+  readonly fits: boolean;
+  /** Units in use after the step. */
+  readonly usedUnits: number;
+  /** Durations in ms, of algorithms that don't refill continuously. Those of the others follow from the units in use. */
+  readonly durations: { resetAfterMs: number; nextAfterMs: number; retryAfterMs: number } | undefined;
+  /** The stored value, of `inspect` only. */
+  readonly stored: StoredValue | undefined;
+}
+
+/** Version of the reply. It is checked because a proxy or another build may run another script. */
+const REPLY_VERSION = 1;
+
+/** Resolves jobs with their decisions, and returns those that failed: an error at one bucket fails only its own group. */
+export function resolveJobs(jobs: readonly Job[], reply: unknown): [Job, Error][] {
+  const failed: [Job, Error][] = [];
+  const reader = new ReplyReader(Array.isArray(reply) ? reply : []);
+  for (const job of jobs) {
+    const replies = reader.readGroup(job.steps);
+    if (replies instanceof Error) failed.push([job, replies]);
+    else resolveJob(job, replies, reader.now);
+  }
+  return failed;
+}
+
+function resolveJob({ steps, resolve }: Job, replies: readonly StepReply[], now: number): void {
+  // A group takes its costs only if all of them fit.
+  const isTaken = replies.every(({ fits }) => fits);
+  const decisions = steps.map((step, i) => {
+    const { mode, cost } = step;
+    const takes = mode === "take" && isTaken;
+    const decision = decisionFrom(step, replies[i] as StepReply, takes ? cost : 0);
+    if (mode === "take" && decision.allowed) recordGrant(decision, now + decision.resetAfterMs, cost);
+    return decision;
+  });
+  resolve(decisions, replies.at(-1)?.stored);
+}
+
+class ReplyReader {
+  /** The server's time in milliseconds since the epoch. */
+  readonly now: number;
+  private readonly items: readonly unknown[];
+  /** The first item is the version. */
+  private position = 1;
+
+  constructor(items: readonly unknown[]) {
+    if (Number(items[0]) !== REPLY_VERSION) throw otherVersion(items[0]);
+    this.items = items;
+    this.now = Number(items.at(-1));
+  }
+
+  /** Reads the replies of a group. A failed group has one text per step instead: the error, or `SKIPPED`. */
+  readGroup(steps: readonly Step[]): StepReply[] | Error {
+    let error: Error | undefined;
+    const replies: StepReply[] = [];
+    for (const step of steps) {
+      const first = this.items[this.position];
+      if (isNumeric(first)) replies.push(this.readStep(step));
+      else {
+        this.position++;
+        if (first !== "SKIPPED") error = errorFrom(step, first);
+      }
+    }
+    if (replies.length === steps.length) return replies;
+    return error ?? unexpectedReply();
+  }
+
+  private readStep({ policy, mode }: Step): StepReply {
+    // Units in use, or -1 minus that if the cost does not fit.
+    const verdict = this.nextNumber();
+    const fits = verdict >= 0;
+    const durations = policy.refills
+      ? undefined
+      : { resetAfterMs: this.nextNumber(), nextAfterMs: this.nextNumber(), retryAfterMs: this.nextNumber() };
+    const stored =
+      mode === "inspect" ? { raw: String(this.items[this.position++]), ttlMs: this.nextNumber() } : undefined;
+    return { fits, usedUnits: fits ? verdict : -1 - verdict, durations, stored };
+  }
+
+  private nextNumber(): number {
+    return Number(this.items[this.position++]);
+  }
+}
+
+function isNumeric(item: unknown): boolean {
+  return item !== undefined && !Number.isNaN(Number(item));
+}
+
+function unexpectedReply(): Error {
+  return new Error("Redis returned a reply that is too short or has an unknown format.");
+}
+
+function errorFrom({ storedKey }: Step, text: unknown): Error {
+  if (typeof text !== "string") return unexpectedReply();
+  if (!/^(FOREIGN|WRONGTYPE)/.test(text)) return new Error(text);
+  const message =
+    "The Redis key of this bucket holds a value that sluice did not write. Find out what writes to it, then call reset(key).";
+  return new SluiceError("foreign-value", message, { option: storedKey, expected: "a value written by sluice" });
+}
+
+function otherVersion(received: unknown): SluiceError {
+  const message = `The Redis script replied in format ${show(received)}, but this version of sluice reads ${REPLY_VERSION}. Run one version of sluice, without a proxy that changes replies.`;
+  return new SluiceError("store-unavailable", message, {
+    option: "store",
+    expected: `format ${REPLY_VERSION}`,
+    received,
+  });
+}
+
+// Reused for every decision, so that reading a reply allocates little.
+const cells: Cells = new Float64Array(3);
+
+/** Makes the decision on a step that took `takenCost`. */
+function decisionFrom(step: Step, { fits, usedUnits, durations }: StepReply, takenCost: number): Decision {
+  const { policy, cost } = step;
+  const { name, limit, unitsPerMs, unitsPerToken, capacityUnits } = policy;
+  if (durations) {
+    const { resetAfterMs, nextAfterMs } = durations;
+    const remaining = usedUnits < capacityUnits ? Math.floor((capacityUnits - usedUnits) / unitsPerToken) : 0;
+    if (fits) return { allowed: true, policy: name, limit, remaining, resetAfterMs, nextAfterMs };
+    const retryAfterMs = cost > limit ? null : durations.retryAfterMs;
+    return { allowed: false, policy: name, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs };
+  }
+  // A bucket at time 0 with these units in use: only differences of times matter.
+  const wholeMs = Math.floor(usedUnits / unitsPerMs);
+  [cells[0], cells[1], cells[2]] = [wholeMs, usedUnits - wholeMs * unitsPerMs, unitsPerMs];
+  return report({ algorithm: algorithms[policy.algorithm], cells, at: 0, policy }, cost, 0, fits, takenCost);
+}
