@@ -1,5 +1,6 @@
 /** Durable Objects in real workerd: the contract, and random steps beside memory. Needs `npm run build`. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { STRIKE_LOG } from "../list-state/strike-log.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
 let workerd: Workerd;
@@ -13,21 +14,22 @@ afterAll(() => workerd?.stop());
 const ALGORITHMS = ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-log"] as const;
 
 describe("the contract kit, inside of workerd", () => {
-  it.each(ALGORITHMS.flatMap((algorithm) => ([128, "per-key"] as const).map((shards) => ({ algorithm, shards }))))(
-    "$algorithm over $shards",
-    async ({ algorithm, shards }) => {
-      const { cases, failures } = await workerd.ask<{ cases: number; failures: string[] }>("kit", {
-        algorithm,
-        shards,
-      });
-      expect(failures).toEqual([]);
-      expect(cases).toBeGreaterThan(20);
-    },
-  );
+  it.each(
+    [...ALGORITHMS, STRIKE_LOG].flatMap((algorithm) =>
+      ([128, "per-key"] as const).map((shards) => ({ algorithm, shards })),
+    ),
+  )("$algorithm over $shards", async ({ algorithm, shards }) => {
+    const { cases, failures } = await workerd.ask<{ cases: number; failures: string[] }>("kit", {
+      algorithm,
+      shards,
+    });
+    expect(failures).toEqual([]);
+    expect(cases).toBeGreaterThan(20);
+  });
 });
 
 describe("random steps, compared to memory", () => {
-  it.each(ALGORITHMS)("%s: 4000 of them, and objects that are lost on the way", async (algorithm) => {
+  it.each([...ALGORITHMS, STRIKE_LOG])("%s: 4000 of them, and objects that are lost on the way", async (algorithm) => {
     const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
     const { done, crashes, allowed } = await workerd.ask<{ done: number; crashes: number; allowed: number }>("walk", {
       algorithm,

@@ -15,7 +15,7 @@ import {
   slidingLog,
   tokenBucket,
 } from "sluice";
-import { compilePolicy } from "sluice/algorithms";
+import { algorithms, compilePolicy } from "sluice/algorithms";
 import {
   type DurableObjectNamespaceLike,
   type DurableObjectStoreOptions,
@@ -31,8 +31,12 @@ import type { ApplyReply, WireDecision } from "../../src/stores/cloudflare/durab
 import { PlanBounds, planBatches, planPair } from "../../src/testing/plan-walk.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { failuresOf } from "../collect.ts";
+import { addStrikeLog } from "../list-state/strike-log.ts";
 import { randomSample, seededRandom } from "../model-walk.ts";
 import { errorOf, workerOf } from "./tasks.ts";
+
+// A test-only algorithm with list state, beside those of the package.
+addStrikeLog(algorithms);
 
 interface Env {
   OBJECTS: DurableObjectNamespaceLike;
