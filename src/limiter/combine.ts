@@ -8,7 +8,7 @@ import { checkOptions } from "../core/options.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { PolicyBuckets, SyncStore } from "../core/store.ts";
-import { applyJointly, checkTogether } from "./joint-charge.ts";
+import { applyJointly, checkTogether, refundJointly } from "./joint-charge.ts";
 import { Limiter } from "./limiter.ts";
 import { chargeTo, type JointCharge, type LimiterPart, partsOf } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
@@ -41,12 +41,15 @@ class CombinedLimiter extends Limiter {
     return applyJointly(charges);
   }
 
-  protected override partDecisions(decision: Decision): readonly Decision[] | undefined {
-    if (!isGrant(decision)) return undefined;
+  protected override async refundCharges(
+    charges: readonly JointCharge[],
+    decision: Decision | undefined,
+  ): Promise<void> {
+    if (decision === undefined) return refundJointly(charges);
+    if (!isGrant(decision)) return;
     const { parts } = decision;
-    if (parts?.length === this.limiterParts.length) return parts;
-    const expected = "a decision of this combination of limiters";
-    throw optionError("invalid-option", "decision", expected, decision);
+    if (parts?.length === charges.length) return refundJointly(charges, parts);
+    throw optionError("invalid-option", "decision", "a decision of this combination of limiters", decision);
   }
 
   protected override summarize(parts: readonly Inspection[]): Inspection {

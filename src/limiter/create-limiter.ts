@@ -1,23 +1,18 @@
 /** Creates a limiter from a policy and a store. */
 import { compilePolicy } from "../algorithms/compile-policy.ts";
-import type { CompiledPolicy } from "../core/compile.ts";
 import { optionError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { Store, SyncStore } from "../core/store.ts";
-import {
-  defaultFailurePolicy,
-  FAILURE_OPTIONS,
-  type FailureOptions,
-  type FailurePolicy,
-  parseFailureOptions,
-} from "../resilience/failure-policy.ts";
+import { FAILURE_OPTIONS, type FailureOptions, parseFailureOptions } from "../resilience/failure-policy.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import type { LimiterPart } from "./limiter-part.ts";
 import { claimName, releaseName } from "./names.ts";
-import { RemoteLimiter, SyncLimiter } from "./policy-limiter.ts";
+import { limiterOwning } from "./owning-limiter.ts";
+import { SyncLimiter } from "./policy-limiter.ts";
+import { RemoteLimiter } from "./remote-limiter.ts";
 import { portOf } from "./store-port.ts";
 
 /** Options of `createLimiter`. */
@@ -45,13 +40,4 @@ export function createLimiter(options: LimiterOptions): RateLimiter {
   const part: LimiterPart = { port: portOf(store), policy, failurePolicy };
   const release = async () => releaseName(store, policy);
   return part.port.syncStore ? new SyncLimiter(part, release) : new RemoteLimiter(part, release);
-}
-
-/** Creates a limiter that disposes of its store with itself. */
-export function limiterOwning(
-  store: SyncStore,
-  policy: CompiledPolicy,
-  failurePolicy: FailurePolicy = defaultFailurePolicy(policy),
-): SyncRateLimiter {
-  return new SyncLimiter({ port: portOf(store), policy, failurePolicy }, () => store.dispose());
 }

@@ -7,13 +7,12 @@ import { MAX_CHARGES } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { optionError, SluiceError } from "../core/errors.ts";
-import { refundOf } from "../core/grant.ts";
-import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
 import { originOf } from "../core/store.ts";
-import { emit } from "../resilience/events.ts";
 import type { JointCharge, LimiterPart } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
-import type { PortReply, StorePort } from "./store-port.ts";
+import { refundsOf } from "./refunds.ts";
+import type { PortReply, StorePort } from "./sync-port.ts";
 
 /** The charges of one shard, and the index of each in the whole list. Charges to one bucket are added up. */
 interface ShardCharges {
@@ -121,10 +120,7 @@ function applySync(charges: readonly JointCharge[]): Decision {
   );
 }
 
-/**
- * Refunds charges; with the decisions on them, no more than is still in use of each grant. If a store fails, throws if
- * its limiter's `onStoreError` is `"throw"`, and otherwise emits `refund-lost`.
- */
+/** Refunds charges; with the decisions on them, no more than is still in use of each grant. */
 export async function refundJointly(charges: readonly JointCharge[], decisions?: readonly Decision[]): Promise<void> {
   const refunds = splitByShard(charges).map((shard) => {
     const own = decisions && shard.indexes.map(([index]) => decisions[index as number] as Decision);
@@ -138,20 +134,8 @@ async function refundShard(
   decisions: readonly Decision[] | undefined,
   mayThrow: boolean,
 ): Promise<void> {
-  const refunds: JointCharge[] = [];
-  charges.forEach((charge, i) => {
-    const refund = refundOf(decisions?.[i], charge.cost);
-    if (refund) refunds.push({ ...charge, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt });
-  });
-  if (refunds.length === 0) return;
-  const reply = port.refund(refunds, monotonicMs() + deadlineOf(refunds));
-  const failure = isPromise(reply) ? await reply : reply;
-  if (!failure) return;
-  const { error } = failure;
-  if (mayThrow && refunds.some(({ failurePolicy }) => failurePolicy.onStoreError === "throw")) throw error;
-  for (const { failurePolicy, policy, cost } of refunds) {
-    emit(failurePolicy.onEvent, { type: "refund-lost", policy: policy.name, cost, error });
-  }
+  const refunds = refundsOf(charges, decisions);
+  if (refunds.length > 0) await port.refund(refunds, mayThrow);
 }
 
 function deadlineOf(charges: readonly JointCharge[]): number {

@@ -4,7 +4,7 @@ import type { CompiledPolicy } from "../core/compile.ts";
 import { optionError } from "../core/errors.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { FailurePolicy, PartCharge } from "../resilience/failure-policy.ts";
-import type { StorePort } from "./store-port.ts";
+import type { StorePort } from "./sync-port.ts";
 
 /** One policy on one store, and what its limiter does when that fails. */
 export interface LimiterPart {

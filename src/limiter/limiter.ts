@@ -6,7 +6,6 @@ import { rejectDisposed } from "../core/errors.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { Consistency } from "../core/store.ts";
-import { refundJointly } from "./joint-charge.ts";
 import { type ComposableLimiter, chargeTo, type JointCharge, type LimiterPart } from "./limiter-part.ts";
 
 /** A limiter over one or more parts. */
@@ -37,9 +36,7 @@ export abstract class Limiter implements ComposableLimiter {
   }
 
   async refund(key: string, cost: number, decision?: Decision): Promise<void> {
-    const charges = this.charges(key, cost, "refund");
-    const decisions = decision === undefined ? undefined : this.partDecisions(decision);
-    if (decision === undefined || decisions) await refundJointly(charges, decisions);
+    await this.refundCharges(this.charges(key, cost, "refund"), decision);
   }
 
   async reset(key: string): Promise<void> {
@@ -71,8 +68,7 @@ export abstract class Limiter implements ComposableLimiter {
   /** Decides charges that all take or all peek. */
   protected abstract apply(charges: readonly JointCharge[]): MaybePromise<Decision>;
 
-  /** The decision on each part of a decision that the caller passes to `refund`; `undefined` if nothing was granted. */
-  protected abstract partDecisions(decision: Decision): readonly Decision[] | undefined;
+  protected abstract refundCharges(charges: readonly JointCharge[], decision: Decision | undefined): MaybePromise<void>;
 
   protected abstract summarize(parts: readonly Inspection[]): Inspection;
 

@@ -1,18 +1,15 @@
-/** Limiters of one policy. */
+/** Limiters of one policy: the base class, and that of synchronous stores. */
 import { isCost } from "../core/charge.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { PolicyBuckets, Store, SyncStore } from "../core/store.ts";
-import type { Watcher } from "../resilience/breaker.ts";
-import { emit } from "../resilience/events.ts";
-import { healthOf } from "../resilience/store-health.ts";
 import { Limiter } from "./limiter.ts";
 import type { JointCharge, LimiterPart } from "./limiter-part.ts";
-import { emitStoreWarning } from "./store-port.ts";
+import { refundsOf } from "./refunds.ts";
 
 /** One policy on any store. */
-class PolicyLimiter<S extends Store = Store> extends Limiter {
+export class PolicyLimiter<S extends Store = Store> extends Limiter {
   readonly store: S;
   private readonly release: () => Promise<void>;
 
@@ -34,34 +31,16 @@ class PolicyLimiter<S extends Store = Store> extends Limiter {
     return charge.port.applyOne(charge);
   }
 
-  protected override partDecisions(decision: Decision): readonly Decision[] {
-    return [decision];
+  protected override refundCharges(
+    charges: readonly JointCharge[],
+    decision: Decision | undefined,
+  ): MaybePromise<void> {
+    const refunds = refundsOf(charges, decision && [decision]);
+    if (refunds.length > 0) return (charges[0] as JointCharge).port.refund(refunds, true);
   }
 
   protected override summarize(parts: readonly Inspection[]): Inspection {
     return parts[0] as Inspection;
-  }
-}
-
-/** One policy on a store that is called over the network. Emits the store's failures and recoveries. */
-export class RemoteLimiter extends PolicyLimiter {
-  private readonly watcher: Watcher;
-
-  constructor(part: LimiterPart, release: () => Promise<void>) {
-    super(part, release);
-    const { onEvent } = part.failurePolicy;
-    const { name } = part.policy;
-    this.watcher = {
-      down: (error) => emit(onEvent, { type: "store-down", policy: name, error }),
-      up: (downMs) => emit(onEvent, { type: "store-up", policy: name, downMs }),
-    };
-    if (onEvent) healthOf(this.store).watch(this.watcher);
-    emitStoreWarning(this.store, onEvent, name);
-  }
-
-  override async dispose(): Promise<void> {
-    healthOf(this.store).unwatch(this.watcher);
-    await super.dispose();
   }
 }
 

@@ -7,43 +7,14 @@ import type { CompiledPolicy } from "../core/compile.ts";
 import type { Decision, Denied, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { recordUnknownGrant } from "../core/grant.ts";
-import type { MaybePromise } from "../core/maybe-promise.ts";
-import { isSync, type Store, type SyncStore } from "../core/store.ts";
+import { isSync, type Store } from "../core/store.ts";
 import { emit, type OnEvent } from "../resilience/events.ts";
 import type { PartCharge } from "../resilience/failure-policy.ts";
 import { decideWithout } from "../resilience/fallback.ts";
 import { healthOf, StoreFailure, type StoreHealth } from "../resilience/store-health.ts";
 import { memoryOf, type StoreMemory } from "../resilience/store-memory.ts";
 import { reportsOf } from "../resilience/store-reports.ts";
-
-/** The decisions on a group, and why the store did not make them, if it did not. */
-export interface PortReply {
-  readonly decisions: Decision[];
-  readonly failure?: StoreFailure | undefined;
-}
-
-/** A store as limiters use it. Times are monotonic milliseconds. */
-export interface StorePort {
-  readonly store: Store;
-  /** The store, if its decisions are synchronous: for limiters that have `consumeSync`. */
-  readonly syncStore: SyncStore | undefined;
-  /** Applies one charge that takes or peeks. */
-  applyOne(charge: PartCharge): MaybePromise<Decision>;
-  /** Applies one group of charges that take or peek, all of one shard. Doesn't use the denial cache. */
-  apply(charges: readonly PartCharge[], due: number): MaybePromise<PortReply>;
-  /** Decides a group without the store, which failed before. */
-  applyWithout(charges: readonly PartCharge[], failure: StoreFailure): Decision[];
-  /** The cached denial of these charges, if there is one. */
-  cachedDenial(charges: readonly PartCharge[], now: number): Denied | undefined;
-  /** Caches the decision on these charges if it is a denial. */
-  recordDecision(charges: readonly PartCharge[], decision: Decision, sentAt: number): void;
-  /** Refunds charges of one shard. */
-  refund(charges: readonly PartCharge[], due: number): MaybePromise<StoreFailure | undefined>;
-  /** Resets a key. Rejects if the store fails, whatever the failure policy: the caller has to know. */
-  reset(charge: PartCharge): Promise<void>;
-  /** Returns what is stored for a key. Rejects if the store fails. */
-  inspect(policy: CompiledPolicy, key: string, due: number): Promise<Inspection>;
-}
+import { type PortReply, type StorePort, SyncPort } from "./sync-port.ts";
 
 const ports = new WeakMap<Store, StorePort>();
 
@@ -52,48 +23,6 @@ export function portOf(store: Store): StorePort {
   let port = ports.get(store);
   if (!port) ports.set(store, (port = isSync(store) ? new SyncPort(store) : new RemotePort(store)));
   return port;
-}
-
-/** A synchronous store can't fail and needs no cache. */
-class SyncPort implements StorePort {
-  readonly store: SyncStore;
-  readonly syncStore: SyncStore;
-
-  constructor(store: SyncStore) {
-    this.store = store;
-    this.syncStore = store;
-  }
-
-  applyOne(charge: PartCharge): Decision {
-    return this.store.applySync([charge])[0] as Decision;
-  }
-
-  apply(charges: readonly PartCharge[]): PortReply {
-    return { decisions: this.store.applySync(charges) };
-  }
-
-  applyWithout(charges: readonly PartCharge[]): Decision[] {
-    return this.store.applySync(charges);
-  }
-
-  cachedDenial(): undefined {
-    return undefined;
-  }
-
-  recordDecision(): void {}
-
-  refund(charges: readonly PartCharge[]): undefined {
-    this.store.applySync(charges);
-    return undefined;
-  }
-
-  async reset(charge: PartCharge): Promise<void> {
-    this.store.applySync([charge]);
-  }
-
-  inspect(policy: CompiledPolicy, key: string): Promise<Inspection> {
-    return this.store.inspect(policy, key);
-  }
 }
 
 /** A store that is called over the network, and can fail. */
@@ -144,14 +73,20 @@ class RemotePort implements StorePort {
     if (cacheMs(charges) > 0) this.memory.recordDecision(charges, decision, sentAt);
   }
 
-  async refund(charges: readonly PartCharge[], due: number): Promise<StoreFailure | undefined> {
+  async refund(refunds: readonly PartCharge[], mayThrow: boolean): Promise<void> {
     const { store } = this;
+    const due = monotonicMs() + Math.min(...refunds.map(({ failurePolicy }) => failurePolicy.deadlineMs));
     // Groups of one: refunding one grant of a long sliding log is as much as one call should do.
-    const groups = charges.map((charge) => [charge]);
-    const reply = await this.memory.invalidating(charges, () =>
-      this.health.attempt(store, (charges[0] as PartCharge).key, due, (call) => store.apply(groups, call)),
+    const groups = refunds.map((refund) => [refund]);
+    const reply = await this.memory.invalidating(refunds, () =>
+      this.health.attempt(store, (refunds[0] as PartCharge).key, due, (call) => store.apply(groups, call)),
     );
-    return reply instanceof StoreFailure ? reply : undefined;
+    if (!(reply instanceof StoreFailure)) return;
+    const { error } = reply;
+    if (mayThrow && refunds.some(({ failurePolicy }) => failurePolicy.onStoreError === "throw")) throw error;
+    for (const { failurePolicy, policy, cost } of refunds) {
+      emit(failurePolicy.onEvent, { type: "refund-lost", policy: policy.name, cost, error });
+    }
   }
 
   async reset(charge: PartCharge): Promise<void> {

@@ -3,7 +3,7 @@ import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
 import type { SyncRateLimiter } from "../../core/rate-limiter.ts";
-import { limiterOwning } from "../../limiter/create-limiter.ts";
+import { limiterOwning } from "../../limiter/owning-limiter.ts";
 import { type MemoryStore, type MemoryStoreOptions, memoryStore } from "./memory-store.ts";
 
 /** A limiter with a memory store of its own. */

@@ -1,0 +1,29 @@
+/** Limiters of one policy on a store that is called over the network. */
+import type { Watcher } from "../resilience/breaker.ts";
+import { emit } from "../resilience/events.ts";
+import { healthOf } from "../resilience/store-health.ts";
+import type { LimiterPart } from "./limiter-part.ts";
+import { PolicyLimiter } from "./policy-limiter.ts";
+import { emitStoreWarning } from "./store-port.ts";
+
+/** One policy on a store that is called over the network. Emits the store's failures and recoveries. */
+export class RemoteLimiter extends PolicyLimiter {
+  private readonly watcher: Watcher;
+
+  constructor(part: LimiterPart, release: () => Promise<void>) {
+    super(part, release);
+    const { onEvent } = part.failurePolicy;
+    const { name } = part.policy;
+    this.watcher = {
+      down: (error) => emit(onEvent, { type: "store-down", policy: name, error }),
+      up: (downMs) => emit(onEvent, { type: "store-up", policy: name, downMs }),
+    };
+    if (onEvent) healthOf(this.store).watch(this.watcher);
+    emitStoreWarning(this.store, onEvent, name);
+  }
+
+  override async dispose(): Promise<void> {
+    healthOf(this.store).unwatch(this.watcher);
+    await super.dispose();
+  }
+}

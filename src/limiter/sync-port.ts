@@ -1,0 +1,80 @@
+/** How limiters use a store, and the port of synchronous stores. */
+import type { CompiledPolicy } from "../core/compile.ts";
+import type { Decision, Denied, Inspection } from "../core/decision.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { Store, SyncStore } from "../core/store.ts";
+import type { PartCharge } from "../resilience/failure-policy.ts";
+import type { StoreFailure } from "../resilience/store-health.ts";
+
+/** The decisions on a group, and why the store did not make them, if it did not. */
+export interface PortReply {
+  readonly decisions: Decision[];
+  readonly failure?: StoreFailure | undefined;
+}
+
+/** A store as limiters use it. Times are monotonic milliseconds. */
+export interface StorePort {
+  readonly store: Store;
+  /** The store, if its decisions are synchronous: for limiters that have `consumeSync`. */
+  readonly syncStore: SyncStore | undefined;
+  /** Applies one charge that takes or peeks. */
+  applyOne(charge: PartCharge): MaybePromise<Decision>;
+  /** Applies one group of charges that take or peek, all of one shard. Doesn't use the denial cache. */
+  apply(charges: readonly PartCharge[], due: number): MaybePromise<PortReply>;
+  /** Decides a group without the store, which failed before. */
+  applyWithout(charges: readonly PartCharge[], failure: StoreFailure): Decision[];
+  /** The cached denial of these charges, if there is one. */
+  cachedDenial(charges: readonly PartCharge[], now: number): Denied | undefined;
+  /** Caches the decision on these charges if it is a denial. */
+  recordDecision(charges: readonly PartCharge[], decision: Decision, sentAt: number): void;
+  /**
+   * Applies refunds, all of one shard. If the store fails, it throws if a limiter's `onStoreError` is `"throw"` and
+   * `mayThrow` is set; otherwise it emits `refund-lost`.
+   */
+  refund(refunds: readonly PartCharge[], mayThrow: boolean): MaybePromise<void>;
+  /** Resets a key. Rejects if the store fails, whatever the failure policy: the caller has to know. */
+  reset(charge: PartCharge): Promise<void>;
+  /** Returns what is stored for a key. Rejects if the store fails. */
+  inspect(policy: CompiledPolicy, key: string, due: number): Promise<Inspection>;
+}
+
+/** A synchronous store can't fail and needs no cache. */
+export class SyncPort implements StorePort {
+  readonly store: SyncStore;
+  readonly syncStore: SyncStore;
+
+  constructor(store: SyncStore) {
+    this.store = store;
+    this.syncStore = store;
+  }
+
+  applyOne(charge: PartCharge): Decision {
+    return this.store.applySync([charge])[0] as Decision;
+  }
+
+  apply(charges: readonly PartCharge[]): PortReply {
+    return { decisions: this.store.applySync(charges) };
+  }
+
+  applyWithout(charges: readonly PartCharge[]): Decision[] {
+    return this.store.applySync(charges);
+  }
+
+  cachedDenial(): undefined {
+    return undefined;
+  }
+
+  recordDecision(): void {}
+
+  refund(refunds: readonly PartCharge[]): void {
+    this.store.applySync(refunds);
+  }
+
+  async reset(charge: PartCharge): Promise<void> {
+    this.store.applySync([charge]);
+  }
+
+  inspect(policy: CompiledPolicy, key: string): Promise<Inspection> {
+    return this.store.inspect(policy, key);
+  }
+}
