@@ -185,7 +185,7 @@ async function stop(child: ChildProcess): Promise<void> {
 /** Has a block import the built package. */
 function withBuilt(code: string): string {
   const { exports } = JSON.parse(read("package.json"));
-  return code.replace(/(?<=\b(?:from |import\()")sluice(\/[\w-]+)?(?=")/g, (name, path = "") => {
+  return code.replace(/(?<=\b(?:from |import\()")sluice(\/[\w.-]+)?(?=")/g, (name, path = "") => {
     const target = exports[`.${path}`];
     if (!target) throw new Error(`there is no ${name}`);
     return join(ROOT, target.node ?? target.default);

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Middleware } from "@ws-kit/core";
 import { rateLimit as theirs } from "@ws-kit/rate-limit";
-import { createGuard, jsonType, keyPerUser, rateLimit } from "sluice/ws";
+import { createGuard, jsonType, keyPerUser } from "sluice/ws";
+import { rateLimit } from "sluice/ws-kit";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { until } from "../../test/servers/until.js";
 import { costOf, routerWith, TYPES } from "./apps/ws-kit-router.js";

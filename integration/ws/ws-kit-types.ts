@@ -35,16 +35,9 @@ import {
 } from "sluice/cloudflare";
 import { type RedisClient, redisRateLimiter } from "sluice/redis";
 import { type UpstashClient, upstashRateLimiter } from "sluice/upstash";
-import {
-  createGuard,
-  guardBun,
-  keyPerUser,
-  keyPerUserOrIpPerType,
-  keyPerUserPerType,
-  perUserKey,
-  rateLimit,
-  type WsKitLimiter,
-} from "sluice/ws";
+import { createGuard, keyPerUser, keyPerUserOrIpPerType, keyPerUserPerType, perUserKey } from "sluice/ws";
+import { guardBun } from "sluice/ws-bun";
+import { rateLimit, type WsKitLimiter } from "sluice/ws-kit";
 
 declare const store: Store;
 declare const redis: RedisClient;

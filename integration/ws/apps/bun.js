@@ -1,5 +1,5 @@
 /** `Bun.serve`. */
-import { guardBun } from "../../../dist/ws.js";
+import { guardBun } from "../../../dist/ws-bun.js";
 import { listening, room } from "./on-node.js";
 import { userOf } from "./room.js";
 

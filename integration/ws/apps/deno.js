@@ -1,5 +1,5 @@
 /** `Deno.serve`. */
-import { guardDeno } from "../../../dist/ws.js";
+import { guardDeno } from "../../../dist/ws-deno.js";
 import { listening, room } from "./on-node.js";
 import { userOf } from "./room.js";
 

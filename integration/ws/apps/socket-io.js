@@ -1,7 +1,7 @@
 /** Socket.IO. A frame is an event, and a bad one is an event that nobody listens to. */
 import { createServer } from "node:http";
 import { Server } from "socket.io";
-import { guardSocketIo } from "../../../dist/ws.js";
+import { guardSocketIo } from "../../../dist/socket.io.js";
 import { listening, room } from "./on-node.js";
 import { userOf } from "./room.js";
 

@@ -1,6 +1,6 @@
 /** A Durable Object with WebSockets that hibernate. Its journal is stored, so that it outlives the object's sleep. */
 import { DurableObject } from "cloudflare:workers";
-import { guardDurableObject } from "../../../dist/ws.js";
+import { guardDurableObject } from "../../../dist/ws-durable-object.js";
 import { roomOf, userOf } from "./room.js";
 
 export class Room extends DurableObject {

@@ -4,7 +4,9 @@ import { rateLimit as theirs } from "@ws-kit/rate-limit";
 import { Redis } from "ioredis";
 import { memoryRateLimiter } from "../../../dist/index.js";
 import { redisRateLimiter } from "../../../dist/redis.js";
-import { guardBun, jsonType, keyPerUser, rateLimit } from "../../../dist/ws.js";
+import { jsonType, keyPerUser } from "../../../dist/ws.js";
+import { guardBun } from "../../../dist/ws-bun.js";
+import { rateLimit } from "../../../dist/ws-kit.js";
 import { costOf, dataOf, routerWith, TYPES } from "./ws-kit-router.js";
 
 const client = new Redis(process.env.REDIS_URL);
