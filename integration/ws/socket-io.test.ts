@@ -1,152 +1,17 @@
-/** Tests of `guardSocketIo` beyond those that all servers share. */
+/** Tests of `guardSocketIo` beyond those that all servers share. Admission and data have files of their own. */
 import { type EventEmitter, once } from "node:events";
-import { createServer, get, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createServer } from "node:http";
 import { leakyBucket, memoryRateLimiter } from "sluice";
-import { guardSocketIo, type SocketIoOptions } from "sluice/socket.io";
+import { guardSocketIo } from "sluice/socket.io";
 import type { LimitExceeded } from "sluice/ws";
-import { Server, type ServerOptions, type Socket } from "socket.io";
-import { io, type ManagerOptions, type SocketOptions } from "socket.io-client";
+import { Server } from "socket.io";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { WebSocket } from "ws";
 import { until } from "../../test/servers/until.js";
 
-/** Starts a guarded server. */
-async function serve(options: SocketIoOptions<unknown, IncomingMessage>, settings: Partial<ServerOptions> = {}) {
-  const server = createServer();
-  const sockets = new Server(server, settings);
-  const guard = guardSocketIo<unknown, IncomingMessage>(sockets, options);
-  const received: unknown[] = [];
-  const listen = (socket: Socket) => {
-    socket.on("say", (n) => received.push(n));
-    socket.on("ask", (n, ack) => ack(n + 1));
-  };
-  sockets.on("connection", listen);
-  sockets.of("/news").on("connection", listen);
-  sockets.of(/^\/room-\d+$/).on("connection", listen);
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  onTestFinished(async () => {
-    await sockets.close();
-  });
-  const connect = async (more: Partial<ManagerOptions & SocketOptions> = {}, namespace = "/") => {
-    const client = io(url + namespace, { reconnection: false, forceNew: true, ...more });
-    onTestFinished(() => void client.disconnect());
-    await new Promise<void>((resolve, reject) => {
-      client.once("connect", resolve);
-      client.once("connect_error", (error) => reject(error));
-    });
-    return client;
-  };
-  return { guard, received, connect, url, server, sockets };
-}
-
-const few = (capacity: number) => memoryRateLimiter({ capacity, tokensPerSecond: "1/h" });
-const transportLists: { transports: ("polling" | "websocket")[] }[] = [
-  { transports: ["polling"] },
-  { transports: ["websocket"] },
-  { transports: ["polling", "websocket"] },
-];
+import { few, serve } from "./socket-io-set-up.ts";
 
 describe("guardSocketIo", () => {
-  it.each(transportLists)("rejects connections over $transports with 429", async (transports) => {
-    const { connect, url } = await serve({ upgrades: few(2) });
-    await connect(transports);
-    await connect(transports);
-    await expect(connect(transports)).rejects.toThrow();
-    const response = await fetch(`${url}/socket.io/?EIO=4&transport=polling`);
-    expect(response.status).toBe(429);
-    expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(1000);
-    expect(await response.json()).toMatchObject({ status: 429 });
-  });
-
-  it.each(transportLists)("counts connections over $transports, and releases each once", async (transports) => {
-    const { connect, sockets } = await serve({ maxOpenPerAddress: 2 });
-    for (let round = 0; round < 3; round++) {
-      const clients = [await connect(transports), await connect(transports)];
-      await expect(connect(transports)).rejects.toThrow();
-      for (const client of clients) client.disconnect();
-      await until("all have disconnected", async () => {
-        const { clientsCount } = sockets.engine;
-        return clientsCount === 0 ? undefined : `${clientsCount} left`;
-      });
-    }
-  });
-
-  describe("a session id in an upgrade (issue 13)", () => {
-    /** Polls, and returns the status and the session id. */
-    const poll = async (url: string, sid = ""): Promise<{ status: number; sid: string }> => {
-      const response = await fetch(`${url}/socket.io/?EIO=4&transport=polling${sid && `&sid=${sid}`}`);
-      const text = await response.text();
-      return { status: response.status, sid: response.ok && !sid ? JSON.parse(text.slice(1)).sid : sid };
-    };
-    /** Opens a WebSocket that never replies to a close. Returns the status of the response. */
-    const upgrade = async (url: string, sid: string): Promise<number> => {
-      const request = get(`${url}/socket.io/?EIO=4&transport=websocket&sid=${sid}`, {
-        agent: false,
-        headers: {
-          Connection: "Upgrade",
-          Upgrade: "websocket",
-          "Sec-WebSocket-Version": "13",
-          "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
-        },
-      });
-      onTestFinished(() => void request.socket?.destroy());
-      const [response] = await Promise.race([once(request, "upgrade"), once(request, "response")]);
-      if (response.statusCode !== 101) response.resume();
-      return response.statusCode;
-    };
-    const count = (statuses: number[], status: number) => statuses.filter((one) => one === status).length;
-    const openOf = (server: Awaited<ReturnType<typeof serve>>["server"]) =>
-      new Promise<number>((resolve) => server.getConnections((_, open) => resolve(open)));
-
-    it("opens one WebSocket for its session, and others count as connections", async () => {
-      const { url, server } = await serve({ maxOpenPerAddress: 2 });
-      const { sid } = await poll(url);
-      const statuses: number[] = [];
-      for (let n = 0; n < 10; n++) {
-        statuses.push(...(await Promise.all(Array.from({ length: 50 }, () => upgrade(url, sid)))));
-      }
-      // One that the session switches to, and one more connection.
-      expect([count(statuses, 101), count(statuses, 429)]).toEqual([2, 498]);
-      // The idle polling connection may still be open.
-      await until("rejected ones are closed", async () => {
-        const open = await openOf(server);
-        return open <= 3 ? undefined : `${open} open`;
-      });
-      expect((await poll(url)).status).toBe(429);
-    });
-
-    it("limits the rate of upgrades of one session", async () => {
-      const { url } = await serve({ upgrades: few(3) });
-      const { sid } = await poll(url);
-      const statuses: number[] = [];
-      for (let n = 0; n < 6; n++) statuses.push(await upgrade(url, sid));
-      expect(statuses).toEqual([101, 101, 101, 429, 429, 429]);
-    });
-
-    it("limits requests for unknown sessions", async () => {
-      const { url } = await serve({ upgrades: few(4) });
-      const statuses: number[] = [];
-      for (let n = 0; n < 4; n++) statuses.push((await poll(url, `made-up-${n}`)).status);
-      for (let n = 0; n < 2; n++) statuses.push(await upgrade(url, `made-up-${n}`));
-      expect(statuses).toEqual([400, 400, 400, 400, 429, 429]);
-    });
-
-    it("counts a session until its socket is closed", async () => {
-      const { url, sockets } = await serve({ maxOpenPerAddress: 1 });
-      const sessions: { close(discard: boolean): unknown }[] = [];
-      sockets.engine.on("connection", (session: { close(discard: boolean): unknown }) => sessions.push(session));
-      const { sid } = await poll(url);
-      expect(await upgrade(url, sid)).toBe(101);
-      sessions[0]?.close(true);
-      await until("the session is closed", async () => (sockets.engine.clientsCount === 0 ? undefined : "not yet"));
-      // The client does not read, which keeps the TCP socket open.
-      expect((await poll(url)).status).toBe(429);
-    });
-  });
-
   it.each(["close", "ban"] as const)(
     "destroys the socket of a client that ignores a %s (issue 13)",
     async (onExceeded) => {
@@ -165,20 +30,6 @@ describe("guardSocketIo", () => {
         return open === 0 ? undefined : `${open} open`;
       });
       expect(performance.now() - start).toBeLessThan(3000);
-    },
-  );
-
-  it.each(["polling", "websocket"] as const)(
-    "releases the count if a %s request does not become a connection",
-    async (name) => {
-      const allowRequest = vi.fn((_: IncomingMessage, callback: (error: string | null, ok: boolean) => void) =>
-        callback("not you", false),
-      );
-      const { connect } = await serve({ maxOpenPerAddress: 1 }, { allowRequest });
-      for (let n = 0; n < 3; n++) await expect(connect({ transports: [name] })).rejects.toThrow();
-      await until("three requests", async () =>
-        allowRequest.mock.calls.length >= 3 ? undefined : `${allowRequest.mock.calls.length}`,
-      );
     },
   );
 
@@ -225,33 +76,6 @@ describe("guardSocketIo", () => {
     other.emit("say", 1);
     expect(await other.emitWithAck("ask", 1)).toBe(2);
     expect(listed.received).toEqual([]);
-  });
-
-  it("limits requests with an empty session id", async () => {
-    const { url } = await serve({ upgrades: few(2) });
-    const statuses: number[] = [];
-    for (let n = 0; n < 4; n++) statuses.push((await fetch(`${url}/socket.io/?EIO=4&transport=polling&sid=`)).status);
-    expect(statuses).toEqual([200, 200, 429, 429]);
-  });
-
-  it("releases the counts of aborted requests", async () => {
-    const upgrades = memoryRateLimiter({ capacity: 100, tokensPerSecond: 100 });
-    const calls: (() => void)[] = [];
-    const consume = vi.spyOn(upgrades, "consume").mockImplementation(async (key, cost) => {
-      await new Promise<void>((resolve) => calls.push(resolve));
-      return upgrades.consumeSync(key, cost);
-    });
-    const { connect, url } = await serve({ upgrades, maxOpenPerAddress: 2 });
-    for (let n = 1; n <= 3; n++) {
-      const gone = new AbortController();
-      const request = fetch(`${url}/socket.io/?EIO=4&transport=bogus`, { signal: gone.signal }).catch(() => {});
-      await until("the call", async () => (calls.length === n ? undefined : "not yet"));
-      gone.abort();
-      await request;
-      calls.at(-1)?.();
-    }
-    consume.mockRestore();
-    for (let n = 0; n < 2; n++) await until("a connection", () => connect().then(() => undefined, String));
   });
 
   it("guards a recovered connection", async () => {
@@ -310,38 +134,6 @@ describe("guardSocketIo", () => {
     // The bucket holds the first namespace and four more. Later joins are not processed.
     expect(auth).toHaveBeenCalledTimes(4);
     expect(exceeded).toMatchObject([{ type: "rate", limit: 5, action: "close" }]);
-  });
-
-  it("uses the user that middleware has set in socket.data", async () => {
-    const keys: string[] = [];
-    const { connect, sockets } = await serve({
-      limits: { limiter: few(1) },
-      onLimitExceeded: ({ key }) => keys.push(key),
-    });
-    sockets.use((socket, next) => {
-      socket.data.userId = socket.handshake.auth.token;
-      next();
-    });
-    const client = await connect({ auth: { token: "ann" } });
-    for (let n = 0; n < 2; n++) client.emit("say", n);
-    await until("a denial", async () => (keys.length > 0 ? undefined : "none"));
-    expect(keys).toEqual(["public:user:ann:say"]);
-  });
-
-  it("copies data to socket.data before the middleware, and keeps what the middleware sets", async () => {
-    const { connect, sockets } = await serve({ data: () => ({ userId: "of the request", plan: "free" }) });
-    const seen: unknown[] = [];
-    sockets.use((socket, next) => {
-      seen.push({ ...socket.data });
-      socket.data.userId = "of the middleware";
-      next();
-    });
-    sockets.on("connection", (socket) => seen.push({ ...socket.data }));
-    await connect();
-    expect(seen).toEqual([
-      { userId: "of the request", plan: "free" },
-      { userId: "of the middleware", plan: "free" },
-    ]);
   });
 
   it("does not charge acknowledgements that the server expects", async () => {
@@ -407,132 +199,6 @@ describe("guardSocketIo", () => {
     for (let n = 0; n < 3; n++) client.io.engine.write("0/news,");
     expect(await reason).toBe("io server disconnect");
   });
-
-  it("copies data set on the connection to its sockets, also to later namespaces", async () => {
-    const { guard, connect, sockets } = await serve({});
-    const seen: unknown[] = [];
-    sockets.use((socket, next) => {
-      socket.data.room = "lobby";
-      guard.connection(socket).data = { userId: socket.handshake.auth.token };
-      seen.push(guard.connection(socket).data);
-      next();
-    });
-    const record = (socket: Socket) => seen.push({ ...socket.data }, guard.connection(socket).data);
-    sockets.on("connection", record);
-    sockets.of("/news").on("connection", (socket) => {
-      record(socket);
-      // Data that the application sets in one namespace is not copied to another.
-      socket.data.room = "news";
-    });
-    const client = await connect({ auth: { token: "ann" } });
-    await once(client.io.socket("/news") as unknown as EventEmitter, "connect");
-    const inLobby = { userId: "ann", room: "lobby" };
-    expect(seen.slice(0, 3)).toEqual(Array(3).fill(inLobby));
-    expect(seen[3]).toEqual({ userId: "ann" });
-    expect((await sockets.fetchSockets()).map(({ data }) => data)).toEqual([inLobby]);
-  });
-
-  it("copies data set on the connection to a namespace that is being joined", async () => {
-    const { guard, connect, sockets } = await serve({ data: () => ({ tenantId: "of the request" }) });
-    const joining: (() => void)[] = [];
-    sockets.of("/news").use((socket, next) => {
-      socket.data.tenantId = "of the middleware";
-      joining.push(next);
-    });
-    let held: Socket | undefined;
-    sockets.on("connection", (socket) => {
-      held = socket;
-    });
-    const client = await connect();
-    const news = client.io.socket("/news");
-    await until("it joins", async () => (joining.length === 1 ? undefined : "not yet"));
-    guard.connection(held as Socket).data = { userId: "ann" };
-    joining[0]?.();
-    await once(news as unknown as EventEmitter, "connect");
-    const [there] = await sockets.of("/news").fetchSockets();
-    expect(there?.data).toEqual({ userId: "ann", tenantId: "of the middleware" });
-  });
-
-  it("copies data before the middleware of dynamic namespaces", async () => {
-    const { connect, sockets } = await serve({ data: () => ({ userId: "ann" }) });
-    const seen: unknown[] = [];
-    sockets.of(/^\/team-\d+$/).use((socket, next) => {
-      seen.push({ ...socket.data });
-      next();
-    });
-    await connect({}, "/team-1");
-    expect(seen).toEqual([{ userId: "ann" }]);
-  });
-
-  it.each<[string, (url: string) => () => void]>([
-    [
-      "polling",
-      (url) => {
-        const gone = new AbortController();
-        fetch(`${url}/socket.io/?EIO=4&transport=polling`, { signal: gone.signal }).catch(() => {});
-        return () => gone.abort();
-      },
-    ],
-    [
-      "websocket",
-      (url) => {
-        const socket = new WebSocket(`${url.replace("http", "ws")}/socket.io/?EIO=4&transport=websocket`);
-        socket.on("error", () => {});
-        return () => socket.terminate();
-      },
-    ],
-  ])("creates no session for a client that disconnects over %s before data has settled", async (_, connectOnce) => {
-    const pending: (() => void)[] = [];
-    const later = () => new Promise<undefined>((resolve) => pending.push(() => resolve(undefined)));
-    const data = vi.fn<() => Promise<undefined> | undefined>(later);
-    const { server, sockets, connect, url } = await serve({ data, maxOpenPerAddress: 2 });
-    const disconnects = [connectOnce(url), connectOnce(url)];
-    await until("both calls", async () => (pending.length === 2 ? undefined : `${pending.length}`));
-    for (const disconnect of disconnects) disconnect();
-    await until("both have disconnected", async () => {
-      const left = await new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)));
-      return left === 0 ? undefined : `${left}`;
-    });
-    data.mockReturnValue(undefined);
-    for (const resolve of pending) resolve();
-    for (let n = 0; n < 2; n++) await connect();
-    await expect(connect()).rejects.toThrow();
-    expect(sockets.engine.clientsCount).toBe(2);
-  });
-
-  it.each(["polling", "websocket"])(
-    "does not count a client over %s that disconnected during other middleware",
-    async (transport) => {
-      const server = createServer();
-      const sockets = new Server(server);
-      onTestFinished(async () => void (await sockets.close()));
-      let requests = 0;
-      const isFirst = vi.fn(() => requests++ === 0);
-      sockets.engine.use((request: IncomingMessage, _: unknown, next: () => void) => {
-        if (isFirst()) request.socket.once("close", next).once("end", () => request.socket.destroy());
-        else next();
-      });
-      guardSocketIo(sockets, { maxOpenPerUser: 1, data: () => ({ userId: "ann" }) });
-      server.listen(0, "127.0.0.1");
-      await once(server, "listening");
-      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-      const gone = new AbortController();
-      const upgrade = transport === "websocket" ? { Connection: "Upgrade", Upgrade: "websocket" } : {};
-      const request = get(`${url}/socket.io/?EIO=4&transport=${transport}`, { headers: upgrade, signal: gone.signal });
-      request.on("error", () => {});
-      await until("the request", async () => (requests === 1 ? undefined : "not yet"));
-      gone.abort();
-      await until("a connection", async () => {
-        const client = io(url, { transports: [transport], reconnection: false, forceNew: true });
-        onTestFinished(() => void client.disconnect());
-        await new Promise<void>((resolve, reject) => {
-          client.once("connect", resolve);
-          client.once("connect_error", reject);
-        });
-      });
-      expect(sockets.engine.clientsCount).toBe(1);
-    },
-  );
 
   it("bans a client that has left its first namespace", async () => {
     const { connect } = await serve({ limits: { limiter: few(1), key: () => "all" }, onExceeded: "ban" });
