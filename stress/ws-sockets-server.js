@@ -291,11 +291,8 @@ async function minHeap() {
   return min;
 }
 
-function sum(/** @type {Record<string, number>} */ one, /** @type {Record<string, number>} */ other) {
-  const all = { ...one };
-  for (const [what, many] of Object.entries(other)) all[what] = (all[what] ?? 0) + many;
-  return all;
-}
+const sum = (/** @type {Record<string, number>} */ a, /** @type {Record<string, number>} */ b) =>
+  Object.fromEntries(Object.keys({ ...a, ...b }).map((name) => [name, (a[name] ?? 0) + (b[name] ?? 0)]));
 
 process.on("disconnect", () => process.exit());
 for await (const claim of claims(Number(process.argv[2]))) process.send?.(claim);
