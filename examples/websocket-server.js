@@ -1,6 +1,6 @@
 /**
- * A guarded chat for a browser: a burst of 10 messages, then 2 per second. After 50 denied messages the connection is closed.
- * With REDIS_URL set, several servers on different ports share the limit.
+ * A guarded chat for a browser: a burst of 10 messages, then 2 per second. After 50 denied messages the connection is
+ * closed. With REDIS_URL set, several servers on different ports share the limit.
  */
 import { createServer } from "node:http";
 import { Redis } from "ioredis";

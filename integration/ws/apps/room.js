@@ -8,7 +8,7 @@ import { jsonType, perUserKey } from "../../../dist/ws.js";
 /**
  * @typedef {object} Scenario
  * @property {"send" | "close" | "custom" | "ban"} [onExceeded]
- * @property {"memory" | "late" | "redis"} [store] `late` replies after a random delay, and for users called slow after GET /release
+ * @property {"memory" | "late" | "redis"} [store] `late` has a random delay; users called slow wait for GET /release
  * @property {number} [capacity]
  * @property {string} [rate] refill rate
  * @property {boolean} [throwing] whether `onLimitExceeded` throws

@@ -56,7 +56,7 @@ export class Guard<Data = unknown, F extends Frame = Frame> {
   }
 }
 
-/** Creates a guard for a WebSocket server that has no adapter. You pass it the frames, and an object to send and close with. */
+/** Creates a guard for a WebSocket server without an adapter. Attach each connection as a `Peer`, and pass on its frames. */
 export function createGuard<Data = unknown>(options: GuardOptions<Data> = {}): Guard<Data> {
   return buildGuard("createGuard", options);
 }

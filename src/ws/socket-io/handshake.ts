@@ -43,7 +43,7 @@ interface Admitted<Data> {
 
 /** An engine.io session. */
 interface Session {
-  /** Its place among the open connections, if it was admitted. */
+  /** The reservation of its connection, if it was admitted. */
   readonly reservation: SharedReservation | undefined;
   /** Whether it may still switch from polling to a WebSocket, which shares the reservation. */
   mayUpgrade: boolean;
@@ -83,9 +83,9 @@ export function guardHandshake<Data, Request extends SocketIoRequest>(
   });
 
   /**
-   * Whether a request shares the reservation of its session: it polls, or it is the one WebSocket that the session switches to.
-   * Other WebSockets count as new connections. engine.io accepts any number of them for one session and leaves closing them
-   * to the client, and it rejects unknown sessions only after the upgrade.
+   * Whether a request shares the reservation of its session: it polls, or it is the one WebSocket that the session switches
+   * to. Other WebSockets count as new connections. engine.io accepts any number of them for one session and leaves closing
+   * them to the client, and it rejects unknown sessions only after the upgrade.
    */
   function belongsToSession(request: Request, response: Response): boolean {
     const session = sessions.get(sessionIdOf(request));
@@ -122,7 +122,7 @@ export function guardHandshake<Data, Request extends SocketIoRequest>(
   return (conn) => admitted.get(conn.request);
 }
 
-/** A place among the open connections, held by the first request, the session and its WebSocket. The last one releases it. */
+/** A reservation that is held by the first request, the session and its WebSocket, and released by the last of them. */
 class SharedReservation {
   release: () => void = () => {};
   private holders = 0;

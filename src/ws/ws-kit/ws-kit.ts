@@ -1,6 +1,6 @@
 /**
- * Middleware for the router of ws-kit: a rate limit on messages. Register it before `withZod()`, which makes invalid messages
- * count too. Frames that the router can't parse do not reach middleware; guard its handlers to limit those.
+ * Middleware for the router of ws-kit: a rate limit on messages. Register it before `withZod()` to charge invalid messages
+ * too. Frames that the router can't parse do not reach middleware; guard its handlers to limit those.
  */
 import { checkKey, isCost } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
