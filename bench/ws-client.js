@@ -1,7 +1,7 @@
-/** The clients of ws-throughput.js. They say how many messages were taken in a while, or send at a rate. */
+/** The clients of ws-throughput.js: they measure how many messages a server handles, or send at a fixed rate. */
 import { WebSocket } from "ws";
 
-/** Answers of one connection that are waited for: enough to keep the server at work, and no more. */
+/** Replies in flight per connection: enough to keep the server busy. */
 const WINDOW = 2;
 const MESSAGE = JSON.stringify({ type: "say", text: "hello, how are you?" });
 
@@ -20,28 +20,28 @@ async function connectAll(port, count) {
   return sockets;
 }
 
-/** As fast as it goes, with a bound on what is on its way; what the server has answered to is counted. */
-async function flood({ port, connections, ms, perAnswer }) {
+/** Sends as fast as possible with a bounded number of messages in flight, and counts the replies. */
+async function flood({ port, connections, ms, perReply }) {
   const sockets = await connectAll(port, connections);
-  let [counting, taken, all] = [false, 0, 0];
+  let [counting, handled, all] = [false, 0, 0];
   for (const socket of sockets) {
     socket.on("message", () => {
-      if (counting) taken += perAnswer;
-      all += perAnswer;
-      for (let n = 0; n < perAnswer; n++) socket.send(MESSAGE);
+      if (counting) handled += perReply;
+      all += perReply;
+      for (let n = 0; n < perReply; n++) socket.send(MESSAGE);
     });
-    for (let n = 0; n < WINDOW * perAnswer; n++) socket.send(MESSAGE);
+    for (let n = 0; n < WINDOW * perReply; n++) socket.send(MESSAGE);
   }
   await new Promise((resolve) => setTimeout(resolve, ms / 3));
   counting = true;
   const start = performance.now();
   await new Promise((resolve) => setTimeout(resolve, ms));
-  const perSecond = (taken * 1000) / (performance.now() - start);
+  const perSecond = (handled * 1000) / (performance.now() - start);
   for (const socket of sockets) socket.terminate();
   return { perSecond, all };
 }
 
-/** So many a second, by sockets in turn, whatever the server does. */
+/** Sends `perSecond` messages per second, from each socket in turn. */
 async function trickle({ port, connections, ms, perSecond }) {
   const sockets = await connectAll(port, connections);
   process.send({ connected: true });

@@ -1,11 +1,11 @@
-/** Servers of `ws`, one for each variant and all in one process, for ws-throughput.js, which tells what to do. */
+/** The `ws` servers of ws-throughput.js: one per variant, all in one process. */
 import { Redis } from "ioredis";
 import { WebSocketServer } from "ws";
 import { createLimiter, memoryRateLimiter, memoryStore } from "../dist/index.js";
 import { redisRateLimiter } from "../dist/redis.js";
 import { guardWs, jsonType, perUserKey } from "../dist/ws.js";
 
-/** More than anybody here spends. */
+/** A limit that is never reached. */
 const ample = (name) => ({ capacity: 1e9, tokensPerSecond: 1e6, name });
 const store = memoryStore();
 const types = { typeOf: jsonType(), types: ["say"] };
@@ -24,8 +24,8 @@ const guards = {
   },
 };
 
-/** What an application does with a message, apart from its own work: it reads it, and now and then answers. */
-function answering(socket, echo) {
+/** The handler of a minimal application: parses each message, and replies to each or to every 64th. */
+function replyingHandler(socket, echo) {
   let count = 0;
   return (text) => {
     JSON.parse(text);
@@ -41,7 +41,7 @@ for (const [name, options] of Object.entries(guards)) {
     const wss = new WebSocketServer({ port: 0, host: "127.0.0.1", perMessageDeflate: false });
     const guard = options && guardWs(wss, options);
     wss.on("connection", (socket, request) => {
-      const handle = answering(socket, echo);
+      const handle = replyingHandler(socket, echo);
       if (guard) guard.attach(socket, request, handle);
       else socket.on("message", (data) => handle(String(data)));
     });
@@ -57,7 +57,7 @@ if (process.env.REDIS_URL) {
   const pings = [];
   const guard = guardWs(wss, { limits: { limiter: redisRateLimiter(redis, ample("frames")) } });
   wss.on("connection", (socket, request) => {
-    // Before the guard hears of a frame.
+    // Registered before the guard's listener.
     let arrived = [];
     socket.on("message", () => arrived.push(performance.now()));
     guard.attach(socket, request, () => guarded.push(performance.now() - arrived.shift()));

@@ -1,4 +1,4 @@
-/** What the guard costs a WebSocket server: messages a second with and without it, and how long Redis makes one wait. */
+/** The cost of the guard: messages per second with and without it, and the latency that Redis adds. */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { cpus } from "node:os";
@@ -10,14 +10,14 @@ import { ms, repeats } from "./settings.js";
 export const title = "WebSockets";
 
 const BARE = "no guard";
-/** The server takes messages and says so now and then, or answers each. */
+/** The server replies to every 64th message, or to each. */
 const KINDS = ["one way", "echo"];
 const CONNECTIONS = 64;
-/** Between two measurements, for what is left of the one before. */
+/** Pause between two measurements, for work that is left of the first. */
 const REST_MS = 200;
 const MANY = 1000;
 const RATES = [1000, 5000];
-/** Server and client keep to a processor each, where there are two and `taskset` is there. */
+/** Pins server and client to one processor each, if there are two and `taskset` is installed. */
 const pins = cpus().length > 1 && spawnSync("taskset", ["-c", "0", "true"]).status === 0;
 
 function start(script, cpu, env = {}) {
@@ -26,14 +26,14 @@ function start(script, cpu, env = {}) {
   return spawn(...command, { stdio: ["ignore", "inherit", "inherit", "ipc"], env: { ...process.env, ...env } });
 }
 
-const told = async (child) => (await once(child, "message"))[0];
+const nextMessage = async (child) => (await once(child, "message"))[0];
 
 export async function run(progress) {
   const redis = await startRedis();
   const server = start("ws-servers.js", "0", { REDIS_URL: redis.url });
   const client = start("ws-client.js", "1");
   try {
-    const { ports } = await told(server);
+    const { ports } = await nextMessage(server);
     const throughput = await measureThroughput(ports, server, client, progress);
     const waits = await measureWaits(ports.redis, server, client, progress);
     const goals = KINDS.map((kind) =>
@@ -54,7 +54,7 @@ export async function run(progress) {
   }
 }
 
-/** Each guard between two measurements without one, and in another order each time: so the machine's mood is in both. */
+/** Measures each guard between two runs without one, in random order, which cancels drift of the machine. */
 async function measureThroughput(ports, server, client, progress) {
   const results = {};
   for (const kind of KINDS) {
@@ -70,8 +70,8 @@ async function measureThroughput(ports, server, client, progress) {
       for (const name of shuffled(guards)) {
         const guarded = await flood(name);
         const after = await flood(`${BARE}/${kind}`);
-        note(results[`${BARE}/${kind}`], after, before, after);
-        note(results[name], guarded, before, after);
+        addResult(results[`${BARE}/${kind}`], after, before, after);
+        addResult(results[name], guarded, before, after);
         before = after;
       }
     }
@@ -79,7 +79,7 @@ async function measureThroughput(ports, server, client, progress) {
   return results;
 }
 
-function note(result, { perSecond, cpuUs }, before, after) {
+function addResult(result, { perSecond, cpuUs }, before, after) {
   result.perSecond.push(perSecond);
   result.ratios.push((2 * perSecond) / (before.perSecond + after.perSecond));
   result.cpuUs.push(cpuUs);
@@ -89,8 +89,8 @@ function note(result, { perSecond, cpuUs }, before, after) {
 async function measureFlood(port, kind, server, client) {
   await new Promise((resolve) => setTimeout(resolve, REST_MS));
   const before = await cpuOf(server);
-  client.send({ how: "flood", port, connections: CONNECTIONS, ms: 3 * ms, perAnswer: kind === "echo" ? 1 : 64 });
-  const { perSecond, all } = await told(client);
+  client.send({ how: "flood", port, connections: CONNECTIONS, ms: 3 * ms, perReply: kind === "echo" ? 1 : 64 });
+  const { perSecond, all } = await nextMessage(client);
   return { perSecond, cpuUs: ((await cpuOf(server)) - before) / all };
 }
 
@@ -100,11 +100,11 @@ async function measureWaits(port, server, client, progress) {
     for (const rate of RATES) {
       progress(`Redis, ${rate}/s, ${repeat === 0 ? "warm-up" : `repeat ${repeat} of ${repeats}`}`);
       client.send({ how: "trickle", port, connections: MANY, ms: 10 * ms, perSecond: rate });
-      await told(client);
+      await nextMessage(client);
       server.send("start");
-      const { sent } = await told(client);
+      const { sent } = await nextMessage(client);
       server.send("stop");
-      const { guarded, pings } = await told(server);
+      const { guarded, pings } = await nextMessage(server);
       if (guarded.length < sent * 0.99) throw new Error(`${guarded.length} of ${sent} messages were handled`);
       if (repeat > 0) waits[rate].push({ guarded: quantiles(guarded), pings: quantiles(pings) });
     }
@@ -121,7 +121,7 @@ function shuffled(list) {
 
 async function cpuOf(server) {
   server.send("cpu");
-  return (await told(server)).cpuUs;
+  return (await nextMessage(server)).cpuUs;
 }
 
 function quantiles(values) {

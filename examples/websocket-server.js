@@ -1,6 +1,6 @@
 /**
- * A guarded chat to try in a browser: a burst of 10 messages, then 2 a second; who goes on and on is closed. With REDIS_URL
- * set, several of them on different ports share the limit.
+ * A guarded chat for a browser: a burst of 10 messages, then 2 per second. After 50 denied messages the connection is
+ * closed. With REDIS_URL set, several servers on different ports share the limit.
  */
 import { createServer } from "node:http";
 import { Redis } from "ioredis";
@@ -16,9 +16,9 @@ const redis = process.env.REDIS_URL
   : undefined;
 
 const PAGE = `<!doctype html><meta charset="utf-8"><title>sluice</title>
-<style>body { font: 16px system-ui; margin: 2rem; max-width: 40rem } .told { color: #c8500a }</style>
+<style>body { font: 16px system-ui; margin: 2rem; max-width: 40rem } .notice { color: #c8500a }</style>
 <h1>A guarded chat</h1>
-<p><button>Say one</button> <button>Say twenty</button></p>
+<p><button>Send one</button> <button>Send twenty</button></p>
 <ol></ol>
 <script>
 const socket = new WebSocket(location.href.replace("http", "ws"));
@@ -28,16 +28,16 @@ const write = (text, kind = "") => {
   line.className = kind;
 };
 let n = 0;
-const say = () => socket.send(JSON.stringify({ type: "say", text: "message " + ++n }));
+const send = () => socket.send(JSON.stringify({ type: "say", text: "message " + ++n }));
 const [one, twenty] = document.querySelectorAll("button");
-one.onclick = say;
-twenty.onclick = () => { for (let i = 0; i < 20; i++) say(); };
+one.onclick = send;
+twenty.onclick = () => { for (let i = 0; i < 20; i++) send(); };
 socket.onmessage = ({ data }) => {
   const { type, text, payload } = JSON.parse(data);
-  if (type === "ERROR") write(payload.code + ": try again in " + payload.retryAfterMs + " ms", "told");
+  if (type === "ERROR") write(payload.code + ": try again in " + payload.retryAfterMs + " ms", "notice");
   else write(text);
 };
-socket.onclose = ({ code, reason }) => write("closed with " + code + " " + reason, "told");
+socket.onclose = ({ code, reason }) => write("closed with " + code + " " + reason, "notice");
 </script>`;
 
 const server = createServer((_request, response) => {

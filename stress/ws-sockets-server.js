@@ -1,4 +1,4 @@
-/** The server of `ws-sockets.js`. Makes every check and tells the claims, in a process whose heap has nothing else. */
+/** The server of `ws-sockets.js`. Runs all checks and sends the claims, in a process whose heap has nothing else. */
 import { fork } from "node:child_process";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
@@ -12,7 +12,7 @@ const FIRST = 1000;
 const AT_ONCE = 4000;
 const PER_ADDRESS = 200;
 const PER_USER = 8;
-/** What one connection may send. It never gets another one while this runs. */
+/** Frames that one connection may send. The bucket does not refill during the run. */
 const FRAMES = 3;
 const addresses = Array.from({ length: 20 }, (_, i) => `127.0.0.${i + 1}`);
 const users = Array.from({ length: 500 }, (_, i) => `u${i}`);
@@ -28,58 +28,58 @@ async function* claims(/** @type {number} */ seed) {
     [...failures.splice(0), ...more].map((text) => `${text} (SLUICE_SEED=${seed})`);
   const must = (/** @type {boolean} */ holds, /** @type {string} */ text) => holds || failures.push(text);
   try {
-    const first = await clients({ command: "churn", sockets: FIRST, most: FIRST, steady: true, seed });
+    const first = await clients({ command: "churn", sockets: FIRST, max: FIRST, steady: true, seed });
     must(await server.isEmpty(), "not all of the first sockets were closed");
-    const heapBefore = await leastHeap();
-    const rest = await clients({ command: "churn", sockets: SOCKETS - FIRST, most: AT_ONCE, seed: seed + 1 });
-    must(await server.isEmpty(), `${counts.open} sockets are open at the end, ${server.named()} names are counted`);
-    const heapAfter = await leastHeap();
+    const heapBefore = await minHeap();
+    const rest = await clients({ command: "churn", sockets: SOCKETS - FIRST, max: AT_ONCE, seed: seed + 1 });
+    must(await server.isEmpty(), `${counts.open} sockets are open at the end, ${server.keys()} keys are counted`);
+    const heapAfter = await minHeap();
     const seen = sum(first.seen, rest.seen);
     yield {
       claim: "sockets: open at once",
-      figures: `${seen.tried} tried, ${counts.opened} opened, at most ${counts.mostOpen} at once, ${counts.mostOf.ip} of ${PER_ADDRESS} of an address, ${counts.mostOf.public} of ${PER_USER} of a user; seed ${seed}`,
+      figures: `${seen.tried} tried, ${counts.opened} opened, at most ${counts.maxOpen} at once, ${counts.maxPer.ip} of ${PER_ADDRESS} per address, ${counts.maxPer.public} of ${PER_USER} per user; seed ${seed}`,
       failures: found(),
     };
 
-    const { open: opened = 0, 429: refused = 0, aborted = 0, tried, ...others } = seen;
+    const { open: opened = 0, 429: rejected = 0, aborted = 0, tried, ...others } = seen;
     const flooded = others["flood 1013"] ?? 0;
-    must(opened + refused + aborted === tried, `of ${tried} others had ${JSON.stringify(others)}`);
-    must(refused > 0 && counts.refused.ip > 0 && counts.refused.public > 0, "nobody was refused");
-    // Who is gone before the answer does not see it.
+    must(opened + rejected + aborted === tried, `other results of ${tried}: ${JSON.stringify(others)}`);
+    must(rejected > 0 && counts.rejected.ip > 0 && counts.rejected.public > 0, "no connection was rejected");
+    // A client that disconnects before the response does not see it.
     must(
-      refused <= counts.answered[429] && counts.answered[429] <= refused + aborted,
-      `429 to ${counts.answered[429]}, seen by ${refused}`,
+      rejected <= counts.responses[429] && counts.responses[429] <= rejected + aborted,
+      `429 to ${counts.responses[429]}, seen by ${rejected}`,
     );
-    must(counts.refused.ip + counts.refused.public === counts.answered[429], "a hook for each that is refused");
-    // Who was gone while it was decided is refused by an answer that nobody reads.
-    const { 429: _, 500: unread = 0, ...otherwise } = counts.answered;
-    must(unread <= aborted, `500 to ${unread}, and only ${aborted} were gone`);
-    must(Object.keys(otherwise).length === 0, `answered with ${JSON.stringify(counts.answered)}`);
+    must(counts.rejected.ip + counts.rejected.public === counts.responses[429], "onLimitExceeded for each rejection");
+    // A client that disconnects during the decision gets a 500, which is never read.
+    const { 429: _, 500: unread = 0, ...otherwise } = counts.responses;
+    must(unread <= aborted, `500 to ${unread}, but only ${aborted} had disconnected`);
+    must(Object.keys(otherwise).length === 0, `other responses: ${JSON.stringify(counts.responses)}`);
     const strange = Object.keys(others).filter((what) => what !== "flood 1013" && what !== "server closes 1000");
     must(strange.length === 0, `clients saw ${strange}`);
-    must(flooded > 0 && counts.floods >= flooded, `${counts.floods} floods ended, seen by ${flooded}`);
+    must(flooded > 0 && counts.floods >= flooded, `${counts.floods} floods closed, seen by ${flooded}`);
     yield {
-      claim: "sockets: refused before the upgrade",
-      figures: `${refused} clients saw 429 and ${tried - opened - refused - aborted} something else; ${counts.refused.ip} for the address, ${counts.refused.public} for the user; ${aborted} gone before the answer, ${counts.dropped} of them closed by the server; ${flooded} floods closed with 1013`,
+      claim: "sockets: rejected before the upgrade",
+      figures: `${rejected} clients got 429 and ${tried - opened - rejected - aborted} something else; ${counts.rejected.ip} for the address, ${counts.rejected.public} for the user; ${aborted} disconnected before the response, ${counts.dropped} of them closed by the server; ${flooded} floods closed with 1013`,
       failures: found(),
     };
 
     const filled = await fill(clients, server, must);
     yield { claim: "sockets: released exactly once", figures: filled.figures, failures: found() };
 
-    const heapAtLast = await leastHeap();
+    const heapAtLast = await minHeap();
     const percent = (/** @type {number} */ part, /** @type {number} */ whole) =>
       `${((100 * part) / whole).toFixed(1)} %`;
     for (const heap of [heapAfter, heapAtLast]) {
       must(heap <= HEAP_MAY_GROW * heapBefore, `the heap grew to ${percent(heap, heapBefore)}`);
     }
-    const told = [heapBefore, heapAfter, heapAtLast].map(
+    const sizes = [heapBefore, heapAfter, heapAtLast].map(
       (heap) => `${Math.round(heap / 1024)} KiB (${percent(heap, heapBefore)})`,
     );
     const seconds = Math.round((performance.now() - start) / 1000);
     yield {
       claim: "sockets: heap",
-      figures: `${told[0]} after ${FIRST} sockets, ${told[1]} after ${SOCKETS}, ${told[2]} after ${SOCKETS + filled.tried}; ${seconds} s`,
+      figures: `${sizes[0]} after ${FIRST} sockets, ${sizes[1]} after ${SOCKETS}, ${sizes[2]} after ${SOCKETS + filled.tried}; ${seconds} s`,
       failures: found(),
     };
   } finally {
@@ -88,7 +88,7 @@ async function* claims(/** @type {number} */ seed) {
   }
 }
 
-/** Afterwards everybody has the whole limit again, and not one more. */
+/** Checks that each address and user can open exactly its limit again. */
 async function fill(clients, server, must) {
   const { counts } = server;
   const full = addresses.flatMap((address) => Array.from({ length: PER_ADDRESS }, () => ({ address })));
@@ -97,33 +97,33 @@ async function fill(clients, server, must) {
       Array.from({ length: PER_USER }, (_, j) => ({ user, address: addresses[(i + j) % addresses.length] })),
     ),
   );
-  const told = [];
+  const lines = [];
   let tried = 0;
   for (const [kind, list] of [
     ["ip", full],
     ["public", halves[0]],
     ["public", halves[1]],
   ]) {
-    const before = counts.refused[kind];
+    const before = counts.rejected[kind];
     const { held } = await clients({ command: "fill", list });
     must(held === list.length, `${held} of ${list.length} could be opened again`);
-    must(counts.refused[kind] === before, `${counts.refused[kind] - before} had no room`);
+    must(counts.rejected[kind] === before, `${counts.rejected[kind] - before} were rejected`);
     const names = new Set(list.map(({ user, address }) => user ?? address));
     const more = [...names].map((name) => (kind === "ip" ? { address: name } : { user: name, address: addresses[19] }));
     const { held: still, seen } = await clients({ command: "fill", list: more });
     must(still === held && seen[429] === names.size, `${still - held} more than the limit were opened`);
-    must(counts.refused[kind] === before + names.size, "refused for something else");
+    must(counts.rejected[kind] === before + names.size, "rejected for another reason");
     tried += list.length + names.size;
-    told.push(
-      `${held} opened again by ${names.size} ${kind === "ip" ? "addresses" : "users"}, ${seen[429]} more refused`,
+    lines.push(
+      `${held} opened again by ${names.size} ${kind === "ip" ? "addresses" : "users"}, ${seen[429]} more rejected`,
     );
-    await clients({ command: "settle" });
+    await clients({ command: "closeAll" });
     must(await server.isEmpty(), `${counts.open} sockets are open at the end`);
   }
-  return { figures: told.join("; "), tried };
+  return { figures: lines.join("; "), tried };
 }
 
-/** A server with a guard, and a count of its own that knows nothing of the guard's. */
+/** Starts a guarded server with counts of its own, independent of the guard. */
 async function startServer(/** @type {number} */ seed) {
   const { WebSocketServer } = createRequire(new URL("../integration/ws/package.json", import.meta.url))("ws");
   const random = randomFrom(seed);
@@ -133,15 +133,15 @@ async function startServer(/** @type {number} */ seed) {
   const counts = {
     open: 0,
     opened: 0,
-    mostOpen: 0,
-    mostOf: { ip: 0, public: 0 },
-    refused: { ip: 0, public: 0 },
-    answered: {},
+    maxOpen: 0,
+    maxPer: { ip: 0, public: 0 },
+    rejected: { ip: 0, public: 0 },
+    responses: {},
     floods: 0,
     dropped: 0,
   };
-  /** How many of a name are open, and how many have asked. */
-  const [open, asking] = [new Map(), new Map()];
+  /** Open connections and pending upgrades by key. */
+  const [open, pending] = [new Map(), new Map()];
   const add = (/** @type {Map<string, number>} */ to, /** @type {string[]} */ names, /** @type {number} */ one) => {
     for (const name of names) {
       const now = (to.get(name) ?? 0) + one;
@@ -150,7 +150,7 @@ async function startServer(/** @type {number} */ seed) {
       else to.set(name, now);
     }
   };
-  const namesOf = (/** @type {import("node:http").IncomingMessage} */ { socket, headers }) => [
+  const keysOf = (/** @type {import("node:http").IncomingMessage} */ { socket, headers }) => [
     `ip:${socket.remoteAddress}`,
     ...(headers["x-user"] ? [`public:user:${headers["x-user"]}`] : []),
   ];
@@ -159,7 +159,7 @@ async function startServer(/** @type {number} */ seed) {
   const http = createServer();
   const sockets = new WebSocketServer({ server: http });
   const guard = guardWs(sockets, {
-    // Who somebody is may take a while to find out, and then they may be gone.
+    // Asynchronous: the client may disconnect meanwhile.
     async data(request) {
       if (request.headers["x-drop"]) {
         request.socket.destroy();
@@ -177,48 +177,48 @@ async function startServer(/** @type {number} */ seed) {
     onLimitExceeded({ type, key, limit, observed }) {
       if (type === "rate") counts.floods++;
       if (type !== "connections") return;
-      counts.refused[kindOf(key)]++;
-      const most = (open.get(key) ?? 0) + (asking.get(key) ?? 0) - 1;
-      if (limit !== limits[kindOf(key)] || observed !== limit + 1) fail(`${key} refused at ${observed} of ${limit}`);
-      if (most < limit) fail(`${key} refused, and only ${most} were there`);
+      counts.rejected[kindOf(key)]++;
+      const others = (open.get(key) ?? 0) + (pending.get(key) ?? 0) - 1;
+      if (limit !== limits[kindOf(key)] || observed !== limit + 1) fail(`${key} rejected at ${observed} of ${limit}`);
+      if (others < limit) fail(`${key} rejected with only ${others} connections`);
     },
-    onError: (error) => /ECONNRESET|EPIPE/.test(error?.code) || fail(`onError heard ${error?.stack ?? error}`),
+    onError: (error) => /ECONNRESET|EPIPE/.test(error?.code) || fail(`onError got ${error?.stack ?? error}`),
   });
 
-  // Everybody asks, then is open or refused, and then is gone: all of it seen from the socket below.
+  // Each client is pending, then open or rejected, and then closed, as seen from its TCP socket.
   const verify = sockets.options.verifyClient;
-  sockets.options.verifyClient = (info, answer) => {
+  sockets.options.verifyClient = (info, callback) => {
     const { req } = info;
-    const names = namesOf(req);
-    let [isAsking, isAnswered] = [true, false];
-    const hasAsked = () => {
-      if (isAsking) add(asking, names, -1);
-      isAsking = false;
+    const names = keysOf(req);
+    let [isPending, isDecided] = [true, false];
+    const endPending = () => {
+      if (isPending) add(pending, names, -1);
+      isPending = false;
     };
-    add(asking, names, 1);
-    // Who is gone is still asked about until there is an answer.
-    req.socket.once("close", () => isAnswered && hasAsked());
-    req.hasAsked = hasAsked;
+    add(pending, names, 1);
+    // A client that disconnects stays pending until the decision.
+    req.socket.once("close", () => isDecided && endPending());
+    req.endPending = endPending;
     verify(info, (isAdmitted, code, ...rest) => {
-      isAnswered = true;
+      isDecided = true;
       if (!isAdmitted) {
-        counts.answered[code] = (counts.answered[code] ?? 0) + 1;
-        req.hasAsked = () => fail("upgraded and refused");
-        hasAsked();
+        counts.responses[code] = (counts.responses[code] ?? 0) + 1;
+        req.endPending = () => fail("upgraded and rejected");
+        endPending();
       }
-      answer(isAdmitted, code, ...rest);
-      if (req.socket.closed) hasAsked();
+      callback(isAdmitted, code, ...rest);
+      if (req.socket.closed) endPending();
     });
   };
   sockets.on("connection", (socket, request) => {
-    const names = namesOf(request);
-    request.hasAsked();
+    const names = keysOf(request);
+    request.endPending();
     add(open, names, 1);
     counts.opened++;
-    counts.mostOpen = Math.max(counts.mostOpen, ++counts.open);
+    counts.maxOpen = Math.max(counts.maxOpen, ++counts.open);
     for (const name of names) {
       const [kind, now] = [kindOf(name), open.get(name)];
-      counts.mostOf[kind] = Math.max(counts.mostOf[kind], now);
+      counts.maxPer[kind] = Math.max(counts.maxPer[kind], now);
       if (now > limits[kind]) fail(`${name} has ${now} open`);
     }
     request.socket.once("close", () => {
@@ -239,13 +239,13 @@ async function startServer(/** @type {number} */ seed) {
     port,
     failures,
     counts,
-    named: () => open.size + asking.size,
-    /** Whether all sockets are gone, or soon will be. */
+    keys: () => open.size + pending.size,
+    /** Waits until all sockets are closed. Returns false after a timeout. */
     async isEmpty() {
       const alive = () => new Promise((resolve) => http.getConnections((_, many) => resolve(many)));
       for (let i = 0; i < 200; i++) {
-        // A socket is told to be closed a moment after the server has ceased to count it.
-        if ((await alive()) + counts.open + open.size + asking.size + sockets.clients.size === 0) return true;
+        // The close event of a socket follows a moment after the server has stopped counting it.
+        if ((await alive()) + counts.open + open.size + pending.size + sockets.clients.size === 0) return true;
         await wait(50);
       }
       return false;
@@ -259,13 +259,13 @@ async function startServer(/** @type {number} */ seed) {
   };
 }
 
-/** The process of the clients: does what it is told, and tells what came of it. */
+/** Starts the process of the clients. Returns a function that sends it a command and returns the result. */
 async function startClients(/** @type {number} */ port) {
   const settings = JSON.stringify({ port, addresses, users });
   const child = fork(fileURLToPath(new URL("ws-sockets-clients.js", import.meta.url)), [settings]);
   const next = () =>
     new Promise((resolve, reject) => {
-      const ended = (/** @type {number | null} */ code) => reject(new Error(`the clients ended with ${code}`));
+      const ended = (/** @type {number | null} */ code) => reject(new Error(`the clients exited with ${code}`));
       child.once("exit", ended);
       child.once("message", (message) => {
         child.off("exit", ended);
@@ -273,29 +273,26 @@ async function startClients(/** @type {number} */ port) {
       });
     });
   await next();
-  const tell = (/** @type {any} */ command) => {
+  const run = (/** @type {any} */ command) => {
     child.send(command);
     return /** @type {Promise<any>} */ (next());
   };
-  return Object.assign(tell, { stop: () => child.kill() });
+  return Object.assign(run, { stop: () => child.kill() });
 }
 
-/** What is in use when nothing is left to collect: the least after several collections, with time for what they free. */
-async function leastHeap() {
-  let least = Number.POSITIVE_INFINITY;
+/** The heap in use after garbage collection: the minimum of several collections. */
+async function minHeap() {
+  let min = Number.POSITIVE_INFINITY;
   for (let i = 0; i < 10; i++) {
     await wait(50);
     globalThis.gc?.();
-    least = Math.min(least, process.memoryUsage().heapUsed);
+    min = Math.min(min, process.memoryUsage().heapUsed);
   }
-  return least;
+  return min;
 }
 
-function sum(/** @type {Record<string, number>} */ one, /** @type {Record<string, number>} */ other) {
-  const all = { ...one };
-  for (const [what, many] of Object.entries(other)) all[what] = (all[what] ?? 0) + many;
-  return all;
-}
+const sum = (/** @type {Record<string, number>} */ a, /** @type {Record<string, number>} */ b) =>
+  Object.fromEntries(Object.keys({ ...a, ...b }).map((name) => [name, (a[name] ?? 0) + (b[name] ?? 0)]));
 
 process.on("disconnect", () => process.exit());
 for await (const claim of claims(Number(process.argv[2]))) process.send?.(claim);

@@ -1,6 +1,6 @@
 /**
- * 10 000 real sockets of the `ws` package, opened and closed in every way at once: never more are open than may be,
- * whoever has no room is told before the upgrade, each is given back once, and nothing of them stays.
+ * Opens and closes 10 000 sockets of the `ws` package in every way. Checks that no limit of open connections is exceeded,
+ * that others are rejected before the upgrade, that each count is released once, and that the heap does not grow.
  */
 import { fork } from "node:child_process";
 import { on } from "node:events";
@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { install } from "../runtime-tests/install.js";
 import { seedOf } from "./random.js";
 
-/** V8 goes on compiling what runs often, and keeps that on the heap: 5 to 11 % here, and 8 % without a guard. */
+/** Without optimised code on the heap, which would grow it by 5 to 11 %, and by 8 % without a guard. */
 const FLAGS = ["--expose-gc", "--no-opt", "--no-sparkplug"];
 
 export async function* wsSockets() {
@@ -19,6 +19,6 @@ export async function* wsSockets() {
   const ended = new Promise((resolve) => server.once("exit", resolve));
   for await (const [claim] of on(server, "message", { close: ["disconnect"] })) yield claim;
   const code = await ended;
-  const failures = code === 0 ? [] : [`it ended with ${code} (SLUICE_SEED=${seed})`];
-  yield { claim: "sockets: the server", figures: `ended with ${code}; seed ${seed}`, failures };
+  const failures = code === 0 ? [] : [`the server exited with ${code} (SLUICE_SEED=${seed})`];
+  yield { claim: "sockets: the server", figures: `exited with ${code}; seed ${seed}`, failures };
 }

@@ -111,6 +111,9 @@ describe("the package", () => {
           "redisRateLimiter",
           "redisStore",
         ],
+        "./socket.io": [
+          "guardSocketIo",
+        ],
         "./testing": [
           "describeRateLimiter",
           "fakeClock",
@@ -127,10 +130,6 @@ describe("the package", () => {
         "./ws": [
           "createGuard",
           "errorEnvelope",
-          "guardBun",
-          "guardDeno",
-          "guardDurableObject",
-          "guardSocketIo",
           "guardWs",
           "jsonRpcError",
           "jsonType",
@@ -138,6 +137,17 @@ describe("the package", () => {
           "keyPerUserOrIpPerType",
           "keyPerUserPerType",
           "perUserKey",
+        ],
+        "./ws-bun": [
+          "guardBun",
+        ],
+        "./ws-deno": [
+          "guardDeno",
+        ],
+        "./ws-durable-object": [
+          "guardDurableObject",
+        ],
+        "./ws-kit": [
           "rateLimit",
         ],
       }
@@ -153,7 +163,7 @@ describe("the package", () => {
         return [node, workerd, file].some((entry) => entry && codeOf(join(root, entry)).includes(mark));
       });
       const section = page.split(`\n## ${name}\n`)[1]?.split("\n```")[0] ?? "";
-      const named = [...section.matchAll(/`sluice(\/[\w-]+)?`/g)].map(([, path = ""]) => `.${path}`);
+      const named = [...section.matchAll(/`sluice(\/[\w.-]+)?`/g)].map(([, path = ""]) => `.${path}`);
       expect(named.sort(), name).toEqual(reaching.sort());
       expect(named.length, name).toBeGreaterThan(0);
     }

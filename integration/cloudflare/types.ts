@@ -14,7 +14,7 @@ import {
   RateLimiterDO,
 } from "sluice/cloudflare";
 import { rateLimit } from "sluice/fetch";
-import { guardDurableObject } from "sluice/ws";
+import { guardDurableObject } from "sluice/ws-durable-object";
 
 /** The class under a name of one's own, with a method more. */
 export class Counters extends RateLimiterDO {

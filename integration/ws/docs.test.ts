@@ -1,7 +1,7 @@
 /**
- * The blocks of the documentation that `npm test` can't run: they compile with the types of their runtime, and run in
- * it with the built package. One that has port 3000 in it is a server: it is visited, with one message of type "say".
- * Any other has to end by itself. What blocks say that they print is what they print, as in test/docs.test.ts.
+ * Compiles and runs the documentation snippets that `npm test` can't run, with the types of their runtime and the built
+ * package. A snippet with port 3000 is a server, which gets one message of type "say"; any other must exit by itself.
+ * Snippets must print what their comments say, as in test/docs.test.ts.
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -33,11 +33,11 @@ import {
 } from "../../test/snippets.ts";
 
 const here = dirname(fileURLToPath(import.meta.url));
-/** Ignored by git, and in this folder, so that blocks find its packages. */
+/** Ignored by git, and in this folder, whose packages the snippets import. */
 const CACHE = join(here, ".cache", `docs-${process.pid}`);
 const installed = (path: string) => join(runtimesFolder, "node_modules", path);
 
-/** How a file is run. The types of a runtime have its name. */
+/** The command that runs a file. The types of a runtime have its name. */
 const COMMANDS = {
   node: [process.execPath],
   bun: [installed("@oven/bun-linux-x64/bin/bun")],
@@ -48,14 +48,14 @@ type Runtime = keyof typeof COMMANDS;
 const snippets = snippetsOfKind("bun", "deno", "socket.io", "ws-kit");
 const runtimes = [...new Set(snippets.map(runtimeOf))];
 
-/** ws-kit is at home on Bun, and its router runs anywhere. */
+/** ws-kit snippets run on Bun if they use it, and otherwise on Node.js. */
 function runtimeOf(snippet: Snippet): Runtime {
   const { kind } = snippet;
   if (kind === "bun" || kind === "deno") return kind;
   return says(snippet, "Bun.") ? "bun" : "node";
 }
 
-/** Writes down what a block prints, one line of JSON for each time. */
+/** Prints each `console.log` of a snippet as one line of JSON. */
 const STAGE = `import process from "node:process";
 import { format } from "node:util";
 globalThis.stage = {
@@ -75,10 +75,10 @@ afterAll(async () => {
   await redis?.stop();
 });
 
-describe.each(runtimes)("blocks for %s", (runtime) => {
+describe.each(runtimes)("snippets for %s", (runtime) => {
   const own = snippets.filter((snippet) => runtimeOf(snippet) === runtime);
 
-  it("compile under the strictness of the project", async () => {
+  it("compile with the project's compiler options", async () => {
     const folder = join(CACHE, runtime);
     const files = own.map((snippet) => `${nameOf(snippet)}.${snippet.extension}`);
     own.forEach((snippet, i) => {
@@ -98,45 +98,45 @@ describe.each(runtimes)("blocks for %s", (runtime) => {
   });
 
   it.each(own.map((snippet) => [`${snippet.page}:${snippet.line}`, snippet] as const))(
-    "%s runs and prints what it says",
+    "%s runs and prints the expected lines",
     async (where, snippet) => {
       const isServer = says(snippet, "3000");
       const port = await freePort();
-      const block = await start(runtime, snippet, port);
+      const running = await start(runtime, snippet, port);
       if (isServer) {
-        await until(`${where} does not listen`, async () => (block.ended() ? undefined : reach(port)));
-        if (!block.ended()) await (snippet.kind === "socket.io" ? visitSocketIo : visitWebSocket)(port);
+        await until(`${where} does not listen`, async () => (running.ended() ? undefined : reach(port)));
+        if (!running.ended()) await (snippet.kind === "socket.io" ? visitSocketIo : visitWebSocket)(port);
         await until(
           `${where} does not print what it says`,
-          async () => (block.ended() ? undefined : block.missing()),
+          async () => (running.ended() ? undefined : running.missing()),
           5000,
         );
-        // That no error follows can't be waited for in any other way.
+        // There is no event to wait for if no error follows.
         await sleep(200);
       } else {
-        await until(`${where} does not end`, async () => (block.ended() ? undefined : "it runs"));
+        await until(`${where} does not end`, async () => (running.ended() ? undefined : "it runs"));
       }
-      expect(block.complaints(), where).toBe("");
-      expect(block.ended(), where).toBe(isServer ? undefined : "exit 0");
-      expect(block.missing(), where).toBeUndefined();
+      expect(running.stderr(), where).toBe("");
+      expect(running.ended(), where).toBe(isServer ? undefined : "exit 0");
+      expect(running.missing(), where).toBeUndefined();
     },
   );
 });
 
-/** A block that runs. */
+/** A running snippet. */
 interface Running {
-  /** How it ended, once it did. */
+  /** The exit code or signal, once it has exited. */
   ended(): string | undefined;
-  /** What it wrote to standard error. */
-  complaints(): string;
-  /** What it has promised to print, and did not print. */
+  /** The output on standard error. */
+  stderr(): string;
+  /** The first expected line that it has not printed. */
   missing(): string | undefined;
 }
 
-/** Starts a block, which ends with the test. */
+/** Starts a snippet that is stopped at the end of the test. */
 async function start(runtime: Runtime, snippet: Snippet, port: number): Promise<Running> {
   const file = join(CACHE, "run", `${nameOf(snippet)}.${runtime === "node" ? "js" : snippet.extension}`);
-  // The first line of a page is never in a block.
+  // One line, because the first line of a page is never in a snippet and line numbers must stay.
   const code = `import "./stage.js";${onPort(withBuilt(stagedCode(snippet)), port)}`;
   writeFileSync(file, runtime === "node" ? (await transformWithOxc(code, file.replace(/js$/, "ts"))).code : code);
   const [command = "", ...args] = COMMANDS[runtime];
@@ -145,16 +145,16 @@ async function start(runtime: Runtime, snippet: Snippet, port: number): Promise<
   const child = spawn(command, [...args, file], { env, stdio: ["ignore", "pipe", "pipe"] });
   onTestFinished(() => stop(child));
   let printed = "";
-  let complaints = "";
+  let stderr = "";
   child.stdout.on("data", (chunk) => (printed += chunk));
-  child.stderr.on("data", (chunk) => (complaints += chunk));
+  child.stderr.on("data", (chunk) => (stderr += chunk));
   let ended: string | undefined;
-  // All that it wrote is read by then.
+  // Emitted after the output has been read.
   child.once("close", (code, signal) => (ended = `exit ${code ?? signal}`));
   return {
     ended: () => ended,
-    // Deno says there that it listens.
-    complaints: () => complaints.replace(/^Listening on .*\n/gm, ""),
+    // Deno prints there that it is listening.
+    stderr: () => stderr.replace(/^Listening on .*\n/gm, ""),
     missing() {
       const lines = new Map(
         printed
@@ -164,14 +164,14 @@ async function start(runtime: Runtime, snippet: Snippet, port: number): Promise<
       );
       for (const [line, promise] of promisesOf(snippet)) {
         const text = flat(lines.get(line) ?? "nothing");
-        if (text !== promise) return `${snippet.page}:${line} prints ${text} and not ${promise}`;
+        if (text !== promise) return `${snippet.page}:${line} prints ${text} instead of ${promise}`;
       }
       return undefined;
     },
   };
 }
 
-/** Runtimes print of their own accord too. */
+/** Whether a line is from `stage.log`. Runtimes print lines of their own. */
 function isOfStage(line: string): boolean {
   return /^\[\d+,".*"\]$/.test(line);
 }
@@ -182,24 +182,24 @@ async function stop(child: ChildProcess): Promise<void> {
   await gone;
 }
 
-/** Has a block import the built package. */
+/** Makes a snippet import the built package. */
 function withBuilt(code: string): string {
   const { exports } = JSON.parse(read("package.json"));
-  return code.replace(/(?<=\b(?:from |import\()")sluice(\/[\w-]+)?(?=")/g, (name, path = "") => {
+  return code.replace(/(?<=\b(?:from |import\()")sluice(\/[\w.-]+)?(?=")/g, (name, path = "") => {
     const target = exports[`.${path}`];
     if (!target) throw new Error(`there is no ${name}`);
     return join(ROOT, target.node ?? target.default);
   });
 }
 
-/** Resolves if somebody listens. */
+/** Resolves if a server is listening. */
 async function reach(port: number): Promise<undefined> {
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");
   socket.destroy();
 }
 
-/** Connects, which has to succeed, and says one thing. */
+/** Connects and sends one message. */
 async function visitWebSocket(port: number): Promise<void> {
   const socket = new WebSocket(`ws://127.0.0.1:${port}/`);
   onTestFinished(() => socket.terminate());
@@ -207,7 +207,7 @@ async function visitWebSocket(port: number): Promise<void> {
   socket.send(JSON.stringify({ type: "say" }));
 }
 
-/** The same with an event. */
+/** Connects over Socket.IO and sends one event. */
 async function visitSocketIo(port: number): Promise<void> {
   const socket = io(`http://127.0.0.1:${port}`, { forceNew: true, reconnection: false });
   onTestFinished(() => void socket.disconnect());

@@ -1,4 +1,4 @@
-/** The guard on every server, with real clients: the same frames have to come to the same. */
+/** The guard on every server with real clients: the same frames must have the same results. */
 import { beforeAll, describe, expect, it } from "vitest";
 import { type RedisServer, startRedis } from "../../test/servers/redis-server.js";
 import { until } from "../../test/servers/until.js";
@@ -10,22 +10,22 @@ beforeAll(async () => {
   return () => redis.stop();
 });
 
-/** Waits until the server has dealt with so many frames, one way or another. */
-async function settled(server: Server, frames: number): Promise<Awaited<ReturnType<Server["journal"]>>> {
+/** Waits until the server has handled or rejected this many frames. */
+async function processed(server: Server, frames: number): Promise<Awaited<ReturnType<Server["journal"]>>> {
   let journal = await server.journal();
   await until(`${frames} frames`, async () => {
     journal = await server.journal();
-    const { handled, hooks, invalid } = journal;
-    const seen = handled.length + hooks.length + invalid;
+    const { handled, exceeded, invalid } = journal;
+    const seen = handled.length + exceeded.length + invalid;
     return seen >= frames ? undefined : `${seen}`;
   });
   return journal;
 }
 
-/** Comes in when there is a place: a server hears a moment later of one that is gone. */
-async function comeIn(server: Server, user?: string): Promise<Client> {
+/** Retries to connect until there is a place: a server notices a disconnect a moment later. */
+async function connectWhenFree(server: Server, user?: string): Promise<Client> {
   const clients: Client[] = [];
-  await until("a place", () => server.connect(user).then((client) => void clients.push(client), String));
+  await until("a connection", () => server.connect(user).then((client) => void clients.push(client), String));
   return clients[0] as Client;
 }
 
@@ -35,119 +35,119 @@ describe.each(kinds)("%s", (kind) => {
   const stores =
     kind === "ws" || kind === "bun" ? (["memory", "late", "redis"] as const) : (["memory", "late"] as const);
 
-  describe.each(stores)("8 good and 5 bad frames at a capacity of 3, %s", (store) => {
+  describe.each(stores)("8 valid and 5 invalid frames at a capacity of 3, %s", (store) => {
     const flood = async (onExceeded: "send" | "close" | "custom") => {
       await redis.call("FLUSHALL");
       const server = await start(kind, { onExceeded, store, throwing: true }, redis.url);
       const client = await server.connect("ann");
-      for (const n of range(1, 8)) client.say(n);
-      for (let n = 0; n < 5; n++) client.junk();
+      for (const n of range(1, 8)) client.sendMessage(n);
+      for (let n = 0; n < 5; n++) client.sendInvalid();
       return { server, client };
     };
 
-    it("send: 3 handled, 10 hooks, one notice", async () => {
+    it("with send: 3 handled, 10 reported, one notice", async () => {
       const { server, client } = await flood("send");
-      const { handled, hooks, invalid, errors } = await settled(server, 13);
+      const { handled, exceeded, invalid, errors } = await processed(server, 13);
       expect(handled).toEqual([1, 2, 3]);
-      expect(hooks.map(({ type, action, observed, limit }) => [type, action, observed, limit])).toEqual(
+      expect(exceeded.map(({ type, action, observed, limit }) => [type, action, observed, limit])).toEqual(
         Array(10).fill(["rate", "send", 1, 3]),
       );
       expect(invalid).toBe(0);
-      expect(errors).toEqual(Array(10).fill("Error: of the hook"));
-      await until("a notice", async () => (client.told.length > 0 ? undefined : "none"));
-      expect(client.told).toHaveLength(1);
-      expect(client.told[0]).toMatchObject({
+      expect(errors).toEqual(Array(10).fill("Error: of the listener"));
+      await until("a notice", async () => (client.notices.length > 0 ? undefined : "none"));
+      expect(client.notices).toHaveLength(1);
+      expect(client.notices[0]).toMatchObject({
         code: "RESOURCE_EXHAUSTED",
         retryable: true,
-        retryAfterMs: hooks[0]?.retryAfterMs,
+        retryAfterMs: exceeded[0]?.retryAfterMs,
       });
     });
 
-    it("close: 3 handled, one hook, 1013", async () => {
+    it("with close: 3 handled, one reported, code 1013", async () => {
       const { server, client } = await flood("close");
       const code = await client.closed;
       if (kind === "socket.io") expect(code).toBe("transport close");
-      // Deno loses the code of a close while frames of the client are unread.
+      // Deno loses the close code while frames of the client are unread.
       else if (kind === "deno") expect([1013, 1006]).toContain(code);
       else expect(code).toBe(1013);
-      const { handled, hooks } = await server.journal();
+      const { handled, exceeded } = await server.journal();
       expect(handled).toEqual([1, 2, 3]);
-      expect(hooks).toHaveLength(1);
-      expect(client.told).toEqual([]);
+      expect(exceeded).toHaveLength(1);
+      expect(client.notices).toEqual([]);
     });
 
-    it("custom: 3 handled, 10 hooks, nothing sent", async () => {
+    it("with custom: 3 handled, 10 reported, nothing sent", async () => {
       const { server, client } = await flood("custom");
-      const { handled, hooks } = await settled(server, 13);
+      const { handled, exceeded } = await processed(server, 13);
       expect(handled).toEqual([1, 2, 3]);
-      expect(hooks.map(({ action }) => action)).toEqual(Array(10).fill("custom"));
-      expect(client.told).toEqual([]);
+      expect(exceeded.map(({ action }) => action)).toEqual(Array(10).fill("custom"));
+      expect(client.notices).toEqual([]);
     });
   });
 
-  describe("order", () => {
-    // The connection's own bucket holds 100, and Socket.IO has taken some of it to join.
-    it.each(stores)("90 frames at once are handled in order, %s", async (store) => {
+  describe("frame order", () => {
+    // The connection's own bucket holds 100, and joining on Socket.IO is charged to it.
+    it.each(stores)("is kept for 90 frames at once, %s", async (store) => {
       await redis.call("FLUSHALL");
       const server = await start(kind, { store, capacity: 1000 }, redis.url);
       const clients = [await server.connect("ann"), await server.connect("ben")];
-      for (const n of range(1, 90)) for (const [i, client] of clients.entries()) client.say(n + 1000 * i);
-      const { handled } = await settled(server, 180);
+      for (const n of range(1, 90)) for (const [i, client] of clients.entries()) client.sendMessage(n + 1000 * i);
+      const { handled } = await processed(server, 180);
       expect(handled.filter((n) => n <= 1000)).toEqual(range(1, 90));
       expect(handled.filter((n) => n > 1000)).toEqual(range(1001, 1090));
     });
 
-    it("a slow connection never delays another, and is handled when it may be", async () => {
+    it("does not make a connection wait for a slow one", async () => {
       const server = await start(kind, { store: "late", capacity: 10 });
       const slow = await server.connect("slow");
       const ann = await server.connect("ann");
-      for (const n of range(1, 3)) slow.say(n);
-      for (const n of range(11, 13)) ann.say(n);
-      expect((await settled(server, 3)).handled).toEqual([11, 12, 13]);
+      for (const n of range(1, 3)) slow.sendMessage(n);
+      for (const n of range(11, 13)) ann.sendMessage(n);
+      expect((await processed(server, 3)).handled).toEqual([11, 12, 13]);
       await server.release();
-      expect((await settled(server, 6)).handled).toEqual([11, 12, 13, 1, 2, 3]);
+      expect((await processed(server, 6)).handled).toEqual([11, 12, 13, 1, 2, 3]);
     });
 
-    it("nothing is handled after a close", async () => {
+    it("ends with a close: later decisions are dropped", async () => {
       const server = await start(kind, { store: "late", capacity: 10 });
       const slow = await server.connect("slow");
       const ann = await server.connect("ann");
-      for (const n of range(1, 3)) slow.say(n);
+      for (const n of range(1, 3)) slow.sendMessage(n);
       slow.close();
       await until("the close", async () => {
         const { open } = await server.journal();
         return open === 1 ? undefined : `${open} open`;
       });
       await server.release();
-      ann.say(11);
-      const { handled, hooks, errors } = await settled(server, 1);
-      expect({ handled, hooks, errors }).toEqual({ handled: [11], hooks: [], errors: [] });
+      ann.sendMessage(11);
+      const { handled, exceeded, errors } = await processed(server, 1);
+      expect({ handled, exceeded, errors }).toEqual({ handled: [11], exceeded: [], errors: [] });
     });
   });
 
-  describe("closing", () => {
-    it("after so many denied frames", async () => {
+  describe("a close", () => {
+    it("follows closeAfter denied frames", async () => {
       const server = await start(kind, { more: { closeAfter: 4 } });
       const client = await server.connect();
-      for (const n of range(1, 20)) client.say(n);
+      for (const n of range(1, 20)) client.sendMessage(n);
       const code = await client.closed;
       if (kind === "deno") expect([1013, 1006]).toContain(code);
       else expect(code).toBe(kind === "socket.io" ? "transport close" : 1013);
-      const { handled, hooks } = await server.journal();
+      const { handled, exceeded } = await server.journal();
       expect(handled).toEqual([1, 2, 3]);
-      expect(hooks.map(({ action }) => action)).toEqual(["send", "send", "send", "close"]);
+      expect(exceeded.map(({ action }) => action)).toEqual(["send", "send", "send", "close"]);
     });
 
-    it("for good", async () => {
+    it("has the ban code", async () => {
       const server = await start(kind, { onExceeded: "ban" });
       const client = await server.connect();
-      for (const n of range(1, 4)) client.say(n);
+      for (const n of range(1, 4)) client.sendMessage(n);
       expect(await client.closed).toBe(kind === "socket.io" ? "io server disconnect" : 1008);
       expect((await server.journal()).handled).toEqual([1, 2, 3]);
     });
 
     if (kind === "socket.io") return;
-    it("a frame that is too large, counted in bytes: 1009", async () => {
+    it("has the code 1009 for a frame of too many bytes", async () => {
       const server = await start(kind, { onExceeded: "close", capacity: 10, more: { maxBytes: 60 } });
       const client = await server.connect();
       const frame = (letters: number) => JSON.stringify({ type: "say", n: 1, text: "\u00fc".repeat(letters) });
@@ -155,54 +155,54 @@ describe.each(kinds)("%s", (kind) => {
       client.send(frame(15));
       client.send(frame(16));
       expect(await client.closed).toBe(1009);
-      const { handled, hooks } = await server.journal();
+      const { handled, exceeded } = await server.journal();
       expect(handled).toEqual([1]);
-      expect(hooks).toMatchObject([{ type: "payload", observed: 62, limit: 60, action: "close" }]);
+      expect(exceeded).toMatchObject([{ type: "payload", observed: 62, limit: 60, action: "close" }]);
     });
   });
 
-  describe("telling", () => {
-    it("the exact time, after which it is allowed", async () => {
+  describe("a notice", () => {
+    it("has the exact wait, after which a frame is allowed", async () => {
       const server = await start(kind, { capacity: 1, rate: "1/2s" });
       const client = await server.connect("ann");
-      client.say(1);
-      client.say(2);
-      const { hooks } = await settled(server, 2);
-      await until("a notice", async () => (client.told.length > 0 ? undefined : "none"));
-      const { retryAfterMs = 0 } = client.told[0] ?? {};
-      expect(retryAfterMs).toBe(hooks[0]?.retryAfterMs);
+      client.sendMessage(1);
+      client.sendMessage(2);
+      const { exceeded } = await processed(server, 2);
+      await until("a notice", async () => (client.notices.length > 0 ? undefined : "none"));
+      const { retryAfterMs = 0 } = client.notices[0] ?? {};
+      expect(retryAfterMs).toBe(exceeded[0]?.retryAfterMs);
       expect(retryAfterMs).toBeGreaterThan(0);
       expect(retryAfterMs).toBeLessThanOrEqual(2000);
       // A timer may be early by less than one millisecond.
       await new Promise((resolve) => setTimeout(resolve, retryAfterMs + 1));
-      client.say(3);
-      expect((await settled(server, 3)).handled).toEqual([1, 3]);
+      client.sendMessage(3);
+      expect((await processed(server, 3)).handled).toEqual([1, 3]);
     });
 
-    it("that a frame can't be read, which was paid for all the same", async () => {
+    it("is sent for invalid frames, which are charged", async () => {
       const server = await start(kind, {});
       const client = await server.connect();
-      for (const _ of range(1, 3)) client.junk();
-      client.say(1);
-      const { handled, hooks, invalid } = await settled(server, 4);
-      expect({ handled, invalid, denied: hooks.length }).toEqual({ handled: [], invalid: 3, denied: 1 });
-      await until("notices", async () => (client.told.length === 2 ? undefined : String(client.told.length)));
-      expect(client.told.map(({ code }) => code)).toEqual(["INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"]);
+      for (const _ of range(1, 3)) client.sendInvalid();
+      client.sendMessage(1);
+      const { handled, exceeded, invalid } = await processed(server, 4);
+      expect({ handled, invalid, denied: exceeded.length }).toEqual({ handled: [], invalid: 3, denied: 1 });
+      await until("notices", async () => (client.notices.length === 2 ? undefined : String(client.notices.length)));
+      expect(client.notices.map(({ code }) => code)).toEqual(["INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"]);
     });
   });
 
-  describe("connecting", () => {
-    it("more often than an address may: 429", async () => {
+  describe("a connection", () => {
+    it("is rejected with 429 if the address connects too often", async () => {
       const server = await start(kind, { upgrades: { capacity: 2, rate: "1/h" } });
       await server.connect();
       await server.connect();
-      const refusal: Error & { headers?: Record<string, string> } = await server.connect().then(
-        () => expect.unreachable("let in"),
+      const rejection: Error & { headers?: Record<string, string> } = await server.connect().then(
+        () => expect.unreachable("admitted"),
         (error) => error,
       );
-      expect(refusal.message).toBe("429");
-      if (kind !== "socket.io") expect(Number(refusal.headers?.["retry-after"])).toBeGreaterThan(1000);
-      expect((await server.journal()).hooks).toMatchObject([
+      expect(rejection.message).toBe("429");
+      if (kind !== "socket.io") expect(Number(rejection.headers?.["retry-after"])).toBeGreaterThan(1000);
+      expect((await server.journal()).exceeded).toMatchObject([
         { type: "connections", limit: 2, key: expect.any(String) },
       ]);
     });
@@ -210,58 +210,58 @@ describe.each(kinds)("%s", (kind) => {
     it.each([
       ["address", { maxOpenPerAddress: 2 }, undefined],
       ["user", { maxOpenPerUser: 2 }, "ann"],
-    ])("more at once than one %s may, until one is closed", async (_, more, user) => {
+    ])("is rejected with 429 if the %s has too many open, until one closes", async (_, more, user) => {
       const server = await start(kind, { more });
       const first = await server.connect(user);
       const second = await server.connect(user);
       await expect(server.connect(user)).rejects.toThrow("429");
       if (user) await server.connect("ben");
-      expect((await server.journal()).hooks).toMatchObject([{ type: "connections", observed: 3, limit: 2 }]);
+      expect((await server.journal()).exceeded).toMatchObject([{ type: "connections", observed: 3, limit: 2 }]);
       for (const gone of [first, second]) {
         gone.close();
         await gone.closed;
       }
-      for (let n = 0; n < 2; n++) await comeIn(server, user);
+      for (let n = 0; n < 2; n++) await connectWhenFree(server, user);
       await expect(server.connect(user)).rejects.toThrow("429");
     });
   });
 
-  it("gives back the places of those who leave in the middle of the upgrade", async () => {
+  it("releases the counts of clients that disconnect during the upgrade", async () => {
     const upgrades = { capacity: 1000, rate: "1000/s", late: true };
     const server = await start(kind, { upgrades, more: { maxOpenPerAddress: 3 } });
     for (let n = 0; n < 5; n++) {
-      await server.leave();
-      // workerd takes a socket for open whose client broke off before the upgrade, and never hears of its end.
-      await server.leave(kind === "workerd" ? "gone" : "reset");
+      await server.abortUpgrade();
+      // workerd keeps a socket open whose client reset it before the upgrade, and never emits its close.
+      await server.abortUpgrade(kind === "workerd" ? "close" : "reset");
     }
-    for (let n = 0; n < 3; n++) await comeIn(server);
+    for (let n = 0; n < 3; n++) await connectWhenFree(server);
     await expect(server.connect()).rejects.toThrow("429");
   });
 
-  it("outlives those who break off when they are refused", async () => {
+  it("survives clients that reset the socket when they are rejected", async () => {
     const server = await start(kind, { upgrades: { capacity: 1, rate: "1/h" } });
     const client = await server.connect();
-    for (let n = 0; n < 20; n++) await server.leave("reset");
-    // The refusals of all that came to be heard were told.
+    for (let n = 0; n < 20; n++) await server.abortUpgrade("reset");
+    // The server still rejects connections.
     await expect(server.connect()).rejects.toThrow("429");
-    client.say(1);
-    expect((await settled(server, 1)).handled).toEqual([1]);
+    client.sendMessage(1);
+    expect((await processed(server, 1)).handled).toEqual([1]);
   });
 
-  it("knows who somebody is from the moment that is proved, and gives the place back all the same", async () => {
+  it("uses a user from the login on, and releases the count of the address", async () => {
     const server = await start(kind, { capacity: 2, more: { maxOpenPerAddress: 1 } });
     for (const userId of ["ann", "ben"]) {
-      const client = await comeIn(server);
+      const client = await connectWhenFree(server);
       const { handled } = await server.journal();
-      client.say(1, { userId });
+      client.sendMessage(1, { userId });
       await until("the login", async () => {
         const { handled: now } = await server.journal();
         return now.length > handled.length ? undefined : "not yet";
       });
-      for (const n of [2, 3, 4]) client.say(n);
+      for (const n of [2, 3, 4]) client.sendMessage(n);
       await until("a denial", async () => {
-        const { hooks } = await server.journal();
-        return hooks.some(({ key }) => key === `public:user:${userId}`) ? undefined : "none";
+        const { exceeded } = await server.journal();
+        return exceeded.some(({ key }) => key === `public:user:${userId}`) ? undefined : "none";
       });
       client.close();
       await client.closed;
@@ -269,26 +269,26 @@ describe.each(kinds)("%s", (kind) => {
   });
 
   if (kind === "bun") {
-    it.each(["null", "text"])("keeps no place for data that can't be that of a socket: %s", async (data) => {
+    it.each(["null", "text"])("releases the count if data can't be that of a socket: %s", async (data) => {
       const server = await start(kind, { more: { maxOpenPerAddress: 1 } });
       for (let n = 0; n < 3; n++) {
         if (data === "text") await expect(server.connect(`ann&data=${data}`)).rejects.toThrow("500");
-        else (await comeIn(server, `ann&data=${data}`)).close();
+        else (await connectWhenFree(server, `ann&data=${data}`)).close();
       }
-      await comeIn(server);
+      await connectWhenFree(server);
     });
   }
 
-  // Deno and workerd answer pings themselves and tell nobody.
+  // Deno and workerd reply to pings without an event.
   if (kind === "deno" || kind === "workerd") return;
-  it("pings have a bucket of their own", async () => {
+  it("charges pings to a separate bucket", async () => {
     const server = await start(kind, { capacity: 3, more: { closeAfter: 20 } });
     const client = await server.connect();
     for (const _ of range(1, 25)) client.ping();
-    client.say(1);
-    const { handled, hooks } = await settled(server, 16);
+    client.sendMessage(1);
+    const { handled, exceeded } = await processed(server, 16);
     expect(handled).toEqual([1]);
-    expect(hooks).toHaveLength(15);
+    expect(exceeded).toHaveLength(15);
     for (const _ of range(1, 10)) client.ping();
     expect(await client.closed).toBe(kind === "socket.io" ? "transport close" : 1013);
   });

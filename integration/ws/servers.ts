@@ -1,4 +1,4 @@
-/** The servers that the guard is tried on, each in its own runtime, and the client that comes to them. */
+/** Starts the servers that the guard is tested on, each in its own runtime, and connects clients to them. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -12,7 +12,7 @@ import { startWorkerd } from "../../test/cloudflare/workerd.ts";
 
 const here = dirname(fileURLToPath(import.meta.url));
 
-/** How a server is guarded: see apps/room.js. */
+/** The options of a server: see apps/room.js. */
 export interface Scenario {
   onExceeded?: "send" | "close" | "custom" | "ban";
   store?: "memory" | "late" | "redis";
@@ -23,10 +23,10 @@ export interface Scenario {
   upgrades?: { capacity: number; rate: string; late?: boolean };
 }
 
-/** What a server wrote down. */
+/** The record of a server. */
 export interface Journal {
   handled: number[];
-  hooks: {
+  exceeded: {
     id: string;
     type: string;
     observed: number;
@@ -38,45 +38,45 @@ export interface Journal {
   invalid: number;
   errors: string[];
   open: number;
-  /** Of an object: which instance it is, and what its sockets carry. */
+  /** For a Durable Object: the id of the instance, and the attachments of its sockets. */
   born?: string;
   attached?: { seen: number; sluice: Record<string, unknown> }[];
 }
 
-/** A client, as all servers have it. */
+/** A client of any of the servers. */
 export interface Client {
-  /** Sends a good frame with this number. */
-  say(n: number, more?: object): void;
-  /** Sends one that can't be read. */
-  junk(): void;
-  /** What came back. */
-  readonly told: Notice[];
-  /** The code that it was closed with; on Socket.IO, the reason. */
+  /** Sends a valid message with this number. */
+  sendMessage(n: number, more?: object): void;
+  /** Sends an invalid frame. */
+  sendInvalid(): void;
+  /** Notices that the client has received. */
+  readonly notices: Notice[];
+  /** The close code; on Socket.IO, the reason. */
   readonly closed: Promise<number | string>;
-  /** Sends anything, where there is a socket. */
+  /** Sends any frame. Not on Socket.IO. */
   send(frame: string | Uint8Array): void;
   ping(): void;
   close(): void;
 }
 
-/** What a client is told. */
+/** A notice, as clients receive it. */
 export interface Notice {
   code: string;
   retryable: boolean;
   retryAfterMs?: number;
 }
 
-/** A server that runs. */
+/** A running server. */
 export interface Server {
   journal(): Promise<Journal>;
-  /** A client that is connected; rejects with the status if it is refused. */
+  /** Connects a client. Rejects with the status if the server rejects it. */
   connect(user?: string): Promise<Client>;
-  /** Lets the frames of those go on who are called slow. */
+  /** Makes the late store reply for keys that contain "slow". */
   release(): Promise<unknown>;
-  /** A client that says something and hears nothing, so that it never answers a close. */
-  connectSilent(): Promise<{ say(n: number): void; leave(): void }>;
-  /** Asks for the upgrade, and is gone before there can be an answer; or breaks off, which is an error of the socket. */
-  leave(how?: "gone" | "reset"): Promise<void>;
+  /** Connects a client that can send, but never replies to a close. */
+  connectSilent(): Promise<{ sendMessage(n: number): void; disconnect(): void }>;
+  /** Sends an upgrade request and disconnects before the response, by closing or by resetting the socket. */
+  abortUpgrade(how?: "close" | "reset"): Promise<void>;
 }
 
 const installed = (path: string) => join(runtimesFolder, "node_modules", path);
@@ -93,17 +93,18 @@ const commands = {
   "socket.io": () => [process.execPath, join(here, "apps/socket-io.js")],
 };
 
-/** The names of all servers. */
+/** All kinds of servers. */
 export const kinds = ["ws", "bun", "deno", "workerd", "socket.io"] as const;
 export type Kind = (typeof kinds)[number];
 
-/** Starts a server, which ends with the test. */
+/** Starts a server that is stopped at the end of the test. */
 export async function start(kind: Kind, scenario: Scenario, redisUrl?: string): Promise<Server> {
   const url = kind === "workerd" ? await startWorker(scenario) : await startProcess(kind, scenario, redisUrl);
   return {
     release: () => fetch(`${url}/release`),
     connectSilent: () => connectSilent(url),
-    leave: (how = "gone") => leave(url, kind === "socket.io" ? "/socket.io/?EIO=4&transport=websocket" : "/", how),
+    abortUpgrade: (how = "close") =>
+      abortUpgrade(url, kind === "socket.io" ? "/socket.io/?EIO=4&transport=websocket" : "/", how),
     journal: async () => (await fetch(`${url}/journal`)).json() as Promise<Journal>,
     connect: (user) => (kind === "socket.io" ? connectSocketIo(url, user) : connectWebSocket(url, user)),
   };
@@ -142,8 +143,8 @@ async function startProcess(kind: Exclude<Kind, "workerd">, scenario: Scenario, 
   return `http://127.0.0.1:${port}`;
 }
 
-/** Asks for the upgrade, and does nothing else. */
-async function ask(url: string, path = "/"): Promise<Socket> {
+/** Sends an upgrade request, and nothing else. */
+async function requestUpgrade(url: string, path = "/"): Promise<Socket> {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
   socket.on("error", () => {});
@@ -155,8 +156,8 @@ async function ask(url: string, path = "/"): Promise<Socket> {
   return socket;
 }
 
-async function leave(url: string, path: string, how: "gone" | "reset"): Promise<void> {
-  const socket = await ask(url, path);
+async function abortUpgrade(url: string, path: string, how: "close" | "reset"): Promise<void> {
+  const socket = await requestUpgrade(url, path);
   const closed = once(socket, "close");
   if (how === "reset") socket.resetAndDestroy();
   else socket.destroy();
@@ -164,24 +165,24 @@ async function leave(url: string, path: string, how: "gone" | "reset"): Promise<
 }
 
 async function connectSilent(url: string): ReturnType<Server["connectSilent"]> {
-  const socket = await ask(url);
+  const socket = await requestUpgrade(url);
   onTestFinished(() => void socket.destroy());
   await once(socket, "data");
   return {
-    say(n) {
+    sendMessage(n) {
       const text = Buffer.from(JSON.stringify({ type: "say", n }));
-      // Masked with nothing but zeros, which changes nothing.
+      // A mask of zeros does not change the payload.
       socket.write(Buffer.concat([Buffer.from([0x81, 0x80 | text.length, 0, 0, 0, 0]), text]));
     },
-    leave: () => void socket.destroy(),
+    disconnect: () => void socket.destroy(),
   };
 }
 
 async function connectWebSocket(url: string, user?: string): Promise<Client> {
   const socket = new WebSocket(`${url.replace("http", "ws")}/${user ? `?user=${user}` : ""}`);
-  const told: Notice[] = [];
+  const notices: Notice[] = [];
   const closed = new Promise<number>((resolve) => socket.once("close", resolve));
-  socket.on("message", (data) => told.push(JSON.parse(String(data)).payload));
+  socket.on("message", (data) => notices.push(JSON.parse(String(data)).payload));
   await new Promise<void>((resolve, reject) => {
     socket.once("open", () => resolve());
     socket.once("unexpected-response", (_, { statusCode, headers }) => {
@@ -191,9 +192,9 @@ async function connectWebSocket(url: string, user?: string): Promise<Client> {
   });
   onTestFinished(() => socket.terminate());
   return {
-    say: (n, more = {}) => socket.send(JSON.stringify({ type: "say", n, ...more })),
-    junk: () => socket.send("not JSON"),
-    told,
+    sendMessage: (n, more = {}) => socket.send(JSON.stringify({ type: "say", n, ...more })),
+    sendInvalid: () => socket.send("not JSON"),
+    notices,
     closed,
     send: (frame) => socket.send(frame),
     ping: () => socket.ping(),
@@ -205,24 +206,24 @@ async function connectSocketIo(url: string, user?: string): Promise<Client> {
   const query = user ? { user } : {};
   const socket = io(url, { transports: ["websocket"], forceNew: true, reconnection: false, query });
   onTestFinished(() => void socket.disconnect());
-  const told: Notice[] = [];
+  const notices: Notice[] = [];
   const closed = new Promise<string>((resolve) => socket.once("disconnect", resolve));
-  socket.on("limit_exceeded", (notice: Notice) => told.push(notice));
+  socket.on("limit_exceeded", (notice: Notice) => notices.push(notice));
   await new Promise<void>((resolve, reject) => {
     socket.once("connect", resolve);
-    // What the server answered is hidden in the error of the socket below.
+    // The status is only in the message of the WebSocket's error.
     socket.once("connect_error", (error) => {
       const { description } = error as Error & { description?: { message?: string } };
       reject(new Error(/\d{3}/.exec(description?.message ?? "")?.[0] ?? String(error)));
     });
   });
   return {
-    say: (n, more = {}) => socket.emit("say", { type: "say", n, ...more }),
-    junk: () => socket.emit("junk"),
-    told,
+    sendMessage: (n, more = {}) => socket.emit("say", { type: "say", n, ...more }),
+    sendInvalid: () => socket.emit("junk"),
+    notices,
     closed,
-    send: () => expect.unreachable("there are only events here"),
-    // A client of Socket.IO answers to pings, and a hostile one does that unasked.
+    send: () => expect.unreachable("Socket.IO has only events"),
+    // Only the server pings. A hostile client can send unsolicited pongs.
     ping: () => (socket.io.engine as unknown as { _sendPacket(type: string): void })._sendPacket("pong"),
     close: () => socket.disconnect(),
   };

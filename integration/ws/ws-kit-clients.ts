@@ -1,4 +1,4 @@
-/** Clients of a router of ws-kit: in this process, and over real sockets of Node and Bun. */
+/** Clients of a ws-kit router: in this process, and over sockets of Node.js and Bun. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
@@ -10,15 +10,15 @@ import type { Decision } from "sluice";
 import { WebSocket, WebSocketServer } from "ws";
 import { dataOf } from "./apps/ws-kit-router.js";
 
-/** What a client is told. */
-export interface Told {
+/** A message from the server. */
+export interface ServerMessage {
   readonly type: string;
   readonly meta: Record<string, unknown>;
-  // biome-ignore lint/suspicious/noExplicitAny: it is compared, member by member.
+  // biome-ignore lint/suspicious/noExplicitAny: tests compare its members.
   readonly payload?: any;
 }
 
-/** What comes, taken in the order in which it came, and awaited if it did not come yet. */
+/** A queue whose `take` waits for the next item. */
 class Inbox<T> {
   private readonly items: T[] = [];
   private wake: () => void = () => {};
@@ -37,78 +37,78 @@ class Inbox<T> {
     return this.items.shift() as T;
   }
 
-  /** What has come and was not taken. */
+  /** Items that were not taken yet. */
   get rest(): readonly T[] {
     return this.items;
   }
 }
 
-/** The client's end of a connection. */
+/** The client side of a connection. */
 export class Client {
-  private readonly inbox = new Inbox<Told>();
+  private readonly inbox = new Inbox<ServerMessage>();
   private readonly write: (text: string) => void;
 
   constructor(write: (text: string) => void) {
     this.write = write;
   }
 
-  hear(text: string): void {
+  onMessage(text: string): void {
     this.inbox.put(JSON.parse(text));
   }
 
-  /** Sends as it is. */
-  raw(...texts: readonly string[]): void {
+  /** Sends frames as they are. */
+  sendRaw(...texts: readonly string[]): void {
     for (const text of texts) this.write(text);
   }
 
-  /** Sends messages of a type, one for each text. */
-  say(type: string, ...texts: readonly string[]): void {
+  /** Sends one message of a type for each text. */
+  sendMessages(type: string, ...texts: readonly string[]): void {
     for (const text of texts) this.write(JSON.stringify({ type, meta: {}, payload: { text } }));
   }
 
-  /** Sends one message, and is told something. */
-  ask(type = "SAY", text = type): Promise<Told> {
-    this.say(type, text);
+  /** Sends one message, and returns the next one from the server. */
+  request(type = "SAY", text = type): Promise<ServerMessage> {
+    this.sendMessages(type, text);
     return this.next();
   }
 
-  /** Says one after the other, so that none waits for its turn. */
-  async askAll(...texts: string[]): Promise<Told[]> {
-    const told: Told[] = [];
-    for (const text of texts) told.push(await this.ask("SAY", text));
-    return told;
+  /** Sends messages one after the other, each after the reply to the one before. */
+  async requestAll(...texts: string[]): Promise<ServerMessage[]> {
+    const messages: ServerMessage[] = [];
+    for (const text of texts) messages.push(await this.request("SAY", text));
+    return messages;
   }
 
-  next(): Promise<Told> {
+  next(): Promise<ServerMessage> {
     return this.inbox.take();
   }
 
-  /** The next so many answers. */
-  async hears(count: number): Promise<Told[]> {
-    const told: Told[] = [];
-    while (told.length < count) told.push(await this.next());
-    return told;
+  /** Returns the next `count` messages from the server. */
+  async receive(count: number): Promise<ServerMessage[]> {
+    const messages: ServerMessage[] = [];
+    while (messages.length < count) messages.push(await this.next());
+    return messages;
   }
 
-  /** Everything that was told and not taken before a message is answered that nobody limits. */
-  async all(): Promise<Told[]> {
-    const told: Told[] = [];
-    this.say("FREE", "the end");
+  /** Returns all messages from the server up to the reply to a free message. */
+  async all(): Promise<ServerMessage[]> {
+    const messages: ServerMessage[] = [];
+    this.sendMessages("FREE", "the end");
     for (;;) {
       const one = await this.next();
-      if (one.payload?.text === "the end") return [...told, ...this.inbox.rest];
-      told.push(one);
+      if (one.payload?.text === "the end") return [...messages, ...this.inbox.rest];
+      messages.push(one);
     }
   }
 }
 
-/** What is used of a router. */
+/** The part of a router that clients use. */
 export type Routed = Pick<RouterCore, "websocket">;
 
 /** Connects without a socket. */
 export function connectTo(router: Routed, initialData: Record<string, unknown> = {}): Client {
   const socket: AdapterWebSocket = {
-    send: (text) => client.hear(String(text)),
+    send: (text) => client.onMessage(String(text)),
     close() {},
     readyState: "OPEN",
     initialData,
@@ -122,18 +122,18 @@ export function connectTo(router: Routed, initialData: Record<string, unknown> =
 export async function connect(url: string): Promise<Client & { readonly socket: WebSocket }> {
   const socket = new WebSocket(url);
   const client = Object.assign(new Client((text) => socket.send(text)), { socket });
-  socket.on("message", (data) => client.hear(String(data)));
+  socket.on("message", (data) => client.onMessage(String(data)));
   await once(socket, "open");
   return client;
 }
 
-/** The code and the reason that a connection was closed with. */
+/** Returns the code and the reason of the close. */
 export async function closed({ socket }: { readonly socket: WebSocket }): Promise<[code: number, reason: string]> {
   const [code, reason] = await once(socket, "close");
   return [code, String(reason)];
 }
 
-/** Hands the frames of a connection to a router, as whoever writes an adapter for Node would. */
+/** Passes the frames of a connection to a router, as an adapter for Node.js would. */
 export type Wire = (socket: WebSocket, peer: AdapterWebSocket, request: IncomingMessage) => void;
 
 /** Serves a router with `ws`. */
@@ -146,7 +146,7 @@ export async function serveNode(
     const peer: AdapterWebSocket = {
       send: (text) => socket.send(text),
       close: (code, reason) => socket.close(code, reason),
-      // ws-kit has names where `ws` has numbers.
+      // ws-kit uses names where `ws` uses numbers.
       get readyState() {
         return (["CONNECTING", "OPEN", "CLOSING", "CLOSED"] as const)[socket.readyState];
       },
@@ -168,15 +168,15 @@ export async function serveNode(
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
-/** Bun, with the routers of `apps/ws-kit-bun.js`. */
+/** A Bun process with the routers of `apps/ws-kit-bun.js`. */
 export interface OnBun {
   url(app: string): string;
-  /** What a limiter there decided next. */
+  /** Returns the next decision of a limiter in that process. */
   decision(): Promise<Decision>;
   stop(): Promise<void>;
 }
 
-/** Starts Bun, and resolves when it listens. */
+/** Starts Bun, and resolves when it is listening. */
 export async function startBun(redisUrl: string): Promise<OnBun> {
   const bun = at("../../runtime-tests/node_modules/@oven/bun-linux-x64/bin/bun");
   const child: ChildProcess = spawn(bun, [at("apps/ws-kit-bun.js")], {

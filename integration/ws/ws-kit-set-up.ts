@@ -1,4 +1,4 @@
-/** What the tests with ws-kit's router have in common: a Redis of their own, limiters on it, and words for what is told. */
+/** Shared set-up of the tests with ws-kit's router: a Redis server, limiters, and expected messages. */
 import type { Middleware } from "@ws-kit/core";
 import { Redis } from "ioredis";
 import { type Decision, memoryRateLimiter, type Policy, type RateLimiter } from "sluice";
@@ -7,7 +7,7 @@ import type { keyPerUser } from "sluice/ws";
 import { afterAll, beforeAll, vi } from "vitest";
 import { type RedisServer, startRedis } from "../../test/servers/redis-server.js";
 import type { costOf } from "./apps/ws-kit-router.js";
-import type { Told } from "./ws-kit-clients.ts";
+import type { ServerMessage } from "./ws-kit-clients.ts";
 
 export let server: RedisServer;
 let redis: Redis;
@@ -20,48 +20,48 @@ afterAll(async () => {
   await server?.stop();
 });
 
-/** Three at once: so slowly that no pause of the machine gives one more, or fast enough to wait for one. */
+/** A burst of three, refilled too slowly for any pause of the machine to add one, or fast enough to wait for one. */
 const SLOW: Policy = { capacity: 3, tokensPerSecond: "1/m" };
 export const FAST: Policy = { capacity: 3, tokensPerSecond: 1 };
 
 let made = 0;
-/** In buckets of its own. Without `throw` it would pass without any Redis. */
+/** A Redis limiter with its own buckets. With `throw`, tests fail if Redis is unavailable. */
 export const onRedis = (policy: Policy = SLOW) =>
   redisRateLimiter(redis, { ...policy, prefix: `test ${++made}` }, { onStoreError: "throw", deadlineMs: "20s" });
-export const where: [string, (policy?: Policy) => RateLimiter][] = [
+export const stores: [string, (policy?: Policy) => RateLimiter][] = [
   ["in memory", (policy = SLOW) => memoryRateLimiter(policy)],
   ["in Redis", onRedis],
 ];
 
-/** ws-kit's middleware or ours, told the same. */
+/** The middleware of ws-kit or of sluice, with the options that both have. */
 export type Limit = (options: { limiter: RateLimiter; key?: typeof keyPerUser; cost?: typeof costOf }) => Middleware;
 
-/** What a limiter decides, from now on. */
+/** Records the decisions of a limiter from now on. */
 export function decisionsOf(limiter: RateLimiter): Decision[] {
   const decisions: Decision[] = [];
   const { consume, consumeSync } = limiter;
-  // One of them may call the other.
-  const tell = (decision: Decision) => {
+  // One of the methods may call the other.
+  const record = (decision: Decision) => {
     if (!decisions.includes(decision)) decisions.push(decision);
     return decision;
   };
-  vi.spyOn(limiter, "consume").mockImplementation(async (...args) => tell(await consume.apply(limiter, args)));
+  vi.spyOn(limiter, "consume").mockImplementation(async (...args) => record(await consume.apply(limiter, args)));
   if (consumeSync) {
     const sync = limiter as Required<RateLimiter>;
-    vi.spyOn(sync, "consumeSync").mockImplementation((...args) => tell(consumeSync.apply(limiter, args)));
+    vi.spyOn(sync, "consumeSync").mockImplementation((...args) => record(consumeSync.apply(limiter, args)));
   }
   return decisions;
 }
 
-/** What is told of an error, without its words. */
-export const errorOf = ({ type, payload: { message, ...payload } }: Told) => ({
+/** Returns an error message with the type of its text instead of the text. */
+export const errorOf = ({ type, payload: { message, ...payload } }: ServerMessage) => ({
   type,
   ...payload,
   message: typeof message,
 });
-export const said = (text: string) => ({ type: "SAID", meta: {}, payload: { text } });
+export const saidMessage = (text: string) => ({ type: "SAID", meta: {}, payload: { text } });
 export const error = (code: string, more: object) => ({ type: "RPC_ERROR", code, message: "string", ...more });
-export const waitIn = (told: readonly Told[]): number =>
-  told.find(({ type }) => type === "RPC_ERROR")?.payload.retryAfterMs;
-export const textsOf = (told: readonly Told[]) =>
-  told.map(({ type, payload }) => (type === "SAID" ? payload.text : payload.code));
+export const waitIn = (messages: readonly ServerMessage[]): number =>
+  messages.find(({ type }) => type === "RPC_ERROR")?.payload.retryAfterMs;
+export const textsOf = (messages: readonly ServerMessage[]) =>
+  messages.map(({ type, payload }) => (type === "SAID" ? payload.text : payload.code));

@@ -1,14 +1,14 @@
-/** ws-kit's own types in the positions of ours, and ours in those of ws-kit. Nothing here runs; tsc reads it. */
+/** Type tests: limiters, keys and middleware of sluice and ws-kit are interchangeable. Compiled, not run. */
 import { createBunHandler } from "@ws-kit/bun";
 import type { ConnectionData, Middleware, MinimalContext } from "@ws-kit/core";
-import { memoryRateLimiter as theirMemory } from "@ws-kit/memory";
+import { memoryRateLimiter as wsKitMemoryLimiter } from "@ws-kit/memory";
 import {
   type RateLimitDecision,
   type RateLimiter,
   type RateLimitPolicy,
-  keyPerUser as theirKeyPerUser,
-  keyPerUserPerType as theirKeyPerUserPerType,
-  rateLimit as theirs,
+  keyPerUser as wsKitKeyPerUser,
+  keyPerUserPerType as wsKitKeyPerUserPerType,
+  rateLimit as wsKitRateLimit,
 } from "@ws-kit/rate-limit";
 import { createRouter, message, withZod, z } from "@ws-kit/zod";
 import {
@@ -35,16 +35,9 @@ import {
 } from "sluice/cloudflare";
 import { type RedisClient, redisRateLimiter } from "sluice/redis";
 import { type UpstashClient, upstashRateLimiter } from "sluice/upstash";
-import {
-  createGuard,
-  guardBun,
-  keyPerUser,
-  keyPerUserOrIpPerType,
-  keyPerUserPerType,
-  perUserKey,
-  rateLimit,
-  type WsKitLimiter,
-} from "sluice/ws";
+import { createGuard, keyPerUser, keyPerUserOrIpPerType, keyPerUserPerType, perUserKey } from "sluice/ws";
+import { guardBun } from "sluice/ws-bun";
+import { rateLimit, type WsKitLimiter } from "sluice/ws-kit";
 
 declare const store: Store;
 declare const redis: RedisClient;
@@ -57,7 +50,7 @@ const bucket = tokenBucket("5/s", { burst: 10 });
 const first = bindingRateLimiter(binding, fixedWindow("100/60s"));
 const exact = durableObjectRateLimiter(objects, bucket);
 
-/** Every limiter of sluice is one of ws-kit, as it is. */
+/** Every limiter of sluice is a ws-kit limiter. */
 export const limiters: readonly RateLimiter[] = [
   memoryRateLimiter(bucket),
   memoryRateLimiter({ capacity: 3, tokensPerSecond: 2, prefix: "chat:" }),
@@ -73,16 +66,16 @@ export const limiters: readonly RateLimiter[] = [
   hybridRateLimiter(first, exact),
 ];
 
-/** What they return, and their policy, are what ws-kit reads; none is a limiter by a lucky `any`. */
+/** Decisions and policies are assignable too, which rules out an accidental `any`. */
 export const decision = (one: Decision): RateLimitDecision => one;
 export const policy = (one: ResolvedPolicy): RateLimitPolicy => one;
 export const limiter = (one: SluiceLimiter): RateLimiter & Required<Pick<RateLimiter, "dispose">> => one;
 
-/** Ours, theirs, and any other of ws-kit decide for our middleware. */
+/** The middleware accepts limiters of sluice and of ws-kit. */
 export const accepted: readonly WsKitLimiter[] = [
   memoryRateLimiter(bucket),
   redisRateLimiter(redis, bucket),
-  theirMemory({ capacity: 3, tokensPerSecond: 2 }),
+  wsKitMemoryLimiter({ capacity: 3, tokensPerSecond: 2 }),
   ...limiters,
 ];
 
@@ -92,9 +85,11 @@ interface AppData extends ConnectionData {
   plan: "free" | "paid";
 }
 
-/** Our middleware is one of ws-kit, for any data. */
+/** The middleware is a ws-kit middleware, for any data. */
 export const middleware: Middleware = rateLimit({ limiter: memoryRateLimiter(bucket) });
-export const typed: Middleware<AppData> = rateLimit({ limiter: theirMemory({ capacity: 3, tokensPerSecond: 2 }) });
+export const typed: Middleware<AppData> = rateLimit({
+  limiter: wsKitMemoryLimiter({ capacity: 3, tokensPerSecond: 2 }),
+});
 export const named: Middleware<AppData> = rateLimit<MinimalContext<AppData>>({
   limiter: redisRateLimiter(redis, bucket),
   key: (context) => `${context.data.plan}:${context.data.userId ?? context.clientId}`,
@@ -104,7 +99,7 @@ export const named: Middleware<AppData> = rateLimit<MinimalContext<AppData>>({
 
 const Ping = message("PING", { text: z.string() });
 
-/** It goes where middleware goes: before validation, after it, and on one route. */
+/** It can be used before validation, after it, and on one route. */
 export const router = createRouter()
   .use(rateLimit({ limiter: memoryRateLimiter(bucket) }))
   .plugin(withZod())
@@ -115,30 +110,32 @@ router
   .use(rateLimit({ limiter: memoryRateLimiter(bucket) }))
   .on((context) => void context.payload);
 
-/** Where the router has data of its own, keys and costs see it without being told its type. */
+/** Keys and costs infer the data type of the router. */
 export const typedRouter = createRouter<AppData>()
   .use(
     rateLimit({
-      limiter: theirMemory({ capacity: 3, tokensPerSecond: 2 }),
+      limiter: wsKitMemoryLimiter({ capacity: 3, tokensPerSecond: 2 }),
       key: ({ data, clientId, type }) => `${data.plan}:${data.userId ?? clientId}:${type}`,
       cost: ({ data }) => (data.plan === "paid" ? 1 : 10),
     }),
   )
   .use(rateLimit<MinimalContext<AppData>>({ limiter: exact, key: ({ data }) => data.plan }))
-  .use(rateLimit({ limiter: exact, key: theirKeyPerUser }))
+  .use(rateLimit({ limiter: exact, key: wsKitKeyPerUser }))
   .use(typed)
   .use(named)
   .plugin(withZod());
 
-/** Our keys are keys of ws-kit's own middleware, and its keys of ours. */
+/** Key functions are interchangeable. */
 for (const key of [keyPerUserPerType, keyPerUserOrIpPerType, perUserKey, keyPerUser]) {
-  createRouter().use(theirs({ limiter: memoryRateLimiter(bucket), key }));
-  createRouter<AppData>().use(theirs<AppData>({ limiter: redisRateLimiter(redis, bucket), key, cost: () => 1 }));
+  createRouter().use(wsKitRateLimit({ limiter: memoryRateLimiter(bucket), key }));
+  createRouter<AppData>().use(
+    wsKitRateLimit<AppData>({ limiter: redisRateLimiter(redis, bucket), key, cost: () => 1 }),
+  );
   createRouter<AppData>().use(rateLimit({ limiter: exact, key }));
 }
-createRouter().use(rateLimit({ limiter: exact, key: theirKeyPerUserPerType }));
+createRouter().use(rateLimit({ limiter: exact, key: wsKitKeyPerUserPerType }));
 
-/** A guard around the handlers, where frames are seen that the router shows to no middleware. */
+/** A guard around the handlers limits frames that the router passes to no middleware. */
 const { fetch, websocket } = createBunHandler(router, { authenticate: () => ({ userId: "u1" }) });
 export const served = { fetch, websocket: guardBun().websocket(websocket) };
 export const typedServed = guardBun<AppData>({ limits: { limiter: exact, key: ({ data }) => data?.plan ?? "" } });
@@ -155,23 +152,23 @@ export function receive(socket: Parameters<typeof router.websocket.open>[0], fra
 rateLimit({});
 // @ts-expect-error options are needed
 rateLimit();
-// @ts-expect-error a limiter that does not know its policy
+// @ts-expect-error a limiter needs getPolicy
 rateLimit({ limiter: { consume: async () => ({ allowed: true }) } });
 // @ts-expect-error a store is not a limiter
 rateLimit({ limiter: memoryStore() });
 // @ts-expect-error a cost is a number
 rateLimit({ limiter: exact, cost: () => "1" });
-// @ts-expect-error and known at once
+// @ts-expect-error a cost is synchronous
 rateLimit({ limiter: exact, cost: async () => 1 });
 // @ts-expect-error a key is a string
 rateLimit({ limiter: exact, key: ({ data }) => data });
-// @ts-expect-error contexts have no address
+// @ts-expect-error contexts have no IP address
 rateLimit({ limiter: exact, key: (context) => context.ip });
-// @ts-expect-error no such option
+// @ts-expect-error unknown option
 rateLimit({ limiter: exact, onExceeded: "close" });
-// @ts-expect-error the data of this router has no such member that is a string
+// @ts-expect-error the data of this router has no member account of type string
 createRouter<AppData>().use(rateLimit({ limiter: exact, key: ({ data }) => data.account }));
-// @ts-expect-error what needs more of its context than the router has
+// @ts-expect-error the router has no such data
 createRouter().use(rateLimit<MinimalContext<AppData>>({ limiter: exact }));
-// @ts-expect-error nor is a limiter that ws-kit can't await one of ws-kit
+// @ts-expect-error a ws-kit limiter returns a promise
 export const sync: RateLimiter = { consume: memoryRateLimiter(bucket).consumeSync, getPolicy: exact.getPolicy };

@@ -5,5 +5,6 @@ export {
   type BunHandlers,
   type BunServer,
   type BunSocket,
+  type BunUpgradeOptions,
   guardBun,
 } from "../ws/servers/bun.ts";

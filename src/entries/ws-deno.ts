@@ -1,2 +1,8 @@
 /** `sluice/ws-deno`: the WebSocket guard for Deno.upgradeWebSocket. */
-export { type DenoFrame, type DenoGuard, type DenoHandlers, guardDeno } from "../ws/servers/deno.ts";
+export {
+  type DenoFrame,
+  type DenoGuard,
+  type DenoHandlers,
+  type DenoUpgradeOptions,
+  guardDeno,
+} from "../ws/servers/deno.ts";

@@ -4,5 +4,6 @@ export {
   type DurableFrame,
   type DurableObjectGuard,
   type DurableSocket,
+  type DurableUpgradeOptions,
   guardDurableObject,
 } from "../ws/servers/durable-object.ts";

@@ -1,9 +1,3 @@
 /** `sluice/ws-kit`: middleware for the router of ws-kit. */
-export {
-  rateLimit,
-  type WsKitContext,
-  type WsKitDecision,
-  type WsKitDenied,
-  type WsKitLimiter,
-  type WsKitOptions,
-} from "../ws/ws-kit/ws-kit.ts";
+export type { WsKitDecision, WsKitDenied } from "../ws/ws-kit/decision.ts";
+export { rateLimit, type WsKitContext, type WsKitLimiter, type WsKitOptions } from "../ws/ws-kit/ws-kit.ts";

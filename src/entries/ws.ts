@@ -1,9 +1,9 @@
 /** `sluice/ws`: the WebSocket guard, for the ws package and for servers without a subpath of their own. */
-export type { AddressOptions, Admission, AdmissionOptions } from "../ws/engine/admission.ts";
-export type { Connection, ConnectionState, HandleFrame } from "../ws/engine/connection.ts";
+export type { AddressOptions, AdmissionOptions, AdmissionResult } from "../ws/engine/admission.ts";
+export type { Connection, ConnectionState } from "../ws/engine/connection.ts";
 export type { BucketState } from "../ws/engine/connection-bucket.ts";
 export { createGuard, type DataOf, type Guard, type GuardOptions } from "../ws/engine/create-guard.ts";
-export type { Frame, Ingress } from "../ws/engine/ingress.ts";
+export type { Frame, HandleFrame, Ingress } from "../ws/engine/ingress.ts";
 export { jsonType } from "../ws/engine/json-type.ts";
 export {
   type KeyContext,
@@ -32,5 +32,5 @@ export {
   type WsGuardOptions,
   type WsRequest,
   type WsServer,
-  type WsSocket,
 } from "../ws/servers/ws.ts";
+export type { WsSocket } from "../ws/servers/ws-peer.ts";

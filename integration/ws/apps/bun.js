@@ -1,11 +1,11 @@
-/** `Bun.serve`. */
-import { guardBun } from "../../../dist/ws.js";
+/** The application on `Bun.serve`. */
+import { guardBun } from "../../../dist/ws-bun.js";
 import { listening, room } from "./on-node.js";
 import { userOf } from "./room.js";
 
-const { options, journal, handle, answer } = room;
+const { options, journal, handle, respond } = room;
 const guard = guardBun(options);
-/** Also what can't be that of a socket. */
+/** Includes values that can't be the data of a socket. */
 const dataOf = (url) => {
   const data = new URL(url).searchParams.get("data");
   return data === "null" ? null : data === "text" ? "a text" : userOf(url);
@@ -14,7 +14,7 @@ const server = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,
   fetch(request, server) {
-    if (!request.headers.has("upgrade")) return new Response(answer(request.url));
+    if (!request.headers.has("upgrade")) return new Response(respond(request.url));
     return guard.upgrade(request, server, { data: () => dataOf(request.url) });
   },
   websocket: guard.websocket({

@@ -1,4 +1,4 @@
-/** What the servers on Node, Bun and Deno are told at their start, and how they say that they listen. */
+/** Reads the scenario of servers on Node.js, Bun and Deno, and reports the port that they listen on. */
 import { Redis } from "ioredis";
 import { redisRateLimiter } from "../../../dist/redis.js";
 import { roomOf } from "./room.js";
@@ -8,7 +8,7 @@ const client = redisUrl && new Redis(redisUrl);
 
 export const room = roomOf(scenario, (policy) => redisRateLimiter(client, policy));
 
-/** Tells the test. */
+/** Prints the port for the test. */
 export function listening(/** @type {number} */ port) {
   console.log(`listening on ${port}`);
 }

@@ -1,6 +1,6 @@
 /**
- * What every server here does: it takes frames `{"type":"say","n":1}` and writes down which it handled, and what the
- * guard told of the others. `scenario` says how it is guarded.
+ * The application that every server here runs: it receives messages `{"type":"say","n":1}`, and records which were handled
+ * and which the guard rejected. `scenario` has the options of the guard.
  */
 import { memoryRateLimiter } from "../../../dist/index.js";
 import { jsonType, perUserKey } from "../../../dist/ws.js";
@@ -8,15 +8,15 @@ import { jsonType, perUserKey } from "../../../dist/ws.js";
 /**
  * @typedef {object} Scenario
  * @property {"send" | "close" | "custom" | "ban"} [onExceeded]
- * @property {"memory" | "late" | "redis"} [store] `late` answers after a random while, and to users called slow after GET /release
+ * @property {"memory" | "late" | "redis"} [store] `late` has a random delay; users called slow wait for GET /release
  * @property {number} [capacity]
- * @property {string} [rate] of the refill
- * @property {boolean} [throwing] whether the hook throws
- * @property {object} [more] options as they are
+ * @property {string} [rate] refill rate
+ * @property {boolean} [throwing] whether `onLimitExceeded` throws
+ * @property {object} [more] further options of the guard
  * @property {{ capacity: number, rate: string, late?: boolean }} [upgrades]
  */
 
-/** @typedef {{ handled: unknown[], hooks: object[], invalid: number, errors: string[], open: number }} Journal */
+/** @typedef {{ handled: unknown[], exceeded: object[], invalid: number, errors: string[], open: number }} Journal */
 
 /**
  * @param {Scenario} scenario
@@ -24,7 +24,7 @@ import { jsonType, perUserKey } from "../../../dist/ws.js";
  */
 export function roomOf(scenario, redisLimiter) {
   /** @type {Journal} */
-  const journal = { handled: [], hooks: [], invalid: 0, errors: [], open: 0 };
+  const journal = { handled: [], exceeded: [], invalid: 0, errors: [], open: 0 };
   const { store = "memory", capacity = 3, rate = "1/h", upgrades, throwing, onExceeded = "send", more = {} } = scenario;
   let release;
   const released = new Promise((resolve) => {
@@ -43,8 +43,8 @@ export function roomOf(scenario, redisLimiter) {
     types: ["say"],
     onExceeded,
     onLimitExceeded(info) {
-      journal.hooks.push(info);
-      if (throwing) throw new Error("of the hook");
+      journal.exceeded.push(info);
+      if (throwing) throw new Error("of the listener");
     },
     onInvalid: () => journal.invalid++,
     onError: (error) => journal.errors.push(String(error)),
@@ -57,11 +57,11 @@ export function roomOf(scenario, redisLimiter) {
     if (userId) login({ userId });
     if (holdMs) return new Promise((resolve) => setTimeout(resolve, holdMs));
   };
-  const answer = (url) => {
+  const respond = (url) => {
     if (url.endsWith("/release")) release();
     return JSON.stringify(journal);
   };
-  return { options, journal, handle, answer };
+  return { options, journal, handle, respond };
 }
 
 function upgradesOf({ capacity, rate, late: isLate }, released) {
@@ -69,7 +69,7 @@ function upgradesOf({ capacity, rate, late: isLate }, released) {
   return isLate ? late(limiter, released) : limiter;
 }
 
-/** A store that is far away; for those who are called slow, until it is told that it is not. */
+/** Makes a limiter asynchronous. Keys that contain "slow" wait for `released`. */
 function late(limiter, released) {
   return {
     async consume(key, cost) {
@@ -82,7 +82,7 @@ function late(limiter, released) {
   };
 }
 
-/** Who connects, as these servers are told. A real one would verify that. */
+/** Reads the user from the URL. A real server would verify it. */
 export function userOf(/** @type {string} */ url) {
   const { userId, big } = Object.fromEntries(
     [...new URL(url, "http://localhost").searchParams].map(([name, value]) => [

@@ -1,13 +1,13 @@
-/** Socket.IO. A frame is an event, and a bad one is an event that nobody listens to. */
+/** The application on Socket.IO. A message is an event, and an invalid one is an event without a listener. */
 import { createServer } from "node:http";
 import { Server } from "socket.io";
-import { guardSocketIo } from "../../../dist/ws.js";
+import { guardSocketIo } from "../../../dist/socket.io.js";
 import { listening, room } from "./on-node.js";
 import { userOf } from "./room.js";
 
-const { journal, handle, answer } = room;
+const { journal, handle, respond } = room;
 const { typeOf: _, types: __, ...options } = room.options;
-const server = createServer(({ url }, response) => response.end(answer(url)));
+const server = createServer(({ url }, response) => response.end(respond(url)));
 const io = new Server(server);
 guardSocketIo(io, { ...options, data: (request) => userOf(request.url) });
 io.on("connection", (socket) => {

@@ -1,21 +1,21 @@
-/** A router of ws-kit that Node and Bun serve alike. Users are told by the query, as if somebody had verified them. */
+/** A ws-kit router for Node.js and Bun. Users are in the query, as if they had been verified. */
 import { createRouter, message, rpc, withZod, z } from "@ws-kit/zod";
 
 const text = { text: z.string() };
 const Said = message("SAID", text);
 const Search = rpc("SEARCH", { query: z.string() }, "FOUND", { hits: z.number() });
 
-/** What messages cost; some of it can't be. */
-const COSTS = { SAY: 1, SHOUT: 1, SEARCH: 1, FREE: 0, HUGE: 50, HALF: 0.5, OWING: -1, UNTOLD: Number.NaN };
+/** Costs of the message types, some of them invalid. */
+const COSTS = { SAY: 1, SHOUT: 1, SEARCH: 1, FREE: 0, HUGE: 50, FRACTION: 0.5, NEGATIVE: -1, NOT_A_NUMBER: Number.NaN };
 
-/** Every type that has a handler. */
+/** The types that have a handler. */
 export const TYPES = Object.keys(COSTS);
 
 /** @type {(context: { type: string }) => number} */
 export const costOf = ({ type }) => COSTS[/** @type {keyof typeof COSTS} */ (type)];
 
 /**
- * Says back what it hears.
+ * Creates a router that sends every text back.
  * @param {import("@ws-kit/core").Middleware} limit
  * @param {{ afterZod?: boolean, onHandled?: (text: string) => void, onError?: (error: any) => void }} [options]
  */
@@ -36,7 +36,7 @@ export function routerWith(limit, { afterZod = false, onHandled, onError } = {})
 }
 
 /**
- * What is known of who connects.
+ * Reads the data of a connection from its URL.
  * @param {string} url
  */
 export function dataOf(url) {

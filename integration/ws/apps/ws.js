@@ -1,12 +1,12 @@
-/** The `ws` package on Node. */
+/** The application on the `ws` package. */
 import { createServer } from "node:http";
 import { WebSocketServer } from "ws";
 import { guardWs } from "../../../dist/ws.js";
 import { listening, room } from "./on-node.js";
 import { userOf } from "./room.js";
 
-const { options, journal, handle, answer } = room;
-const server = createServer(({ url }, response) => response.end(answer(url)));
+const { options, journal, handle, respond } = room;
+const server = createServer(({ url }, response) => response.end(respond(url)));
 const wss = new WebSocketServer({ server });
 const guard = guardWs(wss, { ...options, data: (request) => userOf(request.url) });
 wss.on("connection", (socket, request) => {

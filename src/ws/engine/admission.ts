@@ -1,9 +1,8 @@
 /**
- * Who may connect: how often from one address, and how many connections of one address or user are open. It is decided
- * before the upgrade, so that whoever is refused costs next to nothing.
+ * Decides whether a client may connect: upgrades per IP address, and open connections per IP address and per user. Runs
+ * before the upgrade, when rejecting a client is cheapest.
  */
-import { copyKey } from "../../core/copy-key.ts";
-import { optionError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../core/errors.ts";
 import { isPromise } from "../../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
@@ -13,37 +12,43 @@ import {
   headerReader,
   type Locate,
   locator,
-  type RequestFacts,
+  type RequestFacts as RequestLike,
   TRUST_OPTIONS,
   type TrustOptions,
 } from "../../http/identity/client-ip.ts";
 import type { Preset } from "../../http/identity/presets.ts";
-import { type Answer, internalError, tooManyConnections, tooManyRequests } from "../../http/rejection.ts";
-import { type ReportError, tell } from "./callbacks.ts";
+import {
+  internalError,
+  type Answer as ResponseData,
+  tooManyConnections,
+  tooManyRequests,
+} from "../../http/rejection.ts";
+import { callListener, type ReportError } from "./callbacks.ts";
+import { isLimiter } from "./guard-config.ts";
 import { userKey } from "./keys.ts";
-import { type Counting, OpenCounts } from "./open-counts.ts";
-import { isLimiter } from "./options.ts";
+import { type ConnectionCounter, OpenCounts } from "./open-counts.ts";
 import type { LimitExceeded } from "./replies.ts";
+import { Reservation } from "./reservation.ts";
 
-/** Whom to believe about a client's address, and how much of it is one client. */
+/** Which proxies are trusted to report a client's IP address, and how many bits of an IPv6 address identify a client. */
 export interface AddressOptions extends TrustOptions {
-  /** How many bits of an IPv6 address are one client, from 32 to 64: what one subscriber is given. Default: 56. */
+  /** Number of leading bits of an IPv6 address that identify one client, from 32 to 64. Default: 56. */
   ipv6Prefix?: number;
 }
 
-/** Who may connect. */
+/** Limits on who may connect. */
 export interface AdmissionOptions {
-  /** Whom to believe about a client's address. Default: nobody but the other end of the socket. */
+  /** Which proxies or platform are trusted to report a client's IP address. Default: `"peer"`, the address of the socket. */
   identity?: "peer" | Preset | AddressOptions;
-  /** How often one address may connect. Default: as often as it likes. */
+  /** Limiter for connection attempts per IP address. Default: no limit. */
   upgrades?: RateLimiter;
-  /** The most connections that one address has open at once, in this process. Default: any number. */
+  /** Maximum number of open connections per IP address, in this process. Default: no limit. */
   maxOpenPerAddress?: number;
-  /** The most connections that one user has open at once, in this process. Default: any number. */
+  /** Maximum number of open connections per user, in this process. Default: no limit. */
   maxOpenPerUser?: number;
 }
 
-/** The names of all options of admission. */
+/** The names of all admission options. */
 export const ADMISSION_OPTIONS: readonly (keyof AdmissionOptions)[] = [
   "identity",
   "upgrades",
@@ -51,167 +56,180 @@ export const ADMISSION_OPTIONS: readonly (keyof AdmissionOptions)[] = [
   "maxOpenPerUser",
 ];
 
-/** So long is waited for what others say of a client: a session store that hangs is not to keep places for ever. */
-const MAX_MS = 10_000;
+/** Timeout for `upgrades` and `data`: a session store that hangs must not hold connection counts. */
+const ADMISSION_TIMEOUT_MS = 10_000;
 
 /** Whether a client may connect. */
-export type Admission<Data = unknown> =
+export type AdmissionResult<Data = unknown> =
   | {
       readonly allowed: true;
-      /** The client's address, if it is known; of IPv6 the network that one client has. */
+      /** The client's IP address, if known; for IPv6, its network. */
       readonly ip: string | undefined;
-      /** What is known of it. */
+      /** The data of the connection, such as a verified user. */
       readonly data: Data;
-      /** The counts that it is part of, by their keys. */
+      /** Keys of the open-connection counts that include this connection. */
       readonly counted: readonly string[];
-      /** The connection is closed, or did not come about. Only the first call counts. */
+      /** Call this when the connection has closed or was never established. Only the first call has an effect. */
       release(): void;
     }
-  | { readonly allowed: false /** What to answer instead of the upgrade. */; readonly answer: Answer };
+  | {
+      readonly allowed: false;
+      /** The HTTP response to send instead of the upgrade. */
+      readonly response: ResponseData;
+    };
 
-/** Hears of what was refused, and of faults. */
+/** Callbacks for rejected connections and for errors. */
 export interface AdmissionListeners {
   readonly onLimitExceeded?: ((info: LimitExceeded) => unknown) | undefined;
   readonly reportError: ReportError;
 }
 
-/** Decides who may connect. */
-export class Admissions {
+/** Decides whether clients may connect. */
+export class AdmissionControl {
   private readonly upgrades: RateLimiter | undefined;
-  private readonly perAddress: number | undefined;
-  private readonly perUser: number | undefined;
-  /** The client's address, if it is known; of IPv6 the network that one client has. */
-  readonly addressOf: (facts: RequestFacts) => string | undefined;
-  /** Whether the address is that of the socket, whatever the headers say. */
-  readonly byPeer: boolean;
+  private readonly maxOpenPerAddress: number | undefined;
+  private readonly maxOpenPerUser: number | undefined;
+  /** Returns the client's IP address, if known; for IPv6, its network. */
+  readonly addressOf: (request: RequestLike) => string | undefined;
+  /** Whether the IP address is always that of the socket, without reading headers. */
+  readonly usesPeerAddress: boolean;
   private readonly listeners: AdmissionListeners;
-  private readonly counting: Counting;
+  private readonly counter: ConnectionCounter;
 
-  constructor(options: AdmissionOptions, listeners: AdmissionListeners, counting: Counting = new OpenCounts()) {
+  constructor(options: AdmissionOptions, listeners: AdmissionListeners, counter: ConnectionCounter = new OpenCounts()) {
     const { identity = "peer", upgrades, maxOpenPerAddress, maxOpenPerUser } = options;
     if (upgrades !== undefined && !isLimiter(upgrades)) {
       throw optionError("invalid-limiter", "upgrades", "a limiter", upgrades);
     }
     this.upgrades = upgrades;
-    this.perAddress = checkMost("maxOpenPerAddress", maxOpenPerAddress);
-    this.perUser = checkMost("maxOpenPerUser", maxOpenPerUser);
+    this.maxOpenPerAddress = checkMaxOpen("maxOpenPerAddress", maxOpenPerAddress);
+    this.maxOpenPerUser = checkMaxOpen("maxOpenPerUser", maxOpenPerUser);
     const locate = locator(identity);
-    this.byPeer = locate === parseAddress;
+    this.usesPeerAddress = locate === parseAddress;
     this.addressOf = addressReader(identity, locate);
     this.listeners = listeners;
-    this.counting = counting;
+    this.counter = counter;
   }
 
   /**
-   * Whether a client may connect. What is known of it, such as its verified user, is asked for when the address may: it
-   * may be dear to find out. `watch` is given what to call when the client leaves, which may be before it is let in.
+   * Decides whether a client may connect. `data` is called only if the IP address may connect, because it may be
+   * expensive. `watch` receives the function to call when the client disconnects, which may happen before the decision.
    */
   async admit<Data>(
-    facts: RequestFacts,
+    request: RequestLike,
     data: () => Data | Promise<Data>,
     watch?: (release: () => void) => void,
-  ): Promise<Admission<Data>> {
-    const accept = headerReader(facts)("accept");
-    const held: { key: string; release(): void }[] = [];
-    let [isGone, isDecided] = [false, false];
-    const giveBack = () => {
-      for (const { release } of held) release();
-    };
-    // Whoever leaves has its place until it is decided: the work for it goes on, and has a bound all the same.
-    const release = () => {
-      isGone = true;
-      if (isDecided) giveBack();
+  ): Promise<AdmissionResult<Data>> {
+    const accept = headerReader(request)("accept");
+    const reservation = new Reservation(this.counter);
+    const release = () => reservation.release();
+    // If the client has disconnected, the response is never read: any will do.
+    const reject = (response: ResponseData = internalError(accept)) => {
+      reservation.cancel();
+      return { allowed: false, response } as const;
     };
     watch?.(release);
-    // Nobody is there any more to read it.
-    const unread = { allowed: false, answer: internalError(accept) } as const;
-    if (isGone) return unread;
-    /** Takes a place in a count, or tells what to answer if there is none. */
-    const enter = (name: string | undefined, limit: number | undefined): Answer | undefined => {
-      if (name === undefined || limit === undefined) return undefined;
-      // It is kept for as long as the connection is open.
-      const key = copyKey(name);
-      const { release, observed } = this.counting.enter({ key, limit });
-      if (release) {
-        held.push({ key, release });
-        return undefined;
-      }
-      this.refused({ observed, limit, key });
-      return tooManyConnections(limit, accept);
-    };
+    if (reservation.isReleased) return reject();
     try {
-      const ip = this.addressOf(facts);
-      if (ip === undefined && (this.upgrades || this.perAddress !== undefined)) refuseUnidentified();
-      // It is counted before anybody is asked, so that many at once are not let in by one look.
-      let answer = enter(`ip:${ip}`, this.perAddress);
-      answer ??= await inTime("upgrades", this.tooOften(`ip:${ip}`, accept));
-      const known = answer || isGone ? undefined : await inTime("data", data());
-      if (!isGone) answer ??= enter(userKey(known), this.perUser);
-      isDecided = true;
-      if (!answer && !isGone) {
-        return { allowed: true, ip, data: known as Data, counted: held.map(({ key }) => key), release };
-      }
-      giveBack();
-      return answer ? { allowed: false, answer } : unread;
+      const ip = this.identify(request);
+      const addressKey = ip === undefined ? undefined : `ip:${ip}`;
+      // Reserve before the first await. Otherwise concurrent upgrades would all see the same count.
+      const addressFull = this.reserve(reservation, addressKey, this.maxOpenPerAddress, accept);
+      if (addressFull) return reject(addressFull);
+
+      const tooOften = await withTimeout("upgrades", this.chargeUpgrade(addressKey, accept));
+      if (tooOften || reservation.isReleased) return reject(tooOften);
+
+      const known = await withTimeout("data", data());
+      if (reservation.isReleased) return reject();
+
+      const userFull = this.reserve(reservation, userKey(known), this.maxOpenPerUser, accept);
+      if (userFull) return reject(userFull);
+      return { allowed: true, ip, data: known, counted: reservation.commit(), release };
     } catch (error) {
-      giveBack();
+      const rejected = reject();
       this.listeners.reportError(error, "SLUICE_REQUEST_FAILED");
-      return { allowed: false, answer: internalError(accept) };
+      return rejected;
     }
   }
 
-  /** What to answer to an address that connects too often. */
-  private async tooOften(key: string, accept: string | undefined): Promise<Answer | undefined> {
+  /** Returns the client's IP address, which must be known if a limit depends on it. */
+  private identify(request: RequestLike): string | undefined {
+    const ip = this.addressOf(request);
+    if (ip !== undefined || (!this.upgrades && this.maxOpenPerAddress === undefined)) return ip;
+    throw new SluiceError(
+      "unidentified",
+      "The upgrade request has no client IP address. Set identity to the platform or the proxies in front of the server.",
+      { option: "identity", expected: "the platform or the proxies in front of the server" },
+    );
+  }
+
+  /** Counts the connection under a key. Returns the response to send if the limit is reached. */
+  private reserve(
+    reservation: Reservation,
+    key: string | undefined,
+    limit: number | undefined,
+    accept: string | undefined,
+  ): ResponseData | undefined {
+    if (key === undefined || limit === undefined) return undefined;
+    const observed = reservation.reserve(key, limit);
+    if (observed === undefined) return undefined;
+    this.reportRejection({ observed, limit, key });
+    return tooManyConnections(limit, accept);
+  }
+
+  /** Charges one upgrade. Returns the response to send if it is denied. */
+  private async chargeUpgrade(key: string | undefined, accept: string | undefined): Promise<ResponseData | undefined> {
     const { upgrades } = this;
-    const decision = await upgrades?.consume(key);
-    if (!upgrades || !decision || decision.allowed) return undefined;
+    if (!upgrades || key === undefined) return undefined;
+    const decision = await upgrades.consume(key);
+    if (!decision || decision.allowed) return undefined;
     const { limit, retryAfterMs } = decision;
-    this.refused({ observed: 1, limit, retryAfterMs, key });
+    this.reportRejection({ observed: 1, limit, retryAfterMs, key });
     const policies = upgrades.getPolicies?.() ?? upgrades.getPolicy();
-    // Limiters of ws-kit tell less of their policy than headers need.
+    // The policy of a ws-kit limiter lacks fields that the headers need.
     return tooManyRequests(decision, areResolved(policies) ? policies : [], { accept });
   }
 
-  private refused(about: Omit<LimitExceeded, "type" | "id" | "action">): void {
+  private reportRejection(info: Omit<LimitExceeded, "type" | "id" | "action">): void {
     const { onLimitExceeded, reportError } = this.listeners;
-    tell(onLimitExceeded, reportError, { type: "connections", ...about, id: "", action: "close" });
+    callListener(onLimitExceeded, reportError, { type: "connections", ...info, id: "", action: "close" });
   }
 }
 
-function checkMost(option: string, most: number | undefined): number | undefined {
-  return most === undefined ? undefined : checkWhole(option, most, 1, 2 ** 31 - 1);
+function checkMaxOpen(option: string, max: number | undefined): number | undefined {
+  return max === undefined ? undefined : checkWhole(option, max, 1, 2 ** 31 - 1);
 }
 
-/** What is told of a client, unless that takes too long. */
-async function inTime<T>(option: string, told: T | Promise<T>): Promise<T> {
-  if (!isPromise(told)) return told;
+/** Awaits a result of the application, and rejects if it takes longer than the admission timeout. */
+async function withTimeout<T>(option: string, result: T | Promise<T>): Promise<T> {
+  if (!isPromise(result)) return result;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => {
-    const error = optionError("unidentified", option, `an answer about a client within ${MAX_MS} ms`);
-    timer = setTimeout(() => reject(error), MAX_MS);
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(admissionTimeout(option)), ADMISSION_TIMEOUT_MS);
   });
   try {
-    return await Promise.race([told, late]);
+    return await Promise.race([result, timeout]);
   } finally {
     clearTimeout(timer);
   }
 }
 
-function refuseUnidentified(): never {
-  const expected = "an address of the client, but the request has none: name the platform or the proxies in front";
-  throw optionError("unidentified", "identity", expected);
+function admissionTimeout(option: string): SluiceError {
+  const message = `${option} took longer than ${ADMISSION_TIMEOUT_MS} ms, so the connection was rejected.`;
+  return new SluiceError("unidentified", message, { option, expected: `a result within ${ADMISSION_TIMEOUT_MS} ms` });
 }
 
-/** Finds the client's address, in one spelling for all that mean one client. */
+/** Returns a function that reads the client's IP address and shortens IPv6 addresses to the client's network. */
 function addressReader(
   identity: "peer" | Preset | AddressOptions,
   locate: Locate,
-): (facts: RequestFacts) => string | undefined {
+): (request: RequestLike) => string | undefined {
   const options: AddressOptions = typeof identity === "object" && identity !== null ? identity : {};
   checkOptions("identity", options, [...TRUST_OPTIONS, "ipv6Prefix"]);
   const prefix = checkWhole("ipv6Prefix", options.ipv6Prefix ?? 56, 32, 64);
-  return (facts) => {
-    const address = locate(facts.peer, headerReader(facts));
+  return (request) => {
+    const address = locate(request.peer, headerReader(request));
     return address && networkOf(address, prefix);
   };
 }

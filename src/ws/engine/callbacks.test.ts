@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => vi.restoreAllMocks());
 
-/** A connection with room for one frame, that is sent five. */
+/** Sends five frames over a connection whose bucket holds one. */
 async function flood(options: GuardOptions): Promise<void> {
   const guard = createGuard({ connection: { capacity: 1, tokensPerSecond: "1/h" }, ...options });
   const connection = guard.attach({ id: "1", send: () => {}, close: () => {} });
@@ -56,33 +56,33 @@ const failures: [string, GuardOptions][] = [
   ],
 ];
 
-describe("a callback that fails (issue 13)", () => {
-  it.each(failures)("is a process warning, once per guard: %s", async (_, options) => {
+describe("a failing callback (issue 13)", () => {
+  it.each(failures)("emits a process warning once per guard: %s", async (_, options) => {
     await flood(options);
     expect(warnings).toEqual([{ code: "SLUICE_CALLBACK_FAILED", text: expect.stringContaining("boom") }]);
     await flood(options);
     expect(warnings).toHaveLength(2);
   });
 
-  it.each(failures)("is reported to onError and is no process warning: %s", async (_, options) => {
+  it.each(failures)("is reported to onError instead of a process warning: %s", async (_, options) => {
     const onError = vi.fn();
     await flood({ ...options, onError });
     expect(onError).toHaveBeenCalledWith(expect.objectContaining({ message: "boom" }));
     expect(warnings).toEqual([]);
   });
 
-  it("is a process warning when it rejects a connection", async () => {
+  it("emits a process warning if it causes a connection to be rejected", async () => {
     const guard = createGuard();
     const data = () => Promise.reject(new Error("no session store"));
     for (let n = 0; n < 3; n++) {
       const admission = await guard.admit({ peer: "192.0.2.1", headers: {} }, data);
-      expect(admission).toMatchObject({ allowed: false, answer: { status: 500 } });
+      expect(admission).toMatchObject({ allowed: false, response: { status: 500 } });
     }
     expect(warnings).toEqual([{ code: "SLUICE_REQUEST_FAILED", text: expect.stringContaining("no session store") }]);
   });
 });
 
-it("warns once about a store that fails while frames are rejected for it (issue 13)", async () => {
+it("warns once about a store whose failures reject frames (issue 13)", async () => {
   const store: Store = {
     consistency: "exact",
     apply: () => Promise.reject(new Error("connection refused")),

@@ -1,36 +1,43 @@
-/** Calls functions of the application whose faults are not ours, and for which nobody waits. */
-import { optionError } from "../../core/errors.ts";
+/** Invokes application callbacks: not awaited, errors reported but never propagated. */
+import { SluiceError } from "../../core/errors.ts";
 import { isPromise } from "../../core/maybe-promise.ts";
 import { describeError, emitProcessWarning, type WarningCode } from "../../core/warnings.ts";
 
-/** Tells a listener, if there is one. What it throws or rejects with goes to `failed`, whose own faults go nowhere. */
-export function tell<A extends readonly unknown[]>(
+/**
+ * Calls a listener, if there is one, without awaiting it. An error that it throws or rejects with is passed to `onFailure`;
+ * errors of `onFailure` are ignored.
+ */
+export function callListener<A extends readonly unknown[]>(
   listener: ((...args: A) => unknown) | undefined,
-  failed: ((error: unknown) => unknown) | undefined,
+  onFailure: ((error: unknown) => unknown) | undefined,
   ...args: A
 ): void {
   if (!listener) return;
   try {
-    const told = listener(...args);
-    if (isPromise(told)) Promise.resolve(told).catch((error) => tell(failed, undefined, error));
+    const result = listener(...args);
+    if (isPromise(result)) Promise.resolve(result).catch((error) => callListener(onFailure, undefined, error));
   } catch (error) {
-    tell(failed, undefined, error);
+    callListener(onFailure, undefined, error);
   }
 }
 
-/** What a function of the application says that can't be waited for. A promise is refused, also if it fails later. */
-export function toldAtOnce<T>(option: string, told: T): T {
-  if (!isPromise(told)) return told;
-  Promise.resolve(told).catch(() => {});
-  throw optionError("invalid-option", option, "a function that tells at once, and not a promise");
+/** Returns the result of a callback that must be synchronous. Throws if it is a promise, whose rejection is ignored. */
+export function requireSync<T>(option: string, result: T): T {
+  if (!isPromise(result)) return result;
+  Promise.resolve(result).catch(() => {});
+  const expected = "a synchronous function";
+  throw new SluiceError("invalid-option", `${option} must be ${expected}, but it returned a promise.`, {
+    option,
+    expected,
+  });
 }
 
-type Problem = "SLUICE_CALLBACK_FAILED" | "SLUICE_REQUEST_FAILED" | "SLUICE_STORE_UNAVAILABLE";
+type GuardWarning = "SLUICE_CALLBACK_FAILED" | "SLUICE_REQUEST_FAILED" | "SLUICE_STORE_UNAVAILABLE";
 
 /** Reports an error that the application can fix. */
-export type ReportError = (error: unknown, problem?: Problem) => void;
+export type ReportError = (error: unknown, warning?: GuardWarning) => void;
 
-const PROBLEMS: Readonly<Record<Problem & WarningCode, string>> = {
+const WARNINGS: Readonly<Record<GuardWarning & WarningCode, string>> = {
   SLUICE_CALLBACK_FAILED: "A callback of a WebSocket guard failed",
   SLUICE_REQUEST_FAILED: "A WebSocket connection could not be checked and was rejected",
   SLUICE_STORE_UNAVAILABLE: "A WebSocket message could not be checked and was rejected",
@@ -38,14 +45,14 @@ const PROBLEMS: Readonly<Record<Problem & WarningCode, string>> = {
 
 /** Passes errors to `onError`. Without it, the first error of each kind becomes a process warning. */
 export function errorReporter(onError: ((error: unknown) => unknown) | undefined): ReportError {
-  if (onError) return (error) => tell(onError, undefined, error);
+  if (onError) return (error) => callListener(onError, undefined, error);
   const warned = new Set<string>();
-  return (error, problem = "SLUICE_CALLBACK_FAILED") => {
-    if (warned.has(problem)) return;
-    warned.add(problem);
+  return (error, warning = "SLUICE_CALLBACK_FAILED") => {
+    if (warned.has(warning)) return;
+    warned.add(warning);
     emitProcessWarning(
-      problem,
-      `${PROBLEMS[problem]}: ${describeError(error)}. Set onError to handle every such error.`,
+      warning,
+      `${WARNINGS[warning]}: ${describeError(error)}. Set onError to handle every such error.`,
     );
   };
 }

@@ -1,14 +1,14 @@
-/** A bucket that belongs to one connection: a few numbers, and neither a key nor a store. */
+/** A bucket of one connection: a few numbers in memory, without a key or a store. */
 import type { Cells } from "../../algorithms/algorithm.ts";
 import { algorithms } from "../../algorithms/algorithms.ts";
 import { take } from "../../algorithms/step.ts";
 import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision } from "../../core/decision.ts";
 
-/** The numbers of a bucket, for whoever keeps them while a server sleeps. */
+/** The numbers of a bucket, for servers that persist connections while they hibernate. */
 export type BucketState = readonly number[];
 
-/** One policy for one connection. */
+/** The bucket of one policy for one connection. */
 export class ConnectionBucket {
   private readonly policy: CompiledPolicy;
   private readonly cells: Cells;
@@ -30,7 +30,7 @@ export class ConnectionBucket {
   }
 }
 
-/** What was kept may be of another policy: then the bucket begins anew. */
+/** Whether persisted state fits the policy. State of another policy is dropped, and the bucket starts full. */
 function isState(state: unknown, width: number): state is BucketState {
   return Array.isArray(state) && state.length === width && state.every((number) => Number.isSafeInteger(number));
 }

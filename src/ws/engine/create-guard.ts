@@ -1,70 +1,73 @@
-/** Guards connections of any server: who may connect, and what they may send. */
+/** The guard for any server: decides who may connect, and checks the frames of each connection. */
 import { optionError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
-import type { RequestFacts } from "../../http/identity/client-ip.ts";
-import { ADMISSION_OPTIONS, type Admission, type AdmissionOptions, Admissions } from "./admission.ts";
+import type { RequestFacts as RequestLike } from "../../http/identity/client-ip.ts";
+import { ADMISSION_OPTIONS, AdmissionControl, type AdmissionOptions, type AdmissionResult } from "./admission.ts";
 import { Connection, type ConnectionState } from "./connection.ts";
-import type { Frame } from "./ingress.ts";
-import type { Counting } from "./open-counts.ts";
-import { checkRules, FRAME_OPTIONS, type FrameOptions, type GuardConfig } from "./options.ts";
+import { type GuardConfig, parseGuardOptions } from "./guard-config.ts";
+import { bytesOf, type Frame } from "./ingress.ts";
+import type { ConnectionCounter } from "./open-counts.ts";
+import { FRAME_OPTIONS, type FrameOptions } from "./options.ts";
 import type { Peer } from "./peer.ts";
+import { errorEnvelope } from "./replies.ts";
 
-/** All that a guard can be told. */
+/** All options of a guard. */
 export interface GuardOptions<Data = unknown, F = Frame> extends FrameOptions<Data, F>, AdmissionOptions {}
 
-/** What is known of who connects, such as a verified user; or a function that finds it out. */
+/** The data of a connection, such as a verified user, or a function that returns it. */
 export type DataOf<Data> = Data | undefined | (() => Data | undefined | Promise<Data | undefined>);
 
 /** Guards the connections of a server. */
 export class Guard<Data = unknown, F extends Frame = Frame> {
-  /** The options, checked. */
-  readonly rules: GuardConfig<Data, F>;
-  private readonly admissions: Admissions;
+  /** The parsed options. */
+  readonly config: GuardConfig<Data, F>;
+  private readonly admission: AdmissionControl;
 
-  constructor(rules: GuardConfig<Data, F>, options: AdmissionOptions, counting?: Counting) {
-    this.rules = rules;
-    this.admissions = new Admissions(options, rules, counting);
+  constructor(config: GuardConfig<Data, F>, options: AdmissionOptions, counter?: ConnectionCounter) {
+    this.config = config;
+    this.admission = new AdmissionControl(options, config, counter);
   }
 
   /**
-   * Whether a client may connect, before the upgrade. `data` is what is known of it, such as its verified user; a function
-   * is asked when the address may connect. `watch` is given what to call when the client leaves, also while it is asked.
+   * Decides whether a client may connect, before the upgrade. `data` is the data of the connection, such as a verified
+   * user; a function is called only if the IP address may connect. `watch` receives the function to call when the client
+   * disconnects, which may happen before the decision.
    */
   admit(
-    facts: RequestFacts,
+    request: RequestLike,
     data?: DataOf<Data>,
     watch?: (release: () => void) => void,
-  ): Promise<Admission<Data | undefined>> {
-    const ask = () => (typeof data === "function" ? (data as () => Data | undefined)() : data);
-    return this.admissions.admit(facts, ask, watch);
+  ): Promise<AdmissionResult<Data | undefined>> {
+    const resolveData = () => (typeof data === "function" ? (data as () => Data | undefined)() : data);
+    return this.admission.admit(request, resolveData, watch);
   }
 
-  /** The address of a client whose request is over; unknown if it stood in a header. */
+  /** Returns the IP address of a socket after its upgrade. Unknown if `identity` reads it from a header. */
   addressOfPeer(peer: string): string | undefined {
-    return this.admissions.byPeer ? this.admissions.addressOf({ peer, headers: {} }) : undefined;
+    return this.admission.usesPeerAddress ? this.admission.addressOf({ peer, headers: {} }) : undefined;
   }
 
-  /** Guards the frames of a connection that came about. */
+  /** Guards the frames of a connection. Pass received frames to `receive` of the returned connection. */
   attach(peer: Peer<Data, F>, state?: ConnectionState): Connection<Data, F> {
     if (typeof peer?.id !== "string" || typeof peer.send !== "function" || typeof peer.close !== "function") {
       throw optionError("invalid-option", "peer", "an object with id, send and close", peer);
     }
-    return new Connection(this.rules, peer, state);
+    return new Connection(this.config, peer, state);
   }
 }
 
-/** A guard for a server of your own. The servers that have a function here need not be told how to send and close. */
+/** Creates a guard for a WebSocket server without an adapter. Attach each connection as a `Peer`, and pass on its frames. */
 export function createGuard<Data = unknown>(options: GuardOptions<Data> = {}): Guard<Data> {
-  return guardOf("createGuard", options);
+  return buildGuard("createGuard", options);
 }
 
-/** Checks options, and makes a guard of them. */
-export function guardOf<Data, F extends Frame>(
+/** Checks options and builds a guard. `extraOptions` are the names of the options that only this server has. */
+export function buildGuard<Data, F extends Frame>(
   name: string,
   options: GuardOptions<Data, F>,
-  more: readonly string[] = [],
-  counting?: Counting,
+  extraOptions: readonly string[] = [],
+  counter?: ConnectionCounter,
 ): Guard<Data, F> {
-  checkOptions(name, options, [...more, ...FRAME_OPTIONS, ...ADMISSION_OPTIONS]);
-  return new Guard(checkRules(options), options, counting);
+  checkOptions(name, options, [...extraOptions, ...FRAME_OPTIONS, ...ADMISSION_OPTIONS]);
+  return new Guard(parseGuardOptions<Data, F, string | Uint8Array>(options, bytesOf, errorEnvelope), options, counter);
 }

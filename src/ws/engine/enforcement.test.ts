@@ -1,40 +1,40 @@
-/** What becomes of a client whose frame does not pass. */
+/** Notices, strikes and closes after rejected frames. */
 import { createLimiter, memoryRateLimiter, memoryStore } from "sluice";
 import { type Connection, jsonRpcError, jsonType, perUserKey } from "sluice/ws";
 import { describe, expect, it } from "vitest";
-import { clock, type Data, few, say, setUp } from "../../../test/ws/set-up.ts";
+import { clock, type Data, few, message, setUp } from "../../../test/ws/set-up.ts";
 
-describe("answers", () => {
-  it("tell of each limit once while it lasts: a flood in is not a flood out", () => {
-    const { receive, told, hooks } = setUp({
+describe("notices", () => {
+  it("are sent once per limit and wait, however many frames are denied", () => {
+    const { receive, sent, exceeded } = setUp({
       connection: false,
       limits: { limiter: memoryRateLimiter({ capacity: 1, tokensPerSecond: "1/m" }, { clock }) },
     });
     for (let n = 0; n < 1000; n++) receive("x");
-    expect(told).toHaveLength(1);
+    expect(sent).toHaveLength(1);
     clock.advance(59_000);
     receive("x");
-    expect(told).toHaveLength(1);
+    expect(sent).toHaveLength(1);
     clock.advance(1000);
-    // The one that would fit by now, and two more.
+    // One frame is allowed by now, and two are denied.
     receive("x", "x", "x");
-    expect(told).toHaveLength(2);
-    expect(hooks).toHaveLength(1002);
+    expect(sent).toHaveLength(2);
+    expect(exceeded).toHaveLength(1002);
   });
 
-  it("are bounded however many limits there are", () => {
+  it("are bounded for any number of limits", () => {
     let n = 0;
     const limiter = few(1);
-    const { receive, told } = setUp({ connection: false, limits: { limiter, key: () => `key ${n++ >> 1}` } });
+    const { receive, sent } = setUp({ connection: false, limits: { limiter, key: () => `key ${n++ >> 1}` } });
     for (let i = 0; i < 100; i++) receive("x");
-    expect(told).toHaveLength(8);
+    expect(sent).toHaveLength(8);
     clock.advance(60_000);
     for (let i = 0; i < 100; i++) receive("x");
-    expect(told).toHaveLength(16);
+    expect(sent).toHaveLength(16);
   });
 
-  it("are written in any protocol: JSON-RPC 2.0 with the id of the call", () => {
-    const { receive, told } = setUp({ limits: { limiter: few(1), key: () => "all" }, encode: jsonRpcError });
+  it("can be JSON-RPC 2.0 errors with the id of the call", () => {
+    const { receive, sent } = setUp({ limits: { limiter: few(1), key: () => "all" }, encode: jsonRpcError });
     const call = (id: unknown) => JSON.stringify({ jsonrpc: "2.0", method: "say", id });
     receive(call(1), call(2));
     clock.advance(60_000);
@@ -43,7 +43,7 @@ describe("answers", () => {
     receive(new Uint8Array(1));
     clock.advance(60_000);
     receive("not JSON");
-    expect(JSON.parse(told[0] ?? "")).toEqual({
+    expect(JSON.parse(sent[0] ?? "")).toEqual({
       jsonrpc: "2.0",
       id: 2,
       error: {
@@ -57,21 +57,21 @@ describe("answers", () => {
         },
       },
     });
-    expect(told.map((text) => JSON.parse(text).id)).toEqual([2, null, null, null]);
+    expect(sent.map((text) => JSON.parse(text).id)).toEqual([2, null, null, null]);
   });
 
-  it("say nothing where a protocol has no words for it, and tell the next: a call of JSON-RPC without an id", () => {
-    const { receive, told, hooks } = setUp({ limits: { limiter: few(1), key: () => "all" }, encode: jsonRpcError });
+  it("are skipped if encode returns undefined, as for JSON-RPC notifications, and sent for the next frame", () => {
+    const { receive, sent, exceeded } = setUp({ limits: { limiter: few(1), key: () => "all" }, encode: jsonRpcError });
     const call = (id?: number) => JSON.stringify({ jsonrpc: "2.0", method: "say", id });
     receive(call(1), call(), call(), call(2), call(3));
-    // An answer has the id of a call of the server's.
+    // A response to a call of the server has an id that the client did not choose.
     clock.advance(60_000);
     receive(JSON.stringify({ jsonrpc: "2.0", id: 1, result: "x" }));
-    expect(told.map((text) => JSON.parse(text).id)).toEqual([2, null]);
-    expect(hooks).toHaveLength(5);
+    expect(sent.map((text) => JSON.parse(text).id)).toEqual([2, null]);
+    expect(exceeded).toHaveLength(5);
   });
 
-  it("tell of each limit, also where several have the same key, and always what never fits", () => {
+  it("are sent for each limit, also if several share a key, and for costs that never fit", () => {
     const store = memoryStore({ clock });
     const limited = (capacity: number, name: string) =>
       createLimiter({ store, policy: { capacity, tokensPerSecond: "1/h", name } });
@@ -85,7 +85,7 @@ describe("answers", () => {
     });
     const compute = limited(1, "compute");
     const frames = ["compute", "compute", "say", "say", "say", "say", "say", "huge", "compute", "say", "huge"];
-    receive(...frames.map((type) => say(type)));
+    receive(...frames.map((type) => message(type)));
     expect(notices()).toMatchObject([
       { code: "RESOURCE_EXHAUSTED", details: { limit: 1 } },
       { code: "RESOURCE_EXHAUSTED", details: { limit: 5 } },
@@ -93,7 +93,7 @@ describe("answers", () => {
     ]);
   });
 
-  it("survive an encoder, a socket and hooks that fail, and report them", async () => {
+  it("report errors of encode and of listeners without breaking the connection", async () => {
     const { receive, errors, handled } = setUp({
       limits: { limiter: few(1) },
       encode: () => {
@@ -110,15 +110,15 @@ describe("answers", () => {
     expect(errors.map(String).sort()).toEqual(["Error: of the encoder", "Error: of the hook"]);
   });
 
-  it("can't be waited for", async () => {
+  it("are not sent if encode is asynchronous", async () => {
     const encode = (async () => Promise.reject(new Error("late"))) as never;
-    const { receive, told, errors } = setUp({ limits: { limiter: few(1) }, encode });
+    const { receive, sent, errors } = setUp({ limits: { limiter: few(1) }, encode });
     receive("1", "2");
-    expect(told).toEqual([]);
+    expect(sent).toEqual([]);
     expect(errors).toMatchObject([{ code: "invalid-option", option: "encode" }]);
   });
 
-  it("survive a listener to errors that fails itself", () => {
+  it("do not break if onError throws", () => {
     const { receive, handled } = setUp({
       limits: { limiter: few(1) },
       onLimitExceeded: () => {
@@ -133,10 +133,10 @@ describe("answers", () => {
   });
 });
 
-describe("what is done", () => {
-  it("is what a function says, which a fault turns into telling", () => {
+describe("the action", () => {
+  it("is the result of a function, or send if the function fails", () => {
     const actions = ["custom", "send", "nonsense", Promise.reject(new Error("late")), "ban"];
-    const { receive, hooks, told, closes, errors } = setUp({
+    const { receive, exceeded, sent, closes, errors } = setUp({
       limits: { limiter: few(1), cost: () => 1 },
       onExceeded: (info, ingress) => {
         expect(info).not.toHaveProperty("action");
@@ -145,14 +145,14 @@ describe("what is done", () => {
       },
     });
     receive("1", "2", "3", "4", "5", "6", "7");
-    expect(hooks.map(({ action }) => action)).toEqual(["custom", "send", "send", "send", "ban"]);
-    expect(told).toHaveLength(1);
+    expect(exceeded.map(({ action }) => action)).toEqual(["custom", "send", "send", "send", "ban"]);
+    expect(sent).toHaveLength(1);
     expect(errors).toMatchObject(Array(2).fill({ code: "invalid-option", option: "onExceeded" }));
     expect(closes).toEqual([[1008, '{"limit":"rate","banned":true}']]);
   });
 
-  it("is closing at so many denied frames, which a minute of peace forgets", () => {
-    const { receive, closes, hooks } = setUp({
+  it("is close after closeAfter denied frames, reset by a minute without one", () => {
+    const { receive, closes, exceeded } = setUp({
       limits: { limiter: few(1) },
       closeAfter: 3,
       onExceeded: "custom",
@@ -164,14 +164,14 @@ describe("what is done", () => {
     clock.advance(59_999);
     receive("6");
     expect(closes).toHaveLength(1);
-    expect(hooks.at(-1)).toMatchObject({ action: "close" });
+    expect(exceeded.at(-1)).toMatchObject({ action: "close" });
   });
 
-  it("has the codes that it is told, and private ones where a socket allows no others", () => {
+  it("uses the configured close codes, and private ones if the socket rejects them", () => {
     const codes = { rate: 4000, payload: 4001, ban: 4002 };
-    const told = setUp({ maxBytes: 3, onExceeded: "close", closeCodes: codes });
-    told.receive("large");
-    expect(told.closes).toEqual([[4001, '{"limit":"payload"}']]);
+    const sent = setUp({ maxBytes: 3, onExceeded: "close", closeCodes: codes });
+    sent.receive("large");
+    expect(sent.closes).toEqual([[4001, '{"limit":"payload"}']]);
     const strict = setUp({ limits: { limiter: few(1) }, onExceeded: "close" });
     const { close } = strict.peer;
     strict.peer.close = (code, reason) => {
@@ -183,17 +183,17 @@ describe("what is done", () => {
     expect(strict.errors).toEqual([]);
   });
 
-  it("gives reasons that fit a close frame", () => {
+  it("has a reason that fits a close frame", () => {
     const { receive, closes } = setUp({ onExceeded: "close", connection: { capacity: 1, tokensPerSecond: "1/365d" } });
     receive("1", "2");
     expect(new TextEncoder().encode(closes[0]?.[1]).length).toBeLessThanOrEqual(123);
   });
 
-  it("is told before it is done, and left out when the hook has closed the connection", () => {
+  it("is reported before it is taken, and skipped if the listener has closed the connection", () => {
     let held: Connection<Data> | undefined;
-    const { receive, told, connection } = setUp({ limits: { limiter: few(1) }, onLimitExceeded: () => held?.end() });
+    const { receive, sent, connection } = setUp({ limits: { limiter: few(1) }, onLimitExceeded: () => held?.end() });
     held = connection;
     receive("1", "2");
-    expect(told).toEqual([]);
+    expect(sent).toEqual([]);
   });
 });

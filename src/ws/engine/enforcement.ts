@@ -1,166 +1,163 @@
-/** What becomes of a client whose frame does not pass: a notice that is not repeated, strikes, a close. */
+/** Reacts to rejected frames: throttled notices, strikes, and closing the connection. */
 import { copyKey } from "../../core/copy-key.ts";
 import { optionError } from "../../core/errors.ts";
-import { tell, toldAtOnce } from "./callbacks.ts";
+import { callListener, requireSync } from "./callbacks.ts";
+import { type GuardConfig, isAction } from "./guard-config.ts";
 import { INVALID, type Ingress } from "./ingress.ts";
-import { type GuardConfig, isAction } from "./options.ts";
 import type { Peer } from "./peer.ts";
 import {
   closeReason,
   type ExceededAction,
   invalidNotice,
   type LimitExceeded,
-  type LimitType,
+  limitNotice,
   type Notice,
-  noticeOf,
   PRIVATE_CODES,
-  waitLeft,
+  remainingWait,
 } from "./replies.ts";
+import type { Violation } from "./violation.ts";
 
-/** Something that is exceeded. */
-export interface Excess {
-  readonly type: LimitType;
-  readonly observed: number;
-  readonly limit: number;
-  readonly retryAfterMs?: number | null | undefined;
-  readonly key: string;
-  /** Of a rate, the policy that binds: several may have the same keys. */
-  readonly policy?: string;
-  /** Whether the client did that. */
-  readonly blame: boolean;
-  /** Whether nothing but a close can keep it from having its way. */
-  readonly must?: boolean;
-}
-
-/** The frame that did it. */
-interface Offence<Data, F> {
+/** The frame that exceeded a limit. */
+interface OffendingFrame<Data, F> {
   readonly frame: F;
   readonly ingress: Ingress<Data>;
-  /** When it was decided, if it has waited since, as `elapsed` tells time. */
+  /** When it was decided, as a monotonic time in ms, if it has waited since. */
   readonly decidedAt: number | undefined;
 }
 
-/** How many denials there were lately, and when the last was. */
+/** The number of recent denials, and the time of the last one in ms since the epoch. */
 interface Strikes {
   readonly strikes: number;
-  readonly struckAt: number;
+  readonly lastStrikeAt: number;
 }
 
-/** After a notice a client is told nothing of the same for as long as it has to wait, within these bounds. */
-const QUIET_MS = { least: 1000, most: 60_000 };
-/** The most notices that are kept apart. */
-const MAX_NOTICES = 8;
-/** So long after the last denial, strikes are forgotten. */
-const STRIKES_MS = 60_000;
-const NOTHING: { readonly retryAfterMs?: number | null } = {};
+/** The part of a connection that enforcement uses. */
+interface ClosableConnection {
+  readonly closed: boolean;
+  end(): void;
+}
 
-/** The consequences for one connection. */
+/** A notice is not repeated for as long as the client has to wait, within these bounds. */
+const MIN_NOTICE_INTERVAL_MS = 1000;
+const MAX_NOTICE_INTERVAL_MS = 60_000;
+/** Maximum number of different notices per interval. */
+const MAX_NOTICES = 8;
+/** Time after the last denial in which strikes expire. */
+const STRIKES_EXPIRE_MS = 60_000;
+
+type Wait = { readonly retryAfterMs?: number | null };
+const NO_WAIT: Wait = {};
+
+/** Enforces the limits of one connection. */
 export class Enforcement<Data, F, Message> implements Strikes {
   strikes: number;
-  struckAt: number;
-  private readonly rules: GuardConfig<Data, F, Message>;
+  lastStrikeAt: number;
+  private readonly config: GuardConfig<Data, F, Message>;
   private readonly peer: Peer<Data, F, Message>;
-  private readonly life: { readonly closed: boolean; end(): void };
-  /** Until when nothing is told of what. */
-  private readonly quiet: Map<string, number> = new Map();
+  private readonly connection: ClosableConnection;
+  /** Until when each notice is not repeated, in ms since the epoch. */
+  private readonly mutedUntil: Map<string, number> = new Map();
 
   constructor(
-    rules: GuardConfig<Data, F, Message>,
+    config: GuardConfig<Data, F, Message>,
     peer: Peer<Data, F, Message>,
-    life: { readonly closed: boolean; end(): void },
-    { strikes, struckAt }: Strikes = { strikes: 0, struckAt: 0 },
+    connection: ClosableConnection,
+    { strikes, lastStrikeAt }: Strikes = { strikes: 0, lastStrikeAt: 0 },
   ) {
-    this.rules = rules;
+    this.config = config;
     this.peer = peer;
-    this.life = life;
+    this.connection = connection;
     this.strikes = strikes;
-    this.struckAt = struckAt;
+    this.lastStrikeAt = lastStrikeAt;
   }
 
-  /** Tells of what is exceeded, and does something about it. A ping is no frame. */
-  exceed(excess: Excess, offence?: Offence<Data, F>): void {
-    const { type, observed, limit, key, policy, blame } = excess;
-    const { onLimitExceeded, reportError } = this.rules;
+  /** Reports a violation, then sends a notice or closes the connection. A ping has no offending frame. */
+  enforce(violation: Violation, offending?: OffendingFrame<Data, F>): void {
+    const { type, observed, limit, key, policy, isClientFault } = violation;
+    const { onLimitExceeded, reportError } = this.config;
     const { id } = this.peer;
-    const retryAfterMs = waitLeft(excess.retryAfterMs, offence?.decidedAt);
-    const about: typeof NOTHING = retryAfterMs === undefined ? NOTHING : { retryAfterMs };
-    if (blame) this.strike();
-    const action = this.actionOn(excess, about, offence?.ingress);
-    const info: LimitExceeded = { type, observed, limit, ...about, id, key, action };
-    tell(onLimitExceeded, reportError, info, offence?.ingress);
-    // The hook may have closed it.
-    if (this.life.closed) return;
-    if (action === "send") this.notify(noticeOf(info, !blame), `${type}:${policy}:${key}`, offence?.frame);
-    else if (action !== "custom") this.shut(info, action === "ban" ? "ban" : type === "payload" ? "payload" : "rate");
+    const retryAfterMs = remainingWait(violation.retryAfterMs, offending?.decidedAt);
+    const wait: Wait = retryAfterMs === undefined ? NO_WAIT : { retryAfterMs };
+    if (isClientFault) this.strike();
+    const action = this.actionFor(violation, wait, offending?.ingress);
+    const info: LimitExceeded = { type, observed, limit, ...wait, id, key, action };
+    callListener(onLimitExceeded, reportError, info, offending?.ingress);
+    // The listener may have closed the connection.
+    if (this.connection.closed) return;
+    if (action === "send") {
+      this.notify(limitNotice(info, !isClientFault), `${type}:${policy}:${key}`, offending?.frame);
+    } else if (action !== "custom") {
+      this.close(info, action === "ban" ? "ban" : type === "payload" ? "payload" : "rate");
+    }
   }
 
-  private actionOn(
-    { type, observed, limit, key, blame, must }: Excess,
-    about: typeof NOTHING,
-    ingress: Ingress<Data> | undefined,
-  ): ExceededAction {
-    const { onExceeded, closeAfter, reportError } = this.rules;
+  /** Sends a notice about a frame that is invalid or could not be charged. It counts no strike. */
+  notifyInvalid(message: string, frame: F): void {
+    if (this.config.onExceeded !== "custom") this.notify(invalidNotice(message), INVALID, frame);
+  }
+
+  private actionFor(violation: Violation, wait: Wait, ingress: Ingress<Data> | undefined): ExceededAction {
+    const { type, observed, limit, key, isClientFault, mustClose } = violation;
+    const { onExceeded, closeAfter, reportError } = this.config;
     let action: ExceededAction;
     if (typeof onExceeded !== "function") {
-      // Who would only be told to come back with the same, or is not at fault, is told and stays.
-      action = blame || onExceeded === "custom" ? onExceeded : "send";
+      // Don't close for a store failure or an impossible cost: the client would reconnect and send the same frame again.
+      action = isClientFault || onExceeded === "custom" ? onExceeded : "send";
     } else {
       try {
-        const info = { type, observed, limit, ...about, id: this.peer.id, key };
-        action = toldAtOnce("onExceeded", onExceeded(info, ingress));
-        if (!isAction(action)) throw optionError("invalid-option", "onExceeded", "send, close, ban or custom", action);
+        const info = { type, observed, limit, ...wait, id: this.peer.id, key };
+        action = requireSync("onExceeded", onExceeded(info, ingress));
+        if (!isAction(action)) {
+          const expected = 'a function that returns "send", "close", "ban" or "custom"';
+          throw optionError("invalid-option", "onExceeded", expected, action);
+        }
       } catch (error) {
         reportError(error);
         action = "send";
       }
     }
-    const isMild = action === "send" || action === "custom";
-    return isMild && (must || (blame && this.strikes >= closeAfter)) ? "close" : action;
+    const keepsOpen = action === "send" || action === "custom";
+    return keepsOpen && (mustClose || (isClientFault && this.strikes >= closeAfter)) ? "close" : action;
   }
 
   private strike(): void {
-    const now = this.rules.clock.now();
-    this.strikes = now - this.struckAt < STRIKES_MS ? this.strikes + 1 : 1;
-    this.struckAt = now;
+    const now = this.config.clock.now();
+    this.strikes = now - this.lastStrikeAt < STRIKES_EXPIRE_MS ? this.strikes + 1 : 1;
+    this.lastStrikeAt = now;
   }
 
-  /** Tells of a frame that can't be read or judged. That is no limit, and closes nothing. */
-  invalid(message: string, frame: F): void {
-    if (this.rules.onExceeded !== "custom") this.notify(invalidNotice(message), INVALID, frame);
-  }
-
-  /** Tells the client, unless it was told the same a moment ago: a flood in is not a flood out. */
-  private notify(notice: Notice, about: string, frame: F | undefined): void {
-    if (this.life.closed) return;
-    const now = this.rules.clock.now();
-    const same = `${notice.code}:${about}`;
-    if ((this.quiet.get(same) ?? 0) > now) return;
-    if (this.quiet.size >= MAX_NOTICES) {
-      for (const [other, until] of this.quiet) if (until <= now) this.quiet.delete(other);
-      if (this.quiet.size >= MAX_NOTICES) return;
+  /** Sends a notice unless the same one was sent recently: a flood of frames must not cause a flood of notices. */
+  private notify(notice: Notice, topic: string, frame: F | undefined): void {
+    if (this.connection.closed) return;
+    const now = this.config.clock.now();
+    const noticeKey = `${notice.code}:${topic}`;
+    if ((this.mutedUntil.get(noticeKey) ?? 0) > now) return;
+    if (this.mutedUntil.size >= MAX_NOTICES) {
+      for (const [other, until] of this.mutedUntil) if (until <= now) this.mutedUntil.delete(other);
+      if (this.mutedUntil.size >= MAX_NOTICES) return;
     }
-    this.quiet.set(copyKey(same), now + Math.min(Math.max(notice.retryAfterMs ?? 0, QUIET_MS.least), QUIET_MS.most));
+    const interval = Math.max(notice.retryAfterMs ?? 0, MIN_NOTICE_INTERVAL_MS);
+    this.mutedUntil.set(copyKey(noticeKey), now + Math.min(interval, MAX_NOTICE_INTERVAL_MS));
     try {
-      const message = toldAtOnce("encode", this.rules.encode(notice, frame));
+      const message = requireSync("encode", this.config.encode(notice, frame));
       if (message !== undefined) this.peer.send(message, frame);
-      // Nothing was told.
-      else this.quiet.delete(same);
+      else this.mutedUntil.delete(noticeKey);
     } catch (error) {
-      this.rules.reportError(error);
+      this.config.reportError(error);
     }
   }
 
-  private shut(info: LimitExceeded, code: "rate" | "payload" | "ban"): void {
-    this.life.end();
+  private close(info: LimitExceeded, code: "rate" | "payload" | "ban"): void {
+    this.connection.end();
     const reason = closeReason(info);
     try {
       try {
-        this.peer.close(this.rules.closeCodes[code], reason);
+        this.peer.close(this.config.closeCodes[code], reason);
       } catch {
         this.peer.close(PRIVATE_CODES[code], reason);
       }
     } catch (error) {
-      tell(this.rules.onError, undefined, error);
+      callListener(this.config.onError, undefined, error);
     }
   }
 }

@@ -1,29 +1,31 @@
-/** The charges of a frame. */
+/** Computes the charges of a frame from the configured limits. */
 import { checkCost, checkKey } from "../../core/charge.ts";
 import { optionError } from "../../core/errors.ts";
 import type { CheckedCharge } from "../../limiter/charges.ts";
-import { toldAtOnce } from "./callbacks.ts";
+import { requireSync } from "./callbacks.ts";
+import { isLimiter } from "./guard-config.ts";
 import type { Ingress } from "./ingress.ts";
-import type { KeyMemory } from "./keys.ts";
-import { type FrameLimit, isLimiter } from "./options.ts";
+import type { KeyCache } from "./keys.ts";
+import type { FrameLimit } from "./options.ts";
 
-/** What a frame is charged; limits that do not apply, and what is free, are not among it. */
+/** Returns the charges of a frame, without limits that do not apply to it and without costs of 0. */
 export function chargesOf<Data>(
   limits: readonly Required<FrameLimit<Data>>[],
   ingress: Ingress<Data>,
-  keys: KeyMemory,
+  keys: KeyCache,
 ): readonly CheckedCharge[] {
   const charges: CheckedCharge[] = [];
-  for (const { limiter: who, key: keyOf, cost: costOf } of limits) {
-    const limiter = typeof who === "function" ? toldAtOnce("limiter", who(ingress)) : who;
+  for (const { limiter: limiterOption, key: keyOf, cost: costOf } of limits) {
+    const isFunction = typeof limiterOption === "function";
+    const limiter = isFunction ? requireSync("limiter", limiterOption(ingress)) : limiterOption;
     if (limiter === undefined) continue;
     if (!isLimiter(limiter)) {
-      throw optionError("invalid-limiter", "limiter", "a limiter, or nothing where the limit does not apply", limiter);
+      throw optionError("invalid-limiter", "limiter", "a function that returns a limiter or undefined", limiter);
     }
-    const cost = toldAtOnce("cost", costOf(ingress));
+    const cost = requireSync("cost", costOf(ingress));
     checkCost(cost);
     if (cost === 0) continue;
-    const key = toldAtOnce("key", keys.keyOf(keyOf, ingress));
+    const key = requireSync("key", keys.keyOf(keyOf, ingress));
     checkKey(key);
     charges.push({ limiter, key, cost });
   }

@@ -1,74 +1,100 @@
-/** The frames of one connection that wait: for their decision, for those before them, and for their time. */
+/** The queue of one connection: frames that wait for a decision, for earlier frames, or for a delay. */
 import { monotonicMs } from "../../core/clock.ts";
+import type { HandleFrame, Ingress } from "./ingress.ts";
+import type { RejectReason } from "./violation.ts";
 
-/** One that waits. */
-export interface Waiting {
+/** Whether a frame is being charged, is allowed, or is rejected and why. */
+export type FrameState = typeof CHARGING | typeof ALLOWED | RejectReason;
+
+/** The state of a frame that has no decision yet. */
+export const CHARGING = { type: "charging" } as const;
+/** The state of a frame that is within its limits. */
+export const ALLOWED = { type: "allowed" } as const;
+
+/** A received frame and its progress. */
+export interface QueuedFrame<Data, F> {
+  readonly frame: F;
   readonly bytes: number;
-  /** Whether it is known what becomes of it. */
-  readonly decided: boolean;
-  /** When it may go on, as `elapsed` tells time. */
-  readonly due: number;
+  readonly ingress: Ingress<Data>;
+  readonly handle: HandleFrame<Data, F>;
+  state: FrameState;
+  /** When the frame was decided, as a monotonic time in ms. Unset for a frame that was dispatched without waiting. */
+  decidedAt: number | undefined;
+  /** When its delay ends, as a monotonic time in ms. */
+  dueAt: number;
 }
 
-/** A timer that is longer fires at once. */
+/** Records the decision on a frame that has to wait. */
+export function setDecided<Data, F>(queued: QueuedFrame<Data, F>, state: FrameState, delayMs: number): void {
+  queued.state = state;
+  queued.decidedAt = monotonicMs();
+  queued.dueAt = queued.decidedAt + delayMs;
+}
+
+/** The longest delay of `setTimeout` in ms. Longer ones fire at once. */
 export const MAX_TIMER_MS: number = 2 ** 31 - 1;
 
-/** A line in the order in which frames came. */
-export class FrameQueue<Turn extends Waiting> {
-  private readonly turns: Turn[] = [];
+/** Bounds of a queue. */
+interface QueueLimits {
+  readonly maxQueued: number;
+  readonly maxQueuedBytes: number;
+}
+
+/** Dispatches frames in the order in which they were received. */
+export class FrameQueue<Data, F> {
+  private readonly frames: QueuedFrame<Data, F>[] = [];
   private bytes = 0;
   private timer: ReturnType<typeof setTimeout> | undefined;
-  private readonly most: { readonly maxQueued: number; readonly maxQueuedBytes: number };
-  private readonly go: (turn: Turn) => void;
+  private readonly limits: QueueLimits;
+  private readonly dispatch: (queued: QueuedFrame<Data, F>) => void;
 
-  /** `go` is called with each whose turn it is. */
-  constructor(most: { readonly maxQueued: number; readonly maxQueuedBytes: number }, go: (turn: Turn) => void) {
-    this.most = most;
-    this.go = go;
+  constructor(limits: QueueLimits, dispatch: (queued: QueuedFrame<Data, F>) => void) {
+    this.limits = limits;
+    this.dispatch = dispatch;
   }
 
   get length(): number {
-    return this.turns.length;
+    return this.frames.length;
   }
 
-  /** Whether there is no room for one of so many bytes. */
+  /** Whether a frame of this size does not fit. */
   isFull(bytes: number): boolean {
-    const { maxQueued, maxQueuedBytes } = this.most;
-    return this.turns.length >= maxQueued || this.bytes + bytes > maxQueuedBytes;
+    const { maxQueued, maxQueuedBytes } = this.limits;
+    return this.frames.length >= maxQueued || this.bytes + bytes > maxQueuedBytes;
   }
 
-  /** What there would be with one more, and what is allowed of that, where it is full. */
-  excess(bytes: number): { observed: number; limit: number } {
-    const { maxQueued, maxQueuedBytes } = this.most;
-    if (this.turns.length >= maxQueued) return { observed: this.turns.length + 1, limit: maxQueued };
+  /** For a frame that does not fit: the number of frames or bytes with it, and the limit. */
+  overflow(bytes: number): { observed: number; limit: number } {
+    const { maxQueued, maxQueuedBytes } = this.limits;
+    if (this.frames.length >= maxQueued) return { observed: this.frames.length + 1, limit: maxQueued };
     return { observed: this.bytes + bytes, limit: maxQueuedBytes };
   }
 
-  add(turn: Turn): void {
-    this.turns.push(turn);
-    this.bytes += turn.bytes;
+  add(queued: QueuedFrame<Data, F>): void {
+    this.frames.push(queued);
+    this.bytes += queued.bytes;
   }
 
-  /** Goes on with those at the head of the line whose time has come. */
+  /** Dispatches the frames at the head of the queue that are decided and due. */
   advance(): void {
     clearTimeout(this.timer);
-    for (let turn = this.turns[0]; turn?.decided; turn = this.turns[0]) {
-      const wait = turn.due - monotonicMs();
+    for (let head = this.frames[0]; head && head.state.type !== "charging"; head = this.frames[0]) {
+      const wait = head.dueAt - monotonicMs();
       if (wait > 0) {
-        // Whoever went on may have set another one meanwhile.
+        // A handler that received another frame may have called `advance` and set a timer.
         clearTimeout(this.timer);
         this.timer = setTimeout(() => this.advance(), Math.min(Math.ceil(wait), MAX_TIMER_MS));
         return;
       }
-      this.turns.shift();
-      this.bytes -= turn.bytes;
-      this.go(turn);
+      this.frames.shift();
+      this.bytes -= head.bytes;
+      this.dispatch(head);
     }
   }
 
-  /** Drops all of them. */
+  /** Drops all frames. */
   clear(): void {
-    this.turns.length = 0;
+    this.frames.length = 0;
     this.bytes = 0;
     clearTimeout(this.timer);
   }

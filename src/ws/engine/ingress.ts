@@ -1,37 +1,42 @@
-/** A frame at the door: what is known of it before anybody reads it. Its payload is not among that. */
-
+/** Frames as the guard receives them, and the metadata that keys, costs and limits are derived from. */
 import { optionError } from "../../core/errors.ts";
 
-/** A frame as servers hand it over: text, or bytes. */
+/** A frame as a server passes it on: text or binary. */
 export type Frame = string | ArrayBuffer | ArrayBufferView;
 
-/** What keys and costs are made of. */
+/** Metadata of a received frame, without its payload. Passed to `key`, `cost`, `limiter` and the listeners. */
 export interface Ingress<Data = unknown> {
-  /** What the frame is: `""` without `typeOf`, and `!invalid` for what it can't tell. */
+  /** The type of the frame: `""` without `typeOf`, and `"!invalid"` if `typeOf` failed or returned an unlisted type. */
   readonly type: string;
-  /** The connection. */
+  /** The id of the connection. */
   readonly id: string;
-  /** The client's address, if it is known; of IPv6 the network that one client has. */
+  /** The client's IP address, if known; for IPv6, its network. */
   readonly ip: string | undefined;
-  /** What the connection carries, such as a verified `userId`. */
+  /** The data of the connection, such as a verified `userId`. */
   readonly data: Data | undefined;
-  /** When the frame came, in milliseconds since the epoch. */
+  /** When the frame was received, in milliseconds since the epoch. */
   readonly receivedAt: number;
 }
 
-/** The type of a frame that can't be read, or that nobody knows. */
+/** Handles a frame that passed all checks. Until its promise settles, the frame counts towards `maxPending`. */
+export type HandleFrame<Data = unknown, F = Frame> = (frame: F, ingress: Ingress<Data>) => unknown;
+
+/** The type of a frame that can't be parsed, or whose type is not listed in `types`. */
 export const INVALID = "!invalid";
 
 const encoder: TextEncoder = new TextEncoder();
 
-/** How many bytes a frame has on the wire; of a text that is surely smaller or larger than `most`, only that it is. */
-export function bytesOf(frame: Frame, most: number): number {
+/**
+ * Returns the size of a frame in bytes. For text that is certainly below or above `maxBytes` it returns the length in
+ * UTF-16 code units, which is on the same side of the limit and needs no encoding.
+ */
+export function bytesOf(frame: Frame, maxBytes: number): number {
   if (typeof frame === "string") {
-    // A unit of UTF-16 has one to three bytes: most texts need no counting.
-    if (frame.length > most || frame.length * 3 <= most) return frame.length;
+    // A UTF-16 code unit takes one to three bytes in UTF-8.
+    if (frame.length > maxBytes || frame.length * 3 <= maxBytes) return frame.length;
     return encoder.encode(frame).length;
   }
   const bytes: unknown = frame?.byteLength;
   if (typeof bytes === "number") return bytes;
-  throw optionError("invalid-option", "frame", "a string, an ArrayBuffer or a view of one", frame);
+  throw optionError("invalid-option", "frame", "a string, an ArrayBuffer or an ArrayBufferView", frame);
 }

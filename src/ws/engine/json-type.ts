@@ -1,9 +1,9 @@
-/** What a frame of JSON says that it is. */
+/** Reads the type of JSON frames. */
 import { type Frame, INVALID } from "./ingress.ts";
 
 /**
- * A `typeOf` for frames of JSON that have their type in a member. The whole frame is parsed: a shorter look could be
- * shown one type while the handler sees another.
+ * Creates a `typeOf` for JSON frames whose type is a string member. Default member: `"type"`. Parses the whole frame: a
+ * partial scan could find another type than the one the handler sees after `JSON.parse`.
  */
 export function jsonType(member = "type"): (frame: Frame) => string {
   return (frame) => {

@@ -1,13 +1,13 @@
-/** Keys of frames: parts that never run together, and nobody in a bucket of somebody else. */
+/** Keys of frames: escaped parts, fallbacks for anonymous clients, and the cache. */
 import fc from "fast-check";
 import { keyPerUser, keyPerUserOrIpPerType, keyPerUserPerType, perUserKey } from "sluice/ws";
 import { describe, expect, it } from "vitest";
-import { KeyMemory } from "./keys.ts";
+import { KeyCache } from "./keys.ts";
 
 const frame = { type: "say", id: "c1", ip: "192.0.2.7", receivedAt: 0 };
 const known = { ...frame, data: { tenantId: "acme", userId: "ann" } };
 const anonymous = { ...frame, data: undefined };
-/** What ws-kit gives: it knows no address, and calls a connection otherwise. */
+/** A ws-kit context: it has no IP address, and the connection id is `clientId`. */
 const wsKit = { type: "say", clientId: "k1", data: {} };
 
 describe("keys", () => {
@@ -25,7 +25,7 @@ describe("keys", () => {
     expect(perUserKey(anonymous)).toBe("public:connection:c1");
   });
 
-  it("are the same over a context of ws-kit", () => {
+  it("are made of a ws-kit context in the same way", () => {
     expect(keyPerUserOrIpPerType(wsKit)).toBe("public:connection:k1:say");
     expect(keyPerUserPerType({ ...wsKit, data: { userId: 7 } })).toBe("public:user:7:say");
     expect(perUserKey(wsKit)).toBe("public:connection:k1");
@@ -43,39 +43,39 @@ describe("keys", () => {
     { toString: () => "ann" },
     Symbol("ann"),
     () => "ann",
-  ])("take no user for %s, whom all would share", (userId) => {
+  ])("do not use %s as a user, because all clients would share it", (userId) => {
     const one = perUserKey({ ...frame, data: { userId } });
     expect(one).toBe("public:connection:c1");
     expect(perUserKey({ ...frame, id: "c2", data: { userId } })).not.toBe(one);
   });
 
-  it("of long types, which clients may invent, are not kept", () => {
-    const memory = new KeyMemory();
-    const { known } = memory as unknown as { known: Map<unknown, Map<string, string>> };
-    const kept = () => JSON.stringify([...known.values()].map((keys) => [...keys]));
-    for (let n = 0; n < 100; n++) memory.keyOf(keyPerUserPerType, { ...frame, type: `${n}`.padEnd(100_000, "x") });
-    expect(kept()).toBe("[[]]");
-    expect(memory.keyOf(keyPerUserPerType, frame)).toBe(memory.keyOf(keyPerUserPerType, frame));
-    expect(kept().length).toBeLessThan(200);
+  it("are not cached for long types, which clients can invent", () => {
+    const cache = new KeyCache();
+    const { keys } = cache as unknown as { keys: Map<unknown, Map<string, string>> };
+    const cached = () => JSON.stringify([...keys.values()].map((byType) => [...byType]));
+    for (let n = 0; n < 100; n++) cache.keyOf(keyPerUserPerType, { ...frame, type: `${n}`.padEnd(100_000, "x") });
+    expect(cached()).toBe("[[]]");
+    expect(cache.keyOf(keyPerUserPerType, frame)).toBe(cache.keyOf(keyPerUserPerType, frame));
+    expect(cached().length).toBeLessThan(200);
   });
 
-  it("never put those in one bucket of whom nothing is known", () => {
-    expect(() => perUserKey({ type: "say" })).toThrow(/key: expected a user, an address or the id of a connection/);
+  it("throw for a context without user, address and connection id", () => {
+    expect(() => perUserKey({ type: "say" })).toThrow(/A key needs a user, an IP address or a connection id/);
   });
 
-  it("of a user who is called like an address or a connection are not theirs", () => {
+  it("differ for a user whose id looks like the key of an address", () => {
     const user = keyPerUserOrIpPerType({ ...frame, data: { userId: "ip:192.0.2.7" } });
     expect(user).not.toBe(keyPerUserOrIpPerType(anonymous));
   });
 
-  it("never run together", () => {
+  it("differ for different parts", () => {
     const part = fc.string({ unit: fc.constantFrom("a", "b", ":", "%", "%3A", "user:", "public") });
     const parts = fc.tuple(part, part, part);
     fc.assert(
       fc.property(parts, parts, (one, other) => {
         const keyOf = ([tenantId, userId, type]: string[]) =>
           keyPerUserPerType({ type: type ?? "", id: "c1", data: { tenantId, userId } });
-        // Without a tenant it is the public one, and without a user the connection.
+        // Without a tenant the key has "public", and without a user the connection id.
         const meant = ([tenant, user, type]: string[]) => JSON.stringify([tenant || "public", user, type]);
         return (keyOf(one) === keyOf(other)) === (meant(one) === meant(other));
       }),

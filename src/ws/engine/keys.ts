@@ -1,70 +1,76 @@
 /**
- * Keys of frames, from what the server knows of a connection and never from what a client says of itself. Parts are
- * escaped, so that no two of them run together.
+ * Keys for frames, made only of data that the server verified, never of data that the client sent. Parts are escaped, which
+ * keeps different parts from producing the same key.
  */
 import { copyKey } from "../../core/copy-key.ts";
-import { optionError } from "../../core/errors.ts";
+import { SluiceError } from "../../core/errors.ts";
 
-/** What keys are made of: a frame at our door, or a context of ws-kit, which knows a connection as `clientId`. */
+/** Input of the key functions: the `Ingress` of a frame, or a ws-kit context, which has a `clientId`. */
 export interface KeyContext {
+  /** The type of the frame. */
   readonly type: string;
+  /** The id of the connection. */
   readonly id?: string | undefined;
+  /** The id of the connection in ws-kit. */
   readonly clientId?: string | undefined;
+  /** The client's IP address, if known. */
   readonly ip?: string | undefined;
-  /** Of its members, `userId` and `tenantId` are read. */
+  /** The data of the connection. Only `userId` and `tenantId` are read. */
   readonly data?: unknown;
 }
 
-/** A bucket for each user and type of frame; who is not known counts by address, and without one by connection. */
+/** One bucket per user and frame type. Without a user it is per IP address, and without an address per connection. */
 export function keyPerUserOrIpPerType(context: KeyContext): string {
   return `${tenantOf(context)}:${userOf(context) ?? addressOf(context) ?? connectionOf(context)}:${part(context.type)}`;
 }
 
-/** A bucket for each user and type of frame; who is not known counts by connection. */
+/** One bucket per user and frame type. Without a user it is per connection. */
 export function keyPerUserPerType(context: KeyContext): string {
   return `${tenantOf(context)}:${userOf(context) ?? connectionOf(context)}:${part(context.type)}`;
 }
 
-/** One bucket for each user, whatever they send; who is not known counts by connection. */
+/** One bucket per user for all frame types. Without a user it is per connection. */
 export function perUserKey(context: KeyContext): string {
   return `${tenantOf(context)}:${userOf(context) ?? connectionOf(context)}`;
 }
 
-/** The same as `perUserKey`, by the name that ws-kit has for it. @alias */
+/** The same as `perUserKey`, under the name that ws-kit uses. @alias */
 export const keyPerUser: (context: KeyContext) => string = perUserKey;
 
-/** More types than this are not remembered, and none that is longer: clients may invent them. */
-const MAX_TYPES = 64;
-const MAX_TYPE_CHARS = 128;
+/** Bounds of the cache per connection: clients can send any number of types, of any length. */
+const MAX_CACHED_TYPES = 64;
+const MAX_CACHED_TYPE_CHARS = 128;
 
-/** The keys of one connection, made once: a new text with every frame would cost more than the decision. */
-export class KeyMemory {
+/** Caches the keys of one connection: building a string per frame would cost more than the decision. */
+export class KeyCache {
   private userId: unknown;
   private tenantId: unknown;
-  private readonly known: Map<(context: never) => string, Map<string, string>> = new Map();
+  private readonly keys: Map<(context: never) => string, Map<string, string>> = new Map();
 
-  /** What `make` makes of a frame. Functions that are not ours may make another key each time. */
-  keyOf<Context extends KeyContext>(make: (context: Context) => string, context: Context): string {
-    if (!OURS.has(make)) return make(context);
+  /** Returns `makeKey(context)`. Only the key functions of this file are cached: others may depend on anything. */
+  keyOf<Context extends KeyContext>(makeKey: (context: Context) => string, context: Context): string {
+    if (!CACHEABLE.has(makeKey)) return makeKey(context);
     const { userId, tenantId } = (context.data ?? {}) as { userId?: unknown; tenantId?: unknown };
     if (userId !== this.userId || tenantId !== this.tenantId) {
-      this.known.clear();
+      this.keys.clear();
       this.userId = userId;
       this.tenantId = tenantId;
     }
-    let keys = this.known.get(make);
-    if (!keys) this.known.set(make, (keys = new Map()));
-    let key = keys.get(context.type);
+    let byType = this.keys.get(makeKey);
+    if (!byType) this.keys.set(makeKey, (byType = new Map()));
+    let key = byType.get(context.type);
     if (key !== undefined) return key;
-    key = make(context);
-    if (keys.size < MAX_TYPES && context.type.length <= MAX_TYPE_CHARS) keys.set(copyKey(context.type), copyKey(key));
+    key = makeKey(context);
+    if (byType.size < MAX_CACHED_TYPES && context.type.length <= MAX_CACHED_TYPE_CHARS) {
+      byType.set(copyKey(context.type), copyKey(key));
+    }
     return key;
   }
 }
 
-const OURS: ReadonlySet<unknown> = new Set([keyPerUserOrIpPerType, keyPerUserPerType, perUserKey]);
+const CACHEABLE: ReadonlySet<unknown> = new Set([keyPerUserOrIpPerType, keyPerUserPerType, perUserKey]);
 
-/** The user that a connection belongs to, with the tenant, once that was verified. */
+/** Returns the key of the verified user and tenant in a connection's data, if there is one. */
 export function userKey(data: unknown): string | undefined {
   const user = userOf({ type: "", data });
   return user && `${tenantOf({ type: "", data })}:${user}`;
@@ -83,13 +89,17 @@ function addressOf({ ip }: KeyContext): string | undefined {
   return ip ? `ip:${part(ip)}` : undefined;
 }
 
-/** Never one bucket for all who are unknown: one of them could lock out the others. */
+/** Throws without an id: a shared bucket would let one anonymous client lock out all others. */
 function connectionOf({ id = "", clientId = id }: KeyContext): string {
   if (clientId !== "") return `connection:${part(clientId)}`;
-  throw optionError("unidentified", "key", "a user, an address or the id of a connection, but there is none");
+  const expected = "a user, an IP address or a connection id";
+  throw new SluiceError("unidentified", `A key needs ${expected}, but the context has none of them.`, {
+    option: "key",
+    expected,
+  });
 }
 
-/** Whatever else somebody put there, such as an object or a number that is none, would be the same name for everybody. */
+/** Accepts strings and numbers only: other values, such as objects or NaN, would be the same name for all users. */
 function nameOf(value: unknown): string | undefined {
   if (typeof value === "string" && value !== "") return value;
   return Number.isFinite(value) || typeof value === "bigint" ? String(value) : undefined;

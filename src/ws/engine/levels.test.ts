@@ -1,4 +1,4 @@
-/** A limit at every level: for all, a user, an address, a connection, a type, a handler, a room. */
+/** Limits at every level: global, per user, address, connection, type, handler and room. */
 import { combine, memoryRateLimiter, type RateLimiter } from "sluice";
 import { createGuard, type GuardOptions, type Ingress, jsonType, keyPerUserPerType, perUserKey } from "sluice/ws";
 import { describe, expect, it } from "vitest";
@@ -10,7 +10,7 @@ interface Data {
 
 const few = (capacity: number): RateLimiter => memoryRateLimiter({ capacity, tokensPerSecond: "1/h" });
 
-/** Many connections to one guard, and how many frames of each were handled. */
+/** Returns a function that connects to one guard, and returns how many frames of the connection were handled. */
 function setUp(options: GuardOptions<Data>) {
   const guard = createGuard<Data>({ connection: false, typeOf: jsonType(), types: ["say", "compute"], ...options });
   let ids = 0;
@@ -24,33 +24,33 @@ function setUp(options: GuardOptions<Data>) {
   };
 }
 
-describe("a limit", () => {
-  it("for everybody together", () => {
+describe("a frame limit", () => {
+  it("can be global", () => {
     const connect = setUp({ limits: { limiter: few(5), key: () => "everybody" } });
     const [ann, ben] = [connect("192.0.2.1", { userId: "ann" }), connect("192.0.2.2", { userId: "ben" })];
     expect([ann(3), ben(3)]).toEqual([3, 2]);
   });
 
-  it("for each user, on all of their connections", () => {
+  it("can be per user, across the user's connections", () => {
     const connect = setUp({ limits: { limiter: few(3), key: perUserKey } });
     const [phone, laptop] = [connect("192.0.2.1", { userId: "ann" }), connect("192.0.2.2", { userId: "ann" })];
     const ben = connect("192.0.2.1", { userId: "ben" });
     expect([phone(2), laptop(2), ben(4)]).toEqual([2, 1, 3]);
   });
 
-  it("for each address, which those share who are not known", () => {
+  it("can be per IP address, shared by anonymous clients", () => {
     const connect = setUp({ limits: { limiter: few(3), key: ({ ip, id }) => `ip:${ip ?? id}` } });
     const [one, another, elsewhere] = [connect("192.0.2.1"), connect("192.0.2.1"), connect("192.0.2.2")];
     expect([one(2), another(2), elsewhere(2)]).toEqual([2, 1, 2]);
   });
 
-  it("for each connection", () => {
+  it("can be per connection", () => {
     const connect = setUp({ connection: { capacity: 3, tokensPerSecond: "1/h" } });
     const [one, another] = [connect("192.0.2.1", { userId: "ann" }), connect("192.0.2.1", { userId: "ann" })];
     expect([one(5), another(5)]).toEqual([3, 3]);
   });
 
-  it("for each type of message", () => {
+  it("can be per message type", () => {
     const byType = new Map([
       ["say", few(10)],
       ["compute", few(1)],
@@ -61,7 +61,7 @@ describe("a limit", () => {
     expect([ann(3, "compute"), ann(12, "say")]).toEqual([1, 10]);
   });
 
-  it("for one handler, beside the one for all", () => {
+  it("can apply to one type in addition to a limit for all types", () => {
     const [all, compute] = [few(5), few(2)];
     const connect = setUp({
       limits: [
@@ -73,14 +73,14 @@ describe("a limit", () => {
     expect([ann(4, "compute"), ann(9, "say")]).toEqual([2, 3]);
   });
 
-  it("for each room, whoever speaks there", () => {
+  it("can be per room, shared by its members", () => {
     const connect = setUp({ limits: { limiter: few(3), key: ({ data, id }) => `room:${data?.room ?? id}` } });
     const [ann, ben] = [connect("192.0.2.1", { room: "lobby" }), connect("192.0.2.2", { room: "lobby" })];
     const eve = connect("192.0.2.3", { room: "attic" });
     expect([ann(2), ben(2), eve(2)]).toEqual([2, 1, 2]);
   });
 
-  it("at several levels at once, all or none", async () => {
+  it("can combine several levels, charged all or none", async () => {
     const [everybody, user] = [few(100), combine([few(3), few(50)])];
     const connect = setUp({
       limits: [

@@ -1,45 +1,41 @@
-/** How many connections are open, by address and by user, in this process. */
+/** Counts the open connections of this process by key: one key per IP address and one per user. */
 
-/** One count that a connection is part of. */
-export interface OpenCount {
-  readonly key: string;
-  readonly limit: number;
-}
-
-/** A place in a count, to be given back once; or, where there is none, how many there would be. */
-export type Entry =
+/** One more connection was counted, or the limit was reached. */
+export type AcquireResult =
+  /** Call `release` when the connection closes. Only the first call has an effect. */
   | { readonly release: () => void; readonly observed?: undefined }
+  /** Number of connections that would be open with this one. */
   | { readonly release?: undefined; readonly observed: number };
 
-/** Counts open connections. */
-export interface Counting {
-  enter(count: OpenCount): Entry;
+/** Counts open connections by key. */
+export interface ConnectionCounter {
+  /** Counts one more connection of `key`, unless `limit` connections are open. */
+  acquire(key: string, limit: number): AcquireResult;
 }
 
-/** A name that nobody has open is not kept. */
-export class OpenCounts implements Counting {
-  private readonly open: Map<string, number> = new Map();
+/** Counts connections in memory. A key without open connections is deleted. */
+export class OpenCounts implements ConnectionCounter {
+  private readonly counts: Map<string, number> = new Map();
 
-  enter({ key, limit }: OpenCount): Entry {
+  acquire(key: string, limit: number): AcquireResult {
     const observed = this.count(key) + 1;
     if (observed > limit) return { observed };
-    this.open.set(key, observed);
-    let isOpen = true;
+    this.counts.set(key, observed);
+    let isHeld = true;
     const release = () => {
-      if (isOpen) this.leave(key);
-      isOpen = false;
+      if (isHeld) this.decrement(key);
+      isHeld = false;
     };
     return { release };
   }
 
-  /** How many of a name are open. */
-  count(key: string): number {
-    return this.open.get(key) ?? 0;
+  private count(key: string): number {
+    return this.counts.get(key) ?? 0;
   }
 
-  private leave(key: string): void {
+  private decrement(key: string): void {
     const left = this.count(key) - 1;
-    if (left > 0) this.open.set(key, left);
-    else this.open.delete(key);
+    if (left > 0) this.counts.set(key, left);
+    else this.counts.delete(key);
   }
 }

@@ -1,4 +1,4 @@
-/** What a guard refuses to be told. */
+/** The options that a guard rejects, and the messages of the errors. */
 import { memoryRateLimiter } from "sluice";
 import { createGuard } from "sluice/ws";
 import { describe, expect, it } from "vitest";
@@ -7,69 +7,95 @@ import { hybridRateLimiter } from "../../limiter/hybrid-rate-limiter.ts";
 const limiter = memoryRateLimiter({ capacity: 1, tokensPerSecond: 1 });
 const hybrid = hybridRateLimiter(limiter, memoryRateLimiter({ capacity: 2, tokensPerSecond: 1 }));
 
-describe("a guard", () => {
-  it("needs to be told nothing", () => expect(() => createGuard()).not.toThrow());
+describe("a WebSocket guard", () => {
+  it("needs no options", () => expect(() => createGuard()).not.toThrow());
 
   it.each<[string, object, RegExp]>([
-    ["an option that nobody knows", { limiter }, /limiter: expected one of limits, .* in createGuard/],
-    ["something else than options", [] as object, /createGuard: expected an object, received an array/],
-    ["limits that are none", { limits: 5 }, /limits: expected an object, received 5/],
-    ["a limiter in place of a limit", { limits: limiter }, /limits: expected \{ limiter \} around the limiter/],
-    ["a limit without a limiter", { limits: {} }, /limiter: expected a limiter, or a function.*, received nothing/],
-    ["a limit with more than it has", { limits: { limiter, keys: 1 } }, /keys: expected one of limiter, key, cost/],
-    ["a key that is no function", { limits: { limiter, key: "a" } }, /key: expected a function, received "a"/],
-    ["a cost that is no function", { limits: { limiter, cost: 1 } }, /cost: expected a function, received 1/],
-    ["several of which one can't be combined", { limits: [{ limiter }, { limiter: hybrid }] }, /invalid-limiter/],
-    ["a size of nothing", { maxBytes: 0 }, /maxBytes: expected a whole number >= 1, received 0/],
-    ["a queue that is smaller than a frame", { maxBytes: 10, maxQueuedBytes: 9 }, /maxQueuedBytes: .* >= 10/],
-    ["half a handler", { maxPending: 0.5 }, /maxPending: expected a whole number/],
-    ["an endless queue", { maxQueued: Infinity }, /maxQueued: expected a whole number/],
-    ["a number of strikes below one", { closeAfter: 0 }, /closeAfter: expected a whole number >= 1/],
-    ["an action that is none", { onExceeded: "drop" }, /onExceeded: expected send, close, ban, custom or a function/],
+    ["an unknown option", { limiter }, /"limiter" is not an option of createGuard. Use limits, /],
+    ["an array instead of options", [] as object, /Expected an object for createGuard, but received an array/],
+    ["limits that are a number", { limits: 5 }, /Expected an object for limits, but received 5/],
     [
-      "a code that nobody may send",
+      "a limiter instead of a limit",
+      { limits: limiter },
+      /limits must be an object such as \{ limiter \}, but received the limiter itself/,
+    ],
+    ["a limit without a limiter", { limits: {} }, /limiter must be a limiter, or a function.*, but received undefined/],
+    [
+      "a limit with an unknown option",
+      { limits: { limiter, keys: 1 } },
+      /"keys" is not an option of limits. Use limiter, key, cost/,
+    ],
+    ["a key that is a string", { limits: { limiter, key: "a" } }, /key must be a function, but received "a"/],
+    ["a cost that is a number", { limits: { limiter, cost: 1 } }, /cost must be a function, but received 1/],
+    [
+      "several limits of which one can't be combined",
+      { limits: [{ limiter }, { limiter: hybrid }] },
+      /invalid-limiter/,
+    ],
+    ["a maxBytes of 0", { maxBytes: 0 }, /maxBytes must be a whole number >= 1, but received 0/],
+    ["a maxQueuedBytes below maxBytes", { maxBytes: 10, maxQueuedBytes: 9 }, /maxQueuedBytes must be .* >= 10/],
+    ["a fractional maxPending", { maxPending: 0.5 }, /maxPending must be a whole number/],
+    ["an infinite maxQueued", { maxQueued: Infinity }, /maxQueued must be a whole number/],
+    ["a closeAfter of 0", { closeAfter: 0 }, /closeAfter must be a whole number >= 1/],
+    ["an unknown action", { onExceeded: "drop" }, /onExceeded must be "send", "close", "ban", "custom" or a function/],
+    [
+      "a close code that must not be sent",
       { closeCodes: { rate: 1006 } },
-      /closeCodes.rate: expected a code that can be sent/,
+      /closeCodes.rate must be a code that can be sent/,
+    ],
+    ["a reserved close code", { closeCodes: { payload: 2000 } }, /closeCodes.payload must be a code that can/],
+    ["a close code out of range", { closeCodes: { ban: 99 } }, /closeCodes.ban must be a whole number >= 1000/],
+    [
+      "an unknown kind of close code",
+      { closeCodes: { inflight: 4000 } },
+      /"inflight" is not an option of closeCodes. Use rate, payload, ban/,
+    ],
+    ["types without typeOf", { types: ["a"] }, /typeOf must be set to use types/],
+    ["heartbeats without typeOf", { heartbeats: ["a"] }, /typeOf must be set to use heartbeats/],
+    ["typeOf without types", { typeOf: String }, /typeOf needs types: an array of the known types, or "any"/],
+    [
+      "types that are a string",
+      { typeOf: String, types: "say" },
+      /types must be an array of strings, but received "say"/,
     ],
     [
-      "a code that means nothing yet",
-      { closeCodes: { payload: 2000 } },
-      /closeCodes.payload: expected a code that can/,
+      "heartbeats that are a string",
+      { typeOf: String, types: "any", heartbeats: "a" },
+      /heartbeats must be an array of strings/,
     ],
-    ["a code that is none", { closeCodes: { ban: 99 } }, /closeCodes.ban: expected a whole number >= 1000/],
-    ["a code for nothing", { closeCodes: { inflight: 4000 } }, /inflight: expected one of rate, payload, ban/],
-    ["types without typeOf", { types: ["a"] }, /typeOf: expected a function .* for types/],
-    ["heartbeats without typeOf", { heartbeats: ["a"] }, /typeOf: expected a function .* for heartbeats/],
-    ["typeOf without types", { typeOf: String }, /types: expected the types that there are .* or "any"/],
-    ["types that are no list", { typeOf: String, types: "say" }, /types: expected a list of names, received "say"/],
-    ["heartbeats that are no list", { typeOf: String, types: "any", heartbeats: "a" }, /heartbeats: expected a list/],
-    ["a rate that is none", { connection: "fast" }, /connection: expected a rate .* received "fast"/],
-    ["a policy that is none", { heartbeat: 5 }, /heartbeat: expected a policy or a rate such as .* received 5/],
-    ["a limiter in place of a policy", { connection: limiter }, /connection: expected a policy .* and not a limiter/],
-    ["a bucket that is shared", { connection: { capacity: 1, tokensPerSecond: 1, share: true } }, /connection.share/],
-    ["a hook that is no function", { onLimitExceeded: {} }, /onLimitExceeded: expected a function/],
-    ["upgrades that are no limiter", { upgrades: "10/m" }, /upgrades: expected a limiter, received "10\/m"/],
-    ["a most of nothing", { maxOpenPerAddress: 0 }, /maxOpenPerAddress: expected a whole number >= 1/],
-    ["a most of a half", { maxOpenPerUser: 1.5 }, /maxOpenPerUser: expected a whole number/],
-    ["a prefix out of range", { identity: { ipv6Prefix: 128 } }, /ipv6Prefix: expected at most 64/],
-    ["an identity that is none", { identity: "nginx-ish" }, /preset: expected one of/],
-    ["a token as identity", { identity: { jwt: {} } }, /jwt: expected one of preset/],
-  ])("refuses %s", (_, options, message) => {
+    ["an invalid rate", { connection: "fast" }, /connection must be a rate .* but received "fast"/],
+    ["a policy that is a number", { heartbeat: 5 }, /heartbeat must be a policy or a rate such as .* but received 5/],
+    ["a limiter instead of a policy", { connection: limiter }, /connection must be a policy .* not a limiter/],
+    [
+      "a shared policy",
+      { connection: { capacity: 1, tokensPerSecond: 1, share: true } },
+      /connection.share must be omitted/,
+    ],
+    ["a listener that is an object", { onLimitExceeded: {} }, /onLimitExceeded must be a function/],
+    ["upgrades that are a string", { upgrades: "10/m" }, /upgrades must be a limiter, but received "10\/m"/],
+    ["a maxOpenPerAddress of 0", { maxOpenPerAddress: 0 }, /maxOpenPerAddress must be a whole number >= 1/],
+    ["a fractional maxOpenPerUser", { maxOpenPerUser: 1.5 }, /maxOpenPerUser must be a whole number/],
+    ["an ipv6Prefix out of range", { identity: { ipv6Prefix: 128 } }, /ipv6Prefix must be at most 64/],
+    ["an unknown identity", { identity: "nginx-ish" }, /preset must be one of/],
+    ["an identity by token", { identity: { jwt: {} } }, /"jwt" is not an option of identity. Use preset/],
+  ])("rejects %s", (_, options, message) => {
     expect(() => createGuard(options)).toThrow(message);
   });
 
   it.each<[string, unknown]>([
-    ["nobody", undefined],
-    ["a peer without a name", { send: () => {}, close: () => {} }],
-    ["a peer that can't be told anything", { id: "c1", close: () => {} }],
-    ["a peer that can't be closed", { id: "c1", send: () => {} }],
+    ["an undefined peer", undefined],
+    ["a peer without an id", { send: () => {}, close: () => {} }],
+    ["a peer without send", { id: "c1", close: () => {} }],
+    ["a peer without close", { id: "c1", send: () => {} }],
   ])("does not attach to %s", (_, peer) => {
-    expect(() => createGuard().attach(peer as never)).toThrow(/peer: expected an object with id, send and close/);
+    expect(() => createGuard().attach(peer as never)).toThrow(/peer must be an object with id, send and close/);
   });
 
-  it.each([new Blob(["x"]), 5, null])("receives no frame like %s", (frame) => {
+  it.each([new Blob(["x"]), 5, null])("throws for a frame that is %s, and without a handler", (frame) => {
     const connection = createGuard().attach({ id: "c1", send: () => {}, close: () => {} });
-    expect(() => connection.receive(frame as never, () => {})).toThrow(/frame: expected a string, an ArrayBuffer/);
-    expect(() => connection.receive("x", undefined as never)).toThrow(/handle: expected a function, received nothing/);
+    expect(() => connection.receive(frame as never, () => {})).toThrow(/frame must be a string, an ArrayBuffer/);
+    expect(() => connection.receive("x", undefined as never)).toThrow(
+      /handle must be a function, but received undefined/,
+    );
   });
 });

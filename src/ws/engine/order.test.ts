@@ -1,32 +1,32 @@
-/** Frames in the order in which they came, whatever a store does meanwhile, and none of them after a close. */
+/** The order of frames with asynchronous stores and delays, and the end of handling after a close. */
 import { createLimiter, leakyBucket, memoryRateLimiter, memoryStore } from "sluice";
 import { type Frame, type GuardOptions, jsonType } from "sluice/ws";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { clock, type Data, few, perHour, remote, say, setUp } from "../../../test/ws/set-up.ts";
+import { clock, type Data, few, message, perHour, remote, setUp } from "../../../test/ws/set-up.ts";
 
 afterEach(() => {
   vi.useRealTimers();
 });
 
-describe("order", () => {
-  it("is kept when answers of a store are not", async () => {
-    const { limiter, asked } = remote(3);
-    const { receive, handled, hooks } = setUp({ limits: { limiter }, onExceeded: "custom" });
+describe("frame order", () => {
+  it("is kept if the store replies out of order", async () => {
+    const { limiter, calls } = remote(3);
+    const { receive, handled, exceeded } = setUp({ limits: { limiter }, onExceeded: "custom" });
     receive("1", "2", "3", "4");
-    await asked[3]?.answer();
-    await asked[1]?.answer();
+    await calls[3]?.reply();
+    await calls[1]?.reply();
     expect(handled).toEqual([]);
-    expect(hooks).toEqual([]);
-    await asked[0]?.answer();
+    expect(exceeded).toEqual([]);
+    await calls[0]?.reply();
     expect(handled).toEqual(["1", "2"]);
-    await asked[2]?.answer();
+    await calls[2]?.reply();
     expect(handled).toEqual(["1", "2", "3"]);
-    expect(hooks).toHaveLength(1);
+    expect(exceeded).toHaveLength(1);
   });
 
-  it("is kept by what is decided at once while something waits", async () => {
-    const { limiter, asked } = remote(3);
-    const { receive, handled, hooks } = setUp({
+  it("is kept for frames that are decided while earlier ones wait", async () => {
+    const { limiter, calls } = remote(3);
+    const { receive, handled, exceeded } = setUp({
       typeOf: jsonType(),
       types: ["say", "free"],
       heartbeats: ["ping"],
@@ -34,16 +34,16 @@ describe("order", () => {
       limits: { limiter, cost: ({ type }) => (type === "free" ? 0 : 1) },
       onExceeded: "custom",
     });
-    receive(say("say"), say("ping"), say("free"), say("say"));
+    receive(message("say"), message("ping"), message("free"), message("say"));
     expect(handled).toEqual([]);
-    // The connection's own bucket has denied the last, which is told in its turn.
-    expect(hooks).toEqual([]);
-    await asked[0]?.answer();
-    expect(handled).toEqual([say("say"), say("ping"), say("free")]);
-    expect(hooks).toMatchObject([{ key: "connection:c1" }]);
+    // The connection's own bucket has denied the last frame, which is reported in its turn.
+    expect(exceeded).toEqual([]);
+    await calls[0]?.reply();
+    expect(handled).toEqual([message("say"), message("ping"), message("free")]);
+    expect(exceeded).toMatchObject([{ key: "connection:c1" }]);
   });
 
-  it("has the delay of a leaky bucket, also before those that need not wait", async () => {
+  it("includes the delay of a leaky bucket for frames behind the delayed one", async () => {
     vi.useFakeTimers();
     const limiter = memoryRateLimiter(leakyBucket("10/s", { burst: 5 }));
     const { receive, handled, connection } = setUp({
@@ -66,21 +66,21 @@ describe("order", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it("tells what is left of a wait when a denial has waited for its turn", async () => {
+  it("reports the remaining wait of a denial that has waited for its turn", async () => {
     vi.useFakeTimers();
     const limiter = memoryRateLimiter(leakyBucket("1/s", { burst: 2 }), { clock });
-    const { receive, notices, hooks, handled } = setUp({ limits: { limiter, key: () => "all" } });
+    const { receive, notices, exceeded, handled } = setUp({ limits: { limiter, key: () => "all" } });
     receive("1", "2", "3");
     await vi.advanceTimersByTimeAsync(600);
-    expect([handled, hooks]).toEqual([["1"], []]);
+    expect([handled, exceeded]).toEqual([["1"], []]);
     await vi.advanceTimersByTimeAsync(400);
     expect(handled).toEqual(["1", "2"]);
-    // It was denied for one second, which is over.
-    expect(hooks).toMatchObject([{ retryAfterMs: 1 }]);
+    // The wait was one second, and it has passed.
+    expect(exceeded).toMatchObject([{ retryAfterMs: 1 }]);
     expect(notices()).toMatchObject([{ retryAfterMs: 1 }]);
   });
 
-  it("has the longer of two delays: that of the connection and that of a limit", async () => {
+  it("uses the longer of the delays of the connection and of a limit", async () => {
     vi.useFakeTimers();
     for (const [own, other, ms] of [
       ["10/s", "20/s", 100],
@@ -96,7 +96,7 @@ describe("order", () => {
     }
   });
 
-  it("is not lost, nor a timer, when a handler receives another frame", async () => {
+  it("is kept, without a leaked timer, if a handler receives another frame", async () => {
     vi.useFakeTimers();
     const limiter = memoryRateLimiter(leakyBucket("10/s", { burst: 5 }));
     const { connection } = setUp({ limits: { limiter } });
@@ -113,7 +113,7 @@ describe("order", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it("needs no promise where the store is here, also for several limits", () => {
+  it("is synchronous with in-memory stores, also for several limits", () => {
     const store = memoryStore({ clock });
     const limiterOf = (name: string) => createLimiter({ store, policy: { ...perHour(9), name } });
     for (const limits of [{ limiter: few(9) }, [{ limiter: limiterOf("a") }, { limiter: limiterOf("b") }]]) {
@@ -124,7 +124,7 @@ describe("order", () => {
   });
 });
 
-describe("a function of the application that closes", () => {
+describe("a callback that closes the connection", () => {
   const first = <T>(end: () => void, value: T): T => {
     end();
     return value;
@@ -135,18 +135,18 @@ describe("a function of the application that closes", () => {
     ["key", (end) => ({ limits: { limiter: few(9), key: () => first(end, "all") } })],
     ["cost", (end) => ({ limits: { limiter: few(9), cost: () => first(end, 1) } })],
     ["validate", (end) => ({ validate: end })],
-  ])("stops the frame: %s", (_, options) => {
+  ])("prevents the frame from being handled: %s", (_, options) => {
     let end = () => {};
-    const { receive, handled, told, connection } = setUp(options(() => end()));
+    const { receive, handled, sent, connection } = setUp(options(() => end()));
     end = () => connection.end();
     receive("1");
-    expect([handled, told]).toEqual([[], []]);
+    expect([handled, sent]).toEqual([[], []]);
   });
 });
 
 describe("after a close", () => {
-  it("by the application nothing is handled either, also where only the socket knows", async () => {
-    const { limiter, asked } = remote(9);
+  it("by the application or by the socket, no frame is handled", async () => {
+    const { limiter, calls } = remote(9);
     const first = setUp({ limits: { limiter } });
     first.receive("1");
     first.connection.close(4000, "enough");
@@ -156,64 +156,64 @@ describe("after a close", () => {
     second.receive("1");
     Object.assign(second.peer, { isOpen: false });
     second.receive("2");
-    for (const { answer } of asked) await answer();
-    expect([first.handled, second.handled, asked.length]).toEqual([[], [], 2]);
+    for (const { reply } of calls) await reply();
+    expect([first.handled, second.handled, calls.length]).toEqual([[], [], 2]);
     expect(second.connection.closed).toBe(true);
   });
 
-  it("nothing is handled, told or asked", async () => {
-    const { limiter, asked } = remote(1);
-    const { receive, handled, connection, hooks, told } = setUp({ limits: { limiter } });
+  it("no frame is handled, reported or charged", async () => {
+    const { limiter, calls } = remote(1);
+    const { receive, handled, connection, exceeded, sent } = setUp({ limits: { limiter } });
     receive("1", "2");
     connection.end();
-    for (const { answer } of asked) await answer();
+    for (const { reply } of calls) await reply();
     receive("3");
     expect(connection.ping()).toBe(false);
     expect(connection.closed).toBe(true);
-    expect({ handled, hooks, told, asked: asked.length }).toEqual({ handled: [], hooks: [], told: [], asked: 2 });
+    expect({ handled, exceeded, sent, calls: calls.length }).toEqual({ handled: [], exceeded: [], sent: [], calls: 2 });
   });
 
-  it("frames that came before are handled, those after are not", async () => {
-    const { limiter, asked } = remote(2);
-    const { receive, handled, closes, hooks } = setUp({ limits: { limiter }, onExceeded: "close" });
+  it("by the guard, earlier frames are handled and later ones are dropped", async () => {
+    const { limiter, calls } = remote(2);
+    const { receive, handled, closes, exceeded } = setUp({ limits: { limiter }, onExceeded: "close" });
     receive("1", "2", "3", "4");
-    for (const { answer } of asked) await answer();
+    for (const { reply } of calls) await reply();
     expect(handled).toEqual(["1", "2"]);
-    expect(hooks).toHaveLength(1);
+    expect(exceeded).toHaveLength(1);
     expect(closes).toEqual([[1013, '{"limit":"rate","retryAfterMs":3600000}']]);
   });
 });
 
-describe("a store that fails", () => {
-  it.each([undefined, null, "nonsense", {}])("blocks nobody when it answers %s", async (answer) => {
-    const { limiter, asked } = remote(9);
-    const consume = vi.spyOn(limiter, "consume").mockResolvedValueOnce(answer as never);
+describe("a failing store", () => {
+  it.each([undefined, null, "nonsense", {}])("does not block later frames if it returns %s", async (result) => {
+    const { limiter, calls } = remote(9);
+    const consume = vi.spyOn(limiter, "consume").mockResolvedValueOnce(result as never);
     const { receive, handled } = setUp({ limits: { limiter } });
     receive("1", "2");
-    await asked[0]?.answer();
+    await calls[0]?.reply();
     await new Promise((resolve) => setTimeout(resolve));
     expect(handled).toEqual(["2"]);
     expect(consume).toHaveBeenCalledTimes(2);
   });
 
-  it("denies a frame for which it throws, without blame: UNAVAILABLE, no strike, no close", async () => {
-    const { limiter, asked } = remote(9);
-    const { receive, handled, notices, hooks, errors, closes } = setUp({
+  it("rejects the frame with UNAVAILABLE, without a strike or a close", async () => {
+    const { limiter, calls } = remote(9);
+    const { receive, handled, notices, exceeded, errors, closes } = setUp({
       limits: { limiter, key: () => "all" },
       onExceeded: "close",
       closeAfter: 1,
     });
     receive("1", "2");
-    await asked[0]?.fail(new Error("gone"));
-    await asked[1]?.answer();
+    await calls[0]?.fail(new Error("gone"));
+    await calls[1]?.reply();
     expect(handled).toEqual(["2"]);
     expect(errors.map(String)).toEqual(["Error: gone"]);
-    expect(hooks).toMatchObject([{ type: "rate", observed: 1, limit: 0, key: "all", action: "send" }]);
+    expect(exceeded).toMatchObject([{ type: "rate", observed: 1, limit: 0, key: "all", action: "send" }]);
     expect(notices()).toMatchObject([{ code: "UNAVAILABLE", retryable: true }]);
     expect(closes).toEqual([]);
   });
 
-  it("is nobody's strike where the limiter refuses for it", () => {
+  it("causes no strike if the limiter fails closed", () => {
     const denied = { allowed: false, limit: 9, remaining: 0, retryAfterMs: 500, unavailable: true, policy: "p" };
     const limiter = Object.assign(few(9), { consumeSync: () => denied as never });
     const { receive, notices, closes } = setUp({ limits: { limiter }, onExceeded: "close", closeAfter: 1 });
@@ -222,7 +222,7 @@ describe("a store that fails", () => {
     expect(notices()).toMatchObject([{ code: "UNAVAILABLE", retryable: true, retryAfterMs: 500 }]);
   });
 
-  it("does the same for a limiter that throws at once", async () => {
+  it("rejects the frame with UNAVAILABLE if the limiter throws synchronously", async () => {
     const limiter = few(1);
     await limiter.dispose();
     const { receive, handled, notices, errors } = setUp({ limits: { limiter } });

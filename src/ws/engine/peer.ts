@@ -1,17 +1,18 @@
-/** The other end of a connection. */
+/** The part of a socket that the guard uses, for servers without an adapter of their own. */
 import type { Frame } from "./ingress.ts";
 
-/** The other end of a connection, told by what is used of it. */
+/** The client side of a connection, as the guard uses it. */
 export interface Peer<Data = unknown, F = Frame, Message = string | Uint8Array> {
-  /** Another one for every connection. */
+  /** Unique id of the connection. */
   readonly id: string;
-  /** The client's address, as `clientIp` of `sluice/http` finds it. */
+  /** The client's IP address, as returned by `clientIp` of `sluice/http`. */
   readonly ip?: string | undefined;
-  /** What keys are made of: the user and the tenant, once they were verified. It is read with every frame. */
+  /** Data that keys are made of, such as the verified user and tenant. Read for every frame. */
   data?: Data | undefined;
-  /** Whether it is open, where the socket knows that before the guard is told. Default: until it ends. */
+  /** Whether the socket is open, if it is known before `end()` is called. Default: open until `end()`. */
   readonly isOpen?: boolean | undefined;
-  /** Sends a message. The frame is the one that it answers; a ping has none. */
+  /** Sends a message. `frame` is the rejected frame that it replies to; it is absent for a ping. */
   send(message: Message, frame?: F): void;
+  /** Closes the socket. */
   close(code: number, reason: string): void;
 }

@@ -1,77 +1,81 @@
-/** What a client is told whose frame does not pass, and how a connection is ended. */
+/** Notices to clients whose frames are rejected, their encodings, and the codes and reasons of close frames. */
 import { monotonicMs } from "../../core/clock.ts";
 import type { Frame } from "./ingress.ts";
 
-/** What was exceeded: the size of a frame, a rate, what is handled at once, or the number of connections. */
+/** The limit that was exceeded: frame size, rate, frames in flight, or open connections. */
 export type LimitType = "payload" | "rate" | "inflight" | "connections";
 
-/** What is done about it: tell the client, close the connection, close it and say not to come back, or nothing but the hook. */
+/**
+ * How the guard reacts: `"send"` a notice, `"close"` the connection, `"ban"` (close with a code that means "do not
+ * reconnect"), or `"custom"`, which leaves it to `onLimitExceeded`.
+ */
 export type ExceededAction = "send" | "close" | "ban" | "custom";
 
-/** A frame that did not pass, or a connection that was not let in. */
+/** A rejected frame, ping or connection. */
 export interface LimitExceeded {
-  /** What was exceeded. */
+  /** The limit that was exceeded. */
   readonly type: LimitType;
-  /** Bytes of the frame, its cost, or how many there would be. */
+  /** The size of the frame in bytes, its cost, or the number of frames or connections including this one. */
   readonly observed: number;
-  /** What is allowed of that. */
+  /** The maximum of `observed`. */
   readonly limit: number;
-  /** Milliseconds until it would pass; `null` when it never can; absent where time alone does not help. */
+  /** Milliseconds until it would be allowed; `null` if it never will be; absent if waiting alone does not help. */
   readonly retryAfterMs?: number | null;
-  /** The connection; `""` of one that was not let in. */
+  /** The id of the connection; `""` if the connection itself was rejected. */
   readonly id: string;
   /** The key that was charged. */
   readonly key: string;
-  /** What is done about it. */
+  /** The action that the guard takes. */
   readonly action: ExceededAction;
 }
 
-/** What a client is told. */
+/** A notice to a client whose frame was rejected. */
 export interface Notice {
   /**
-   * `RESOURCE_EXHAUSTED`: too much. `FAILED_PRECONDITION`: the cost can never fit. `INVALID_ARGUMENT`: the frame can't
-   * be read, or what it costs can't be told. `UNAVAILABLE`: the store can't be asked, and that is not the client's fault.
+   * `RESOURCE_EXHAUSTED`: a limit was exceeded. `FAILED_PRECONDITION`: the cost is higher than the limit.
+   * `INVALID_ARGUMENT`: the frame is invalid, or its cost could not be determined. `UNAVAILABLE`: the store failed.
    */
   readonly code: "RESOURCE_EXHAUSTED" | "FAILED_PRECONDITION" | "INVALID_ARGUMENT" | "UNAVAILABLE";
+  /** A sentence for people. */
   readonly message: string;
-  /** Whether the same frame may pass later. */
+  /** Whether the same frame may be accepted later. */
   readonly retryable: boolean;
-  /** When, if that is known. */
+  /** Milliseconds to wait before a retry, if known. */
   readonly retryAfterMs?: number;
-  /** What was exceeded, if something was. */
+  /** The limit that was exceeded, if one was. */
   readonly limit?: { readonly type: LimitType; readonly observed: number; readonly limit: number };
 }
 
 /**
- * Writes a notice as a message of your protocol, or returns `undefined` where that has none. The frame is what the client
- * sent; a ping has none.
+ * Encodes a notice as a message of your protocol. Return `undefined` to send nothing. `frame` is the rejected frame; it is
+ * absent for a ping.
  */
 export type EncodeNotice<Message = string | Uint8Array, F = Frame> = (notice: Notice, frame?: F) => Message | undefined;
 
-/** The envelope of ws-kit: `{ type: "ERROR", payload: { code, message, retryable, retryAfterMs } }`. */
+/** Encodes a notice as ws-kit's error message: `{ type: "ERROR", payload: { code, message, retryable, retryAfterMs } }`. */
 export function errorEnvelope({ limit, ...notice }: Notice): string {
   return JSON.stringify({ type: "ERROR", meta: {}, payload: { ...notice, details: limit } });
 }
 
-/** An error of JSON-RPC 2.0, with the id of the call if it can be read. A call without one is never answered. */
+/** Encodes a notice as a JSON-RPC 2.0 error with the id of the rejected call. Notifications, which have no id, get none. */
 export function jsonRpcError({ message, limit, ...data }: Notice, frame?: Frame): string | undefined {
-  const id = idOf(frame);
+  const id = callIdOf(frame);
   if (id === undefined) return undefined;
   const code = data.code === "INVALID_ARGUMENT" ? -32_600 : -32_029;
   return JSON.stringify({ jsonrpc: "2.0", id, error: { code, message, data: { ...data, details: limit } } });
 }
 
-/** Of calls that are longer, nobody waits for the id to be looked for. */
-const SHORT = 65_536;
+/** Longer calls are not parsed for their id: a rejected frame must stay cheap. */
+const MAX_PARSED_CALL_CHARS = 65_536;
 
-/** `null` of what can't be read, and `undefined` of a call that has none. */
-function idOf(frame: Frame | undefined): string | number | null | undefined {
-  if (typeof frame !== "string" || frame.length > SHORT) return null;
+/** Returns `null` if the id can't be read, and `undefined` if the call is a notification. */
+function callIdOf(frame: Frame | undefined): string | number | null | undefined {
+  if (typeof frame !== "string" || frame.length > MAX_PARSED_CALL_CHARS) return null;
   try {
     const call: unknown = JSON.parse(frame);
     if (typeof call !== "object" || call === null || Array.isArray(call)) return null;
     const { id, method } = call as { id?: unknown; method?: unknown };
-    // Of an answer to the server's own call, the id is not that of the client's.
+    // Without a method it is a response to a call of the server, whose id the client did not choose.
     if (typeof method !== "string") return null;
     return id === undefined || typeof id === "string" || typeof id === "number" ? id : null;
   } catch {
@@ -79,17 +83,17 @@ function idOf(frame: Frame | undefined): string | number | null | undefined {
   }
 }
 
-/** The codes that connections are closed with. */
+/** Close codes of connections that the guard closes. */
 export interface CloseCodes {
-  /** Too many frames, or too many at once. Default: 1013, try again later. */
+  /** For too many frames, or too many in flight. Default: 1013, "try again later". */
   rate?: number;
-  /** A frame that is too large. Default: 1009. */
+  /** For a frame that is too large. Default: 1009. */
   payload?: number;
-  /** Do not come back. Default: 1008. */
+  /** For clients that must not reconnect. Default: 1008. */
   ban?: number;
 }
 
-/** Where a socket lets nobody but the protocol use the codes above, as in browsers. */
+/** Close codes for sockets that accept only 1000 and private codes, as the WebSocket API of browsers does. */
 export const PRIVATE_CODES: Required<CloseCodes> = { rate: 4429, payload: 4413, ban: 4403 };
 
 const MESSAGES: Record<LimitType, string> = {
@@ -99,25 +103,25 @@ const MESSAGES: Record<LimitType, string> = {
   connections: "Too many connections.",
 };
 
-/** What is told of a frame that exceeded something. */
-export function noticeOf(info: LimitExceeded, unavailable: boolean): Notice {
+/** Builds the notice for a frame that exceeded a limit, or that could not be checked. */
+export function limitNotice(info: LimitExceeded, unavailable: boolean): Notice {
   const { type, observed, limit, retryAfterMs } = info;
-  const about = { limit: { type, observed, limit } };
+  const details = { limit: { type, observed, limit } };
   if (retryAfterMs === null) {
-    return { code: "FAILED_PRECONDITION", message: "This costs more than the limit.", retryable: false, ...about };
+    return { code: "FAILED_PRECONDITION", message: "This costs more than the limit.", retryable: false, ...details };
   }
   const wait = retryAfterMs === undefined ? {} : { retryAfterMs };
   if (unavailable) return { code: "UNAVAILABLE", message: "The limit can't be checked.", retryable: true, ...wait };
-  return { code: "RESOURCE_EXHAUSTED", message: MESSAGES[type], retryable: type !== "payload", ...wait, ...about };
+  return { code: "RESOURCE_EXHAUSTED", message: MESSAGES[type], retryable: type !== "payload", ...wait, ...details };
 }
 
-/** What is told of a frame that can't be read, or that the application's own functions failed at. */
+/** Builds the notice for a frame that is invalid, or whose cost could not be determined. */
 export function invalidNotice(message: string): Notice {
   return { code: "INVALID_ARGUMENT", message, retryable: false };
 }
 
-/** What is left of a wait since it was decided, if it was not told at once; `decidedAt` as `elapsed` tells time. */
-export function waitLeft<Wait extends number | null | undefined>(
+/** Returns the part of `retryAfterMs` that is left since the decision. `decidedAt` is a monotonic time in ms. */
+export function remainingWait<Wait extends number | null | undefined>(
   retryAfterMs: Wait,
   decidedAt: number | undefined,
 ): Wait | number {
@@ -125,7 +129,7 @@ export function waitLeft<Wait extends number | null | undefined>(
   return Math.max(1, Math.ceil(retryAfterMs - (monotonicMs() - decidedAt)));
 }
 
-/** The reason of a close frame: at most 123 bytes, with the wait that clients would find in a notice. */
+/** Builds the reason of a close frame, at most 123 bytes. It includes the wait, because no notice is sent. */
 export function closeReason({ type, retryAfterMs, action }: LimitExceeded): string {
   if (action === "ban") return JSON.stringify({ limit: type, banned: true });
   return JSON.stringify({ limit: type, ...(typeof retryAfterMs === "number" ? { retryAfterMs } : {}) });

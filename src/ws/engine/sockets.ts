@@ -1,57 +1,57 @@
-/** What sockets of all servers have in common. */
+/** Helpers shared by the servers whose sockets have `readyState`, `send` and `close`. */
 import type { Peer } from "./peer.ts";
 
-/** The `readyState` of a socket on its way, of one that is open, and of one that is gone. */
+/** `readyState` values of a WebSocket. */
 export const CONNECTING = 0;
 const OPEN = 1;
 export const CLOSED = 3;
 
-/** How much of a frame a server may read before the guard sees it: what is larger is closed without being read to its end. */
-export function mostReadOf(maxBytes: number): number {
+/**
+ * The payload limit to set on a server whose frames may have `maxBytes`. It is four times as high, because the server closes
+ * larger frames by itself while it reads them, and the guard can only reply to frames that it receives.
+ */
+export function serverMaxPayload(maxBytes: number): number {
   return 4 * maxBytes;
 }
 
-/** How long a client has to answer a close before its socket is destroyed: some never do, and go on sending. */
+/** Time for a client to reply to a close frame, in ms, before its socket is destroyed: some never reply and keep sending. */
 const CLOSE_TIMEOUT_MS = 1000;
 
-/** Runs `terminate` unless the client has answered a close in time. Returns what to call when it has. */
+/** Calls `terminate` after the close timeout. Returns the function that cancels it, to call when the socket has closed. */
 export function afterCloseTimeout(terminate: () => void): () => void {
   const timer: unknown = setTimeout(terminate, CLOSE_TIMEOUT_MS);
-  // Where timers can hold a process open, this one must not.
+  // On Node and Bun, a pending timer would keep the process alive. Other runtimes return a number.
   (timer as { unref?(): void }).unref?.();
   return () => clearTimeout(timer as number);
 }
 
-/** What is used of a socket to answer it. */
+/** The socket methods that a `SocketPeer` uses. */
 export interface PlainSocket {
   readonly readyState: number;
   send(message: string | Uint8Array): unknown;
   close(code: number, reason: string): unknown;
 }
 
-/**
- * The other end of a socket. A class, and not an object for each, whose getters would make it another kind of object each
- * time: engines are slow with those.
- */
+/** A peer for a plain WebSocket. A class, because per-instance getters would give every peer its own hidden class. */
 export class SocketPeer<Data> implements Peer<Data, never> {
   readonly id: string;
   readonly ip: string | undefined;
   protected readonly socket: PlainSocket;
-  private known: Data | undefined;
+  private ownData: Data | undefined;
 
   constructor(socket: PlainSocket, ip: string | undefined, data?: Data, id: string = crypto.randomUUID()) {
     this.id = id;
     this.ip = ip;
     this.socket = socket;
-    this.known = data;
+    this.ownData = data;
   }
 
   get data(): Data | undefined {
-    return this.known;
+    return this.ownData;
   }
 
   set data(data: Data | undefined) {
-    this.known = data;
+    this.ownData = data;
   }
 
   get isOpen(): boolean {

@@ -1,23 +1,23 @@
-/** Requests that ask for a WebSocket, and the answers to those that do not get one. */
-import type { Answer } from "../../http/rejection.ts";
+/** Recognises upgrade requests, builds responses to rejected ones, and detects clients that disconnect meanwhile. */
+import type { Answer as ResponseData } from "../../http/rejection.ts";
 
-/** Whether a request asks for a WebSocket. */
+/** Whether a request is an upgrade to a WebSocket. */
 export function isUpgrade(request: Request): boolean {
   return request.headers.get("upgrade")?.toLowerCase() === "websocket";
 }
 
-/** The answer to a request that does not, or not rightly, where there is nothing else. */
+/** The 426 response to a request that is not a valid WebSocket upgrade. */
 export function upgradeRequired(): Response {
   const headers = { Connection: "Upgrade", Upgrade: "websocket", "Content-Type": "text/plain; charset=utf-8" };
-  return new Response("Only WebSockets here.\n", { status: 426, headers });
+  return new Response("This endpoint accepts only WebSocket connections.\n", { status: 426, headers });
 }
 
-/** The answer to one that is not let in. */
-export function refused({ status, headers, body }: Answer): Response {
+/** Turns response data into a `Response`. */
+export function toResponse({ status, headers, body }: ResponseData): Response {
   return new Response(body, { status, headers });
 }
 
-/** What is used of the socket of Node below a WebSocket. */
+/** The part of a Node.js socket that the guard uses while a request is upgraded. */
 export interface RawSocket {
   readonly remoteAddress?: string | undefined;
   readonly destroyed: boolean;
@@ -26,14 +26,17 @@ export interface RawSocket {
   destroy(): unknown;
 }
 
-/** Tells when the client of an upgrade is gone. While that is pending, one that has left unread bytes is not noticed. */
-export function whenGone(socket: RawSocket, isPending: () => boolean, gone: () => void): void {
-  // Somebody else may have taken their time with it before.
+/**
+ * Calls `listener` when the client of an upgrade request has disconnected. While the upgrade is pending the socket is not
+ * read, so a client that disconnected with unread bytes in the buffer is not detected.
+ */
+export function onDisconnect(socket: RawSocket, isPending: () => boolean, listener: () => void): void {
+  // The client may have disconnected during earlier asynchronous work of the application.
   if (socket.destroyed || socket.readableEnded) {
-    gone();
+    listener();
     return;
   }
-  socket.once("close", gone);
-  // Node leaves a socket half open whose client has left. As long as there is no WebSocket, nobody else closes it.
+  socket.once("close", listener);
+  // Node.js keeps the socket half open after the client ends its side. Before the upgrade, nothing else destroys it.
   socket.once("end", () => void (isPending() && socket.destroy()));
 }

@@ -1,15 +1,15 @@
-/** For `Bun.serve`. Connections are refused in place of the upgrade; handlers are wrapped. */
-import { optionError } from "../../core/errors.ts";
+/** The guard for `Bun.serve`. Rejects connections instead of upgrading them, and wraps the WebSocket handlers. */
+import { SluiceError } from "../../core/errors.ts";
 import { internalError } from "../../http/rejection.ts";
 import type { Connection } from "../engine/connection.ts";
-import { type DataOf, type Guard, type GuardOptions, guardOf } from "../engine/create-guard.ts";
-import { mostReadOf, SocketPeer } from "../engine/sockets.ts";
-import { isUpgrade, refused, upgradeRequired } from "../engine/upgrade.ts";
+import { buildGuard, type DataOf, type Guard, type GuardOptions } from "../engine/create-guard.ts";
+import { SocketPeer, serverMaxPayload } from "../engine/sockets.ts";
+import { isUpgrade, toResponse, upgradeRequired } from "../engine/upgrade.ts";
 
-/** A frame of Bun: a text, or bytes. */
+/** A frame as Bun passes it on: text or binary. */
 export type BunFrame = string | Uint8Array;
 
-/** What is used of a socket. */
+/** The part of Bun's `ServerWebSocket` that the guard uses. */
 export interface BunSocket<Data> {
   data: Data;
   readonly readyState: number;
@@ -18,16 +18,16 @@ export interface BunSocket<Data> {
   close(code?: number, reason?: string): void;
 }
 
-/** What is used of a server. */
+/** The part of Bun's `Server` that the guard uses. */
 export interface BunServer {
   // biome-ignore lint/suspicious/noExplicitAny: the type of its data belongs to the application.
   upgrade(request: Request, options?: any): boolean;
   requestIP(request: Request): { address: string } | null;
 }
 
-/** What is used of the handlers. */
+/** The part of Bun's WebSocket handlers that the guard wraps. */
 export interface BunHandlers {
-  // biome-ignore-start lint/suspicious/noExplicitAny: sockets and buffers have types of Bun's own.
+  // biome-ignore-start lint/suspicious/noExplicitAny: sockets and buffers have Bun's own types.
   open?: ((socket: any) => unknown) | undefined;
   message?: ((socket: any, frame: any) => unknown) | undefined;
   close?: ((socket: any, code: number, reason: string) => unknown) | undefined;
@@ -37,66 +37,79 @@ export interface BunHandlers {
   maxPayloadLength?: number | undefined;
 }
 
-/** What was found out about a connection before it came about. */
+/** Options of one upgrade. */
+export interface BunUpgradeOptions<Data extends object> {
+  /**
+   * The data of the socket, with the verified user as `userId` and `tenantId`. A function is called only if the IP address
+   * may connect. Default: an empty object.
+   */
+  data?: DataOf<Data>;
+  /** Headers of the upgrade response. Default: none. */
+  headers?: Headers | Record<string, string>;
+}
+
+/** The result of admission, kept until the socket opens. */
 interface Admitted {
   readonly ip: string | undefined;
+  release(): void;
+}
+
+/** The guarded connection of a socket. */
+interface Attached<Data extends object> {
+  readonly connection: Connection<Data, BunFrame>;
   release(): void;
 }
 
 /** Guards the connections of `Bun.serve`. */
 export class BunGuard<Data extends object> {
   private readonly guard: Guard<Data, BunFrame>;
-  /** Those that are about to be, by the data that their sockets will carry. Several may carry the same. */
-  private readonly coming: WeakMap<object, Admitted[]> = new WeakMap();
-  private readonly held: WeakMap<object, { connection: Connection<Data, BunFrame>; release(): void }> = new WeakMap();
+  /** Admitted connections whose sockets have not opened, by the data of the socket. Several may share one object. */
+  private readonly admitted: WeakMap<object, Admitted[]> = new WeakMap();
+  private readonly attached: WeakMap<object, Attached<Data>> = new WeakMap();
 
   constructor(options: GuardOptions<Data, BunFrame>) {
-    this.guard = guardOf("guardBun", options);
+    this.guard = buildGuard("guardBun", options);
   }
 
-  /**
-   * Upgrades a request, or returns what to answer instead. `data` becomes that of the socket, in which `userId` and
-   * `tenantId` are the verified user; a function is asked when the address may connect.
-   */
+  /** Upgrades a request and returns `undefined`, or returns the response that rejects it. */
   async upgrade(
     request: Request,
     server: BunServer,
-    more: { data?: DataOf<Data>; headers?: Headers | Record<string, string> } = {},
+    options: BunUpgradeOptions<Data> = {},
   ): Promise<Response | undefined> {
     if (!isUpgrade(request)) return upgradeRequired();
-    const { headers } = more;
-    const facts = { peer: server.requestIP(request)?.address, headers: request.headers };
-    const admission = await this.guard.admit(facts, more.data);
-    if (!admission.allowed) return refused(admission.answer);
+    const { headers } = options;
+    const requestLike = { peer: server.requestIP(request)?.address, headers: request.headers };
+    const admission = await this.guard.admit(requestLike, options.data);
+    if (!admission.allowed) return toResponse(admission.response);
     const data = admission.data ?? ({} as Data);
     if (typeof data !== "object") {
       admission.release();
-      const expected = "an object, which becomes that of the socket";
-      this.guard.rules.reportError(optionError("invalid-option", "data", expected, data), "SLUICE_REQUEST_FAILED");
-      return refused(internalError(request.headers.get("accept") ?? undefined));
+      this.guard.config.reportError(invalidData(data), "SLUICE_REQUEST_FAILED");
+      return toResponse(internalError(request.headers.get("accept") ?? undefined));
     }
-    const coming = this.coming.get(data) ?? [];
-    this.coming.set(data, [...coming, admission]);
+    const others = this.admitted.get(data) ?? [];
+    this.admitted.set(data, [...others, admission]);
     let isUpgraded = false;
     try {
       isUpgraded = server.upgrade(request, headers ? { data, headers } : { data });
     } finally {
       if (!isUpgraded) {
         admission.release();
-        this.coming.set(data, coming);
+        this.admitted.set(data, others);
       }
     }
     return isUpgraded ? undefined : upgradeRequired();
   }
 
-  /** Wraps the handlers of sockets: `message` gets what may pass. */
+  /** Wraps WebSocket handlers. `message` is called only with frames that pass. */
   websocket<H extends BunHandlers>(handlers: H): H {
-    const maxPayloadLength = handlers.maxPayloadLength ?? mostReadOf(this.guard.rules.maxBytes);
+    const maxPayloadLength = handlers.maxPayloadLength ?? serverMaxPayload(this.guard.config.maxBytes);
     return {
       ...handlers,
       maxPayloadLength,
       open: (socket: BunSocket<Data>) => {
-        this.take(socket);
+        this.attach(socket);
         return handlers.open?.(socket);
       },
       message: (socket: BunSocket<Data>, frame: BunFrame) => {
@@ -109,7 +122,7 @@ export class BunGuard<Data extends object> {
         if (this.connection(socket).ping()) return handlers.pong?.(socket, data);
       },
       close: (socket: BunSocket<Data>, code: number, reason: string) => {
-        const { connection, release } = this.take(socket);
+        const { connection, release } = this.attach(socket);
         connection.end();
         release();
         return handlers.close?.(socket, code, reason);
@@ -117,26 +130,26 @@ export class BunGuard<Data extends object> {
     };
   }
 
-  /** The connection of a socket: who it is, and whether it is closed. */
+  /** Returns the guarded connection of a socket. */
   connection(socket: BunSocket<Data>): Connection<Data, BunFrame> {
-    return this.take(socket).connection;
+    return this.attach(socket).connection;
   }
 
-  private take(socket: BunSocket<Data>): { connection: Connection<Data, BunFrame>; release(): void } {
-    let held = this.held.get(socket);
-    if (held) return held;
+  private attach(socket: BunSocket<Data>): Attached<Data> {
+    let attached = this.attached.get(socket);
+    if (attached) return attached;
     const { data } = socket;
-    const admitted = typeof data === "object" && data !== null ? this.coming.get(data)?.shift() : undefined;
-    // Whoever was upgraded by somebody else is known by the socket.
+    const admitted = typeof data === "object" && data !== null ? this.admitted.get(data)?.shift() : undefined;
+    // A socket that was upgraded without the guard has only the address of its peer.
     const ip = admitted ? admitted.ip : this.guard.addressOfPeer(socket.remoteAddress);
     const connection = this.guard.attach(new BunPeer(socket, ip));
-    held = { connection, release: admitted?.release ?? (() => {}) };
-    this.held.set(socket, held);
-    return held;
+    attached = { connection, release: admitted?.release ?? (() => {}) };
+    this.attached.set(socket, attached);
+    return attached;
   }
 }
 
-/** Its data is that of the socket, which the application may replace. */
+/** A peer whose data is `socket.data`, which the application may replace. */
 class BunPeer<Data> extends SocketPeer<Data> {
   declare protected readonly socket: BunSocket<Data>;
 
@@ -149,7 +162,14 @@ class BunPeer<Data> extends SocketPeer<Data> {
   }
 }
 
-/** Guards `Bun.serve`: `upgrade` decides who may connect, and `websocket` what they may send. */
+/** The value itself is not in the message: it may be a user id or a token. */
+function invalidData(received: unknown): SluiceError {
+  const expected = "an object, because it becomes socket.data";
+  const message = `data must be ${expected}, but received a ${typeof received}.`;
+  return new SluiceError("invalid-option", message, { option: "data", expected, received });
+}
+
+/** Guards `Bun.serve`: `upgrade` decides who may connect, and `websocket` checks the frames of each connection. */
 export function guardBun<Data extends object = object>(options: GuardOptions<Data, BunFrame> = {}): BunGuard<Data> {
   return new BunGuard(options);
 }

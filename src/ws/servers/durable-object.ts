@@ -1,182 +1,191 @@
 /**
- * For WebSockets of a Durable Object that hibernate. What has to be known of a connection when the object wakes up is
- * in the attachment of its socket, beside what the application keeps there; how many are open is asked of the platform.
+ * The guard for hibernating WebSockets of a Durable Object. The state of a connection is stored in the attachment of its
+ * socket, beside the application's own data, and open connections are counted by the tags of the sockets.
  */
-import { optionError } from "../../core/errors.ts";
-import type { Connection, ConnectionState, HandleFrame } from "../engine/connection.ts";
-import { type DataOf, type Guard, type GuardOptions, guardOf } from "../engine/create-guard.ts";
-import { type Counting, type Entry, type OpenCount, OpenCounts } from "../engine/open-counts.ts";
+import { optionError, SluiceError } from "../../core/errors.ts";
+import type { Connection, ConnectionState } from "../engine/connection.ts";
+import { buildGuard, type DataOf, type Guard, type GuardOptions } from "../engine/create-guard.ts";
+import type { HandleFrame } from "../engine/ingress.ts";
+import { type AcquireResult, type ConnectionCounter, OpenCounts } from "../engine/open-counts.ts";
 import { CLOSED, type PlainSocket, SocketPeer } from "../engine/sockets.ts";
-import { isUpgrade, refused, upgradeRequired } from "../engine/upgrade.ts";
+import { isUpgrade, toResponse, upgradeRequired } from "../engine/upgrade.ts";
 
-/** A frame of a Durable Object: a text, or bytes. */
+/** A frame as a Durable Object receives it: text or binary. */
 export type DurableFrame = string | ArrayBuffer;
 
-/** What is used of a socket. */
+/** The part of a Workers `WebSocket` that the guard uses. */
 export interface DurableSocket {
   readonly readyState: number;
   send(message: string | ArrayBuffer | ArrayBufferView): void;
   close(code?: number, reason?: string): void;
-  // biome-ignore lint/suspicious/noExplicitAny: what an application attaches is its own.
+  // biome-ignore lint/suspicious/noExplicitAny: the attachment belongs to the application.
   serializeAttachment(attachment: any): void;
   // biome-ignore lint/suspicious/noExplicitAny: as above.
   deserializeAttachment(): any;
 }
 
-/** What is used of an object's `ctx`. */
+/** The part of a Durable Object's `ctx` that the guard uses. */
 export interface DurableContext<Socket> {
   acceptWebSocket(socket: Socket, tags?: string[]): void;
   getWebSockets(tag?: string): Socket[];
 }
 
-/** What is kept of a connection, as the member `sluice` of its attachment. */
-interface Kept<Data> extends ConnectionState {
+/** Options of one upgrade. */
+export interface DurableUpgradeOptions<Data> {
+  /**
+   * The data of the connection, such as a verified user. A function is called only if the IP address may connect. It is
+   * stored in the socket's attachment, which holds at most 16 KiB.
+   */
+  data?: DataOf<Data>;
+  /** Tags of the socket, as for `ctx.acceptWebSocket`. Default: none. */
+  tags?: readonly string[];
+}
+
+/** The state of a connection, stored as the member `sluice` of the attachment. */
+interface AttachedState<Data> extends ConnectionState {
   readonly id: string;
   readonly ip: string | undefined;
   readonly data: Data | undefined;
 }
 
-/** A connection in memory, and the state that is attached to its socket. */
-interface Held<Data> {
+/** A connection in memory, and a fingerprint of the state that is stored in its attachment. */
+interface LiveConnection<Data> {
   readonly connection: Connection<Data, DurableFrame>;
   readonly ip: string | undefined;
-  kept: string;
+  savedState: string;
 }
 
-/** A tag of the platform has at most so many characters. */
+/** Maximum length of a tag, set by the platform. */
 const MAX_TAG_CHARS = 256;
 
-/** Guards the connections of one object. */
+/** Guards the hibernating WebSockets of one Durable Object. */
 export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSocket> {
   private readonly ctx: DurableContext<Socket>;
   private readonly guard: Guard<Data, DurableFrame>;
-  private readonly open: OpenSockets;
-  private readonly connections: WeakMap<DurableSocket, Held<Data>> = new WeakMap();
+  private readonly openSockets: OpenSockets;
+  private readonly connections: WeakMap<DurableSocket, LiveConnection<Data>> = new WeakMap();
 
   constructor(ctx: DurableContext<Socket>, options: GuardOptions<Data, DurableFrame>) {
     if (typeof ctx?.acceptWebSocket !== "function") {
       throw optionError("invalid-option", "ctx", "the ctx of a Durable Object", ctx);
     }
     this.ctx = ctx;
-    // There are no sockets below, but the platform tells the address and lets no client do that.
+    // An object has no peer address. The platform sets CF-Connecting-IP, and clients can't overwrite it.
     const { identity = "cloudflare" } = options;
-    this.open = new OpenSockets(ctx);
-    this.guard = guardOf("guardDurableObject", { ...options, identity }, [], this.open);
+    this.openSockets = new OpenSockets(ctx);
+    this.guard = buildGuard("guardDurableObject", { ...options, identity }, [], this.openSockets);
     for (const option of ["connection", "heartbeat"] as const) {
-      if (this.guard.rules[option]?.algorithm !== "sliding-log") continue;
-      const expected = "an algorithm with a state of few numbers, which an attachment has room for";
-      throw optionError("unsupported", option, expected, "sliding-log");
+      if (this.guard.config[option]?.algorithm !== "sliding-log") continue;
+      const message = `${option} can't use sliding-log, because its state may not fit into a socket attachment.`;
+      const details = { option, expected: "an algorithm other than sliding-log", received: "sliding-log" };
+      throw new SluiceError("unsupported", message, details);
     }
   }
 
-  /**
-   * Accepts a WebSocket, or refuses it. `data` is what is known of who connects, such as a verified user, or a function
-   * that is asked when the address may connect: it is attached to the socket, which has room for 16 KiB.
-   */
-  async upgrade(request: Request, more: { data?: DataOf<Data>; tags?: readonly string[] } = {}): Promise<Response> {
+  /** Accepts a WebSocket, or rejects it. Returns the response in both cases. */
+  async upgrade(request: Request, options: DurableUpgradeOptions<Data> = {}): Promise<Response> {
     if (!isUpgrade(request)) return upgradeRequired();
-    const { tags = [] } = more;
-    const admission = await this.guard.admit({ headers: request.headers }, more.data);
-    if (!admission.allowed) return refused(admission.answer);
+    const { tags = [] } = options;
+    const admission = await this.guard.admit({ headers: request.headers }, options.data);
+    if (!admission.allowed) return toResponse(admission.response);
     const { ip, data, counted, release } = admission;
     const { 0: client, 1: socket } = new (globalThis as unknown as Workers<Socket>).WebSocketPair();
     try {
       const { connection } = this.adopt(socket, { id: crypto.randomUUID(), ip, data });
-      // Before it is accepted: one that was, and of which nothing can be kept, would keep the object awake.
-      attach(socket, keptOf(connection, ip));
+      // Before accepting: an accepted socket whose state can't be stored would keep the object awake.
+      writeState(socket, stateOf(connection, ip));
       this.ctx.acceptWebSocket(socket, [...tags, ...counted]);
     } finally {
-      // From here on the platform counts it.
+      // From here on the socket is counted by its tags.
       release();
     }
     return new Response(null, { status: 101, webSocket: client } as ResponseInit);
   }
 
-  /** A frame has come: call this in `webSocketMessage`. */
+  /** Checks a received frame, and calls `handle` with it if it passes. Call this in `webSocketMessage`. */
   message(socket: Socket, frame: DurableFrame, handle: HandleFrame<Data, DurableFrame>): void {
-    const held = this.held(socket);
-    held.connection.receive(frame, handle);
-    this.keep(socket, held);
+    const live = this.liveConnection(socket);
+    live.connection.receive(frame, handle);
+    this.save(socket, live);
   }
 
-  /** The connection is closed: call this in `webSocketClose` and `webSocketError`. */
+  /** Ends the connection of a socket. Call this in `webSocketClose` and `webSocketError`. */
   close(socket: Socket): void {
     this.connections.get(socket)?.connection.end();
-    this.open.leave(socket);
+    this.openSockets.markClosed(socket);
   }
 
-  /** A connection, to see or to set who it is. */
+  /** Returns the guarded connection of a socket. */
   connection(socket: Socket): Connection<Data, DurableFrame> {
-    return this.held(socket).connection;
+    return this.liveConnection(socket).connection;
   }
 
-  private held(socket: Socket): Held<Data> {
-    const found = this.connections.get(socket);
-    if (found) return found;
-    const attached = attachmentOf(socket);
-    return this.adopt(socket, attached?.sluice as Partial<Kept<Data>> | undefined);
+  private liveConnection(socket: Socket): LiveConnection<Data> {
+    const live = this.connections.get(socket);
+    if (live) return live;
+    const attachment = attachmentOf(socket);
+    return this.adopt(socket, attachment?.sluice as Partial<AttachedState<Data>> | undefined);
   }
 
-  /** Takes up a connection: a new one, or one that was there before the object slept. */
-  private adopt(socket: Socket, found: Partial<Kept<Data>> = {}): Held<Data> {
-    const { id = crypto.randomUUID(), ip, own, beats = [], strikes = 0, struckAt = 0 } = found;
-    // First where it lasts: what can't be attached is not taken.
-    const keep = (data: Data | undefined) => attach(socket, { ...keptOf(connection, ip), data });
-    const peer = new DurablePeer(socket, ip, found.data, id, keep);
-    const connection = this.guard.attach(peer, own && { own, beats, strikes, struckAt });
-    const held: Held<Data> = { connection, ip, kept: "" };
-    this.connections.set(socket, held);
-    return held;
+  /** Creates the connection of a new socket, or restores it after hibernation. */
+  private adopt(socket: Socket, saved: Partial<AttachedState<Data>> = {}): LiveConnection<Data> {
+    const { id = crypto.randomUUID(), ip, bucket, heartbeats = [], strikes = 0, lastStrikeAt = 0 } = saved;
+    const saveData = (data: Data | undefined) => writeState(socket, { ...stateOf(connection, ip), data });
+    const peer = new DurablePeer(socket, { id, ip, data: saved.data }, saveData);
+    const connection = this.guard.attach(peer, bucket && { bucket, heartbeats, strikes, lastStrikeAt });
+    const live: LiveConnection<Data> = { connection, ip, savedState: "" };
+    this.connections.set(socket, live);
+    return live;
   }
 
-  /** Attaches what has changed. A frame that is denied mostly changes nothing. */
-  private keep(socket: Socket, held: Held<Data>): void {
-    const { connection, ip } = held;
+  /** Stores the state if it has changed. Most denied frames don't change it. */
+  private save(socket: Socket, live: LiveConnection<Data>): void {
+    const { connection, ip } = live;
     if (connection.closed) return;
-    const { own, beats, strikes, struckAt } = connection.state();
-    const kept = `${own}/${beats}/${strikes}/${struckAt}`;
-    // An application may have attached something else in its place.
-    if (kept === held.kept && attachmentOf(socket)?.sluice !== undefined) return;
-    held.kept = kept;
+    const { bucket, heartbeats, strikes, lastStrikeAt } = connection.state();
+    const state = `${bucket}/${heartbeats}/${strikes}/${lastStrikeAt}`;
+    // The application may have overwritten the attachment.
+    if (state === live.savedState && attachmentOf(socket)?.sluice !== undefined) return;
+    live.savedState = state;
     try {
-      attach(socket, keptOf(connection, ip));
+      writeState(socket, stateOf(connection, ip));
     } catch (error) {
-      this.guard.rules.reportError(error);
+      this.guard.config.reportError(error);
     }
   }
 }
 
-function keptOf<Data>(connection: Connection<Data, DurableFrame>, ip: string | undefined): Kept<Data> {
+function stateOf<Data>(connection: Connection<Data, DurableFrame>, ip: string | undefined): AttachedState<Data> {
   return { id: connection.id, ip, data: connection.data, ...connection.state() };
 }
 
-/** Puts what is kept beside what the application has attached. */
-function attach<Data>(socket: DurableSocket, kept: Kept<Data>): void {
-  const attached = attachmentOf(socket);
-  if (!attached) {
-    throw optionError("invalid-option", "attachment", "an object, of which the member sluice is left alone");
+/** Stores the state of a connection beside the application's attachment. */
+function writeState<Data>(socket: DurableSocket, state: AttachedState<Data>): void {
+  const attachment = attachmentOf(socket);
+  if (!attachment) {
+    const expected = "an object, because sluice stores the connection's state in attachment.sluice";
+    throw optionError("invalid-option", "attachment", expected);
   }
   try {
-    socket.serializeAttachment({ ...attached, sluice: kept });
-  } catch (error) {
-    const expected = `what can be attached to a socket beside the rest (${(error as Error).message})`;
-    throw optionError("invalid-option", "data", expected, kept.data);
+    socket.serializeAttachment({ ...attachment, sluice: state });
+  } catch (cause) {
+    const expected = "a value that can be cloned and fits into the socket's attachment of 16 KiB";
+    const message = `data must be ${expected}, but the platform refused it.`;
+    throw new SluiceError("invalid-option", message, { option: "data", expected, received: state.data, cause });
   }
 }
 
-/** Its data is attached to the socket when it is set. */
+/** A peer that stores its data in the attachment when it is set. */
 class DurablePeer<Data> extends SocketPeer<Data> {
-  private readonly keep: (data: Data | undefined) => void;
+  private readonly saveData: (data: Data | undefined) => void;
 
   constructor(
     socket: PlainSocket,
-    ip: string | undefined,
-    data: Data | undefined,
-    id: string,
-    keep: (data: Data | undefined) => void,
+    { id, ip, data }: { id: string; ip: string | undefined; data: Data | undefined },
+    saveData: (data: Data | undefined) => void,
   ) {
     super(socket, ip, data, id);
-    this.keep = keep;
+    this.saveData = saveData;
   }
 
   override get data(): Data | undefined {
@@ -184,7 +193,8 @@ class DurablePeer<Data> extends SocketPeer<Data> {
   }
 
   override set data(data: Data | undefined) {
-    this.keep(data);
+    // First the attachment: data that can't be stored is not set.
+    this.saveData(data);
     super.data = data;
   }
 }
@@ -193,41 +203,43 @@ interface Workers<Socket> {
   readonly WebSocketPair: new () => { 0: Socket; 1: Socket };
 }
 
-/** What is attached to a socket, if that is an object: nothing else has room for ours. */
+/** Returns the attachment of a socket if it is an object, to which the member `sluice` can be added. */
 function attachmentOf(socket: DurableSocket): Record<string, unknown> | undefined {
   const attachment: unknown = socket.deserializeAttachment() ?? {};
-  const hasRoom = typeof attachment === "object" && !Array.isArray(attachment);
-  return hasRoom ? (attachment as Record<string, unknown>) : undefined;
+  const isObject = typeof attachment === "object" && !Array.isArray(attachment);
+  return isObject ? (attachment as Record<string, unknown>) : undefined;
 }
 
-/** Counts the sockets that the platform holds, by their tags, and those that are about to be. */
-class OpenSockets implements Counting {
+/** Counts the sockets of the object by their tags, together with upgrades in progress. */
+class OpenSockets implements ConnectionCounter {
   private readonly ctx: DurableContext<DurableSocket>;
-  private readonly coming = new OpenCounts();
-  private readonly gone: WeakSet<DurableSocket> = new WeakSet();
+  private readonly upgrading = new OpenCounts();
+  private readonly closed: WeakSet<DurableSocket> = new WeakSet();
 
   constructor(ctx: DurableContext<DurableSocket>) {
     this.ctx = ctx;
   }
 
-  enter({ key, limit }: OpenCount): Entry {
+  acquire(key: string, limit: number): AcquireResult {
     if (key.length > MAX_TAG_CHARS) {
-      throw optionError("invalid-key", "userId", `a name that fits a tag of ${MAX_TAG_CHARS} characters`, key);
+      const expected = `short enough for a socket tag of ${MAX_TAG_CHARS} characters`;
+      const message = `userId and tenantId must be ${expected}, because maxOpenPerUser counts by tag.`;
+      throw new SluiceError("invalid-key", message, { option: "userId", expected, received: key });
     }
-    // One that the guard has closed is there until its client answers, which may be never.
-    const isThere = (socket: DurableSocket) => socket.readyState !== CLOSED && !this.gone.has(socket);
-    const open = this.ctx.getWebSockets(key).filter(isThere).length;
-    const entry = this.coming.enter({ key, limit: limit - open });
-    return entry.release ? entry : { observed: entry.observed + open };
+    // The platform lists a socket that the guard has closed until its client replies, which may be never.
+    const isOpen = (socket: DurableSocket) => socket.readyState !== CLOSED && !this.closed.has(socket);
+    const open = this.ctx.getWebSockets(key).filter(isOpen).length;
+    const result = this.upgrading.acquire(key, limit - open);
+    return result.release ? result : { observed: result.observed + open };
   }
 
-  /** Nobody is at its other end any more. */
-  leave(socket: DurableSocket): void {
-    this.gone.add(socket);
+  /** Excludes a socket whose client has disconnected. */
+  markClosed(socket: DurableSocket): void {
+    this.closed.add(socket);
   }
 }
 
-/** Guards the hibernating WebSockets of a Durable Object. Make it in the constructor of the object. */
+/** Guards the hibernating WebSockets of a Durable Object. Call it in the constructor of the object. */
 export function guardDurableObject<Data = unknown, Socket extends DurableSocket = DurableSocket>(
   ctx: DurableContext<Socket>,
   options: GuardOptions<Data, DurableFrame> = {},

@@ -1,24 +1,25 @@
 /**
- * The door of Socket.IO: who may connect is decided with the first request of a client, over polling as over WebSockets,
- * before there is a session.
+ * Admission for Socket.IO. It is decided with the first request of a client, over polling as over WebSockets, before
+ * engine.io creates a session.
  */
-import type { Answer } from "../../http/rejection.ts";
-import type { Admission, Admissions } from "../engine/admission.ts";
-import { type RawSocket, whenGone } from "../engine/upgrade.ts";
+import type { Answer as ResponseData } from "../../http/rejection.ts";
+import type { AdmissionControl, AdmissionResult } from "../engine/admission.ts";
+import { onDisconnect, type RawSocket } from "../engine/upgrade.ts";
+import { sessionIdOf } from "./internals.ts";
 
-/** What is used of a request. */
+/** The part of a Node.js request that the guard uses. */
 export interface SocketIoRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly socket: RawSocket & { on(event: "error", listener: () => void): unknown };
 }
 
-/** What is used of the connection below a socket, which all its namespaces share. */
+/** The part of an engine.io `Socket` that the guard uses. All namespaces of a client share one. */
 export interface EngineSocket {
-  /** The `sid` of its session. */
+  /** The session id, which clients send as `sid`. */
   readonly id: string;
   readonly request: object;
   readonly readyState: string;
-  /** How its client is reached now; over a WebSocket, with the socket of `ws`. */
+  /** The current transport. Over WebSockets, it has a socket of the `ws` package. */
   readonly transport?: {
     readonly socket?: { once(event: "close", listener: () => void): unknown; terminate?(): void };
   };
@@ -27,103 +28,106 @@ export interface EngineSocket {
   close(): unknown;
 }
 
-/** What is used of the server below. */
+/** The part of an engine.io `Server` that the guard uses. */
 interface Engine {
   // biome-ignore lint/suspicious/noExplicitAny: a request has a type of the application.
   use(middleware: (request: any, response: any, next: () => void) => void): unknown;
   on(event: "connection", listener: (conn: EngineSocket) => void): unknown;
 }
 
-/** What was found out about a connection before it came about. */
+/** The result of admission, which the connection needs later. */
 interface Admitted<Data> {
   readonly ip: string | undefined;
   readonly data: Data | undefined;
 }
 
-/** A session of the engine. */
+/** An engine.io session. */
 interface Session {
-  /** The place that it was admitted to, if it was. */
-  readonly place: Place | undefined;
-  /** Whether it may still change from polling to a WebSocket, which takes no other place. */
+  /** The reservation of its connection, if it was admitted. */
+  readonly reservation: SharedReservation | undefined;
+  /** Whether it may still switch from polling to a WebSocket, which shares the reservation. */
   mayUpgrade: boolean;
 }
 
-/** Guards the door. Tells what was found out about a connection. */
-export function guardDoor<Data, Request extends SocketIoRequest>(
+/** Adds admission to an engine.io server. Returns a function that looks up the result of admission of a connection. */
+export function guardHandshake<Data, Request extends SocketIoRequest>(
   engine: Engine,
-  admissions: Admissions,
+  admissionControl: AdmissionControl,
   dataOf: ((request: Request) => Data | undefined | Promise<Data | undefined>) | undefined,
 ): (conn: EngineSocket) => Admitted<Data> | undefined {
-  const admitted = new WeakMap<object, Admitted<Data> & { readonly place: Place; readonly mayUpgrade: boolean }>();
+  const admitted = new WeakMap<
+    object,
+    Admitted<Data> & { readonly reservation: SharedReservation; readonly mayUpgrade: boolean }
+  >();
   const sessions = new Map<string, Session>();
 
-  engine.use((request: Request & EngineRequest, response: Response, next) => {
+  engine.use((request: Request, response: Response, next) => {
     if (belongsToSession(request, response)) return next();
     admit(request, response).then(
       (admission) => {
-        // What follows runs the application's listeners, whose faults are to end as they would without a guard.
+        // `next` runs listeners of the application. In a microtask, their errors are not caught by this promise.
         if (admission.allowed) queueMicrotask(next);
-        else answer(request, response, admission.answer);
+        else respond(request, response, admission.response);
       },
-      () => answer(request, response, { status: 500, headers: {}, body: "" }),
+      () => respond(request, response, { status: 500, headers: {}, body: "" }),
     );
   });
   engine.on("connection", (conn) => {
-    const { place, mayUpgrade = true } = admitted.get(conn.request) ?? {};
-    sessions.set(conn.id, { place, mayUpgrade });
-    const leave = place?.hold();
+    const { reservation, mayUpgrade = true } = admitted.get(conn.request) ?? {};
+    sessions.set(conn.id, { reservation, mayUpgrade });
+    const release = reservation?.hold();
     conn.once("close", () => {
       sessions.delete(conn.id);
-      leave?.();
+      release?.();
     });
   });
 
   /**
-   * Whether a request needs no place of its own: it polls for a session, or is the one WebSocket that a session changes
-   * to. The engine opens any number of WebSockets for one session and leaves it to their clients to close the others, and
-   * it refuses unknown sessions only after the upgrade: those count as new connections.
+   * Whether a request shares the reservation of its session: it polls, or it is the one WebSocket that the session switches
+   * to. Other WebSockets count as new connections. engine.io accepts any number of them for one session and leaves closing
+   * them to the client, and it rejects unknown sessions only after the upgrade.
    */
-  function belongsToSession(request: Request & EngineRequest, response: Response): boolean {
-    const session = sessions.get(request._query?.sid ?? "");
+  function belongsToSession(request: Request, response: Response): boolean {
+    const session = sessions.get(sessionIdOf(request));
     if (!session || isPolling(response)) return session !== undefined;
     if (!session.mayUpgrade) return false;
     session.mayUpgrade = false;
-    const leave = session.place?.hold();
-    // It may outlast the session: a client need not answer a close.
-    if (leave) whenGone(request.socket, () => false, leave);
+    const release = session.reservation?.hold();
+    // The socket may outlive the session: a client need not reply to a close.
+    if (release) onDisconnect(request.socket, () => false, release);
     return true;
   }
 
-  async function admit(request: Request, response: Response): Promise<Admission> {
-    // Nobody else listens yet, and without a listener a client that breaks off would end the process.
+  async function admit(request: Request, response: Response): Promise<AdmissionResult> {
+    // Before the upgrade the socket has no `error` listener, and an unhandled error ends the process.
     if (!isPolling(response)) request.socket.on("error", () => {});
     let isPending = true;
-    const facts = { peer: request.socket.remoteAddress, headers: request.headers };
+    const requestLike = { peer: request.socket.remoteAddress, headers: request.headers };
     const data = () => dataOf?.(request);
-    const place = new Place();
-    const admission = await admissions.admit(facts, data, (release) => {
-      place.release = release;
-      // When the first request is over and there is no connection, there will be none.
-      const leave = place.hold();
-      if (!isPolling(response)) whenGone(request.socket, () => isPending, leave);
-      else if (response.destroyed) leave();
-      else response.once("close", leave);
+    const reservation = new SharedReservation();
+    const admission = await admissionControl.admit(requestLike, data, (release) => {
+      reservation.release = release;
+      // If the first request ends before there is a session, there will be no session.
+      const releaseRequest = reservation.hold();
+      if (!isPolling(response)) onDisconnect(request.socket, () => isPending, releaseRequest);
+      else if (response.destroyed) releaseRequest();
+      else response.once("close", releaseRequest);
     });
     isPending = false;
     if (!admission.allowed) return admission;
-    admitted.set(request, { ip: admission.ip, data: admission.data, place, mayUpgrade: isPolling(response) });
+    admitted.set(request, { ip: admission.ip, data: admission.data, reservation, mayUpgrade: isPolling(response) });
     return admission;
   }
 
   return (conn) => admitted.get(conn.request);
 }
 
-/** A place among the open connections, released when nothing holds it any more: no request, session or socket. */
-class Place {
+/** A reservation that is held by the first request, the session and its WebSocket, and released by the last of them. */
+class SharedReservation {
   release: () => void = () => {};
   private holders = 0;
 
-  /** Holds the place. Call what it returns to let go, once. */
+  /** Adds a holder. Call the returned function once, when that holder is done. */
   hold(): () => void {
     this.holders++;
     return () => {
@@ -132,10 +136,7 @@ class Place {
   }
 }
 
-/** What Socket.IO knows of a request, and answers to it. That of an upgrade can't be written to. */
-interface EngineRequest {
-  readonly _query?: { readonly sid?: string };
-}
+/** engine.io passes a response object for polling requests, and for upgrades one that can't be written to. */
 type Response = PollingResponse | { readonly writeHead: () => void };
 interface PollingResponse {
   writeHead(status: number, headers: Record<string, string>): { end(body: string): void };
@@ -143,12 +144,13 @@ interface PollingResponse {
   once(event: "close", listener: () => void): unknown;
 }
 
-interface AnsweringSocket {
+/** The methods of a Node.js socket that write the response to a rejected upgrade. */
+interface WritableSocket {
   once(event: "finish", listener: () => void): unknown;
   end(text: string): unknown;
   destroy(): unknown;
 }
-const REASONS: Readonly<Record<number, string>> = {
+const REASON_PHRASES: Readonly<Record<number, string>> = {
   429: "Too Many Requests",
   500: "Internal Server Error",
   503: "Service Unavailable",
@@ -158,13 +160,13 @@ function isPolling(response: Response): response is PollingResponse {
   return "once" in response;
 }
 
-function answer(request: SocketIoRequest, response: Response, { status, headers, body }: Answer): void {
+function respond(request: SocketIoRequest, response: Response, { status, headers, body }: ResponseData): void {
   if (isPolling(response)) {
     response.writeHead(status, headers).end(body);
     return;
   }
   const lines = Object.entries({ ...headers, Connection: "close" }).map(([name, value]) => `${name}: ${value}\r\n`);
-  const socket = request.socket as unknown as AnsweringSocket;
+  const socket = request.socket as unknown as WritableSocket;
   socket.once("finish", () => socket.destroy());
-  socket.end(`HTTP/1.1 ${status} ${REASONS[status] ?? "Refused"}\r\n${lines.join("")}\r\n${body}`);
+  socket.end(`HTTP/1.1 ${status} ${REASON_PHRASES[status] ?? "Rejected"}\r\n${lines.join("")}\r\n${body}`);
 }

@@ -1,247 +1,133 @@
 /**
- * For Socket.IO. An event is a frame and its name is the type. Socket.IO reads frames itself, so that their size is
- * limited by its `maxHttpBufferSize`; it does not tell when a handler is done, so that there is no limit on that.
+ * The guard for Socket.IO 4. An event is a frame, and its name is the type. Socket.IO limits the size of frames itself, with
+ * `maxHttpBufferSize`, and does not report when a handler has settled: there is no `maxBytes` and no `maxPending`.
  */
 import { optionError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
-import { ADMISSION_OPTIONS, type AdmissionOptions, Admissions } from "../engine/admission.ts";
-import { Connection } from "../engine/connection.ts";
+import { ADMISSION_OPTIONS, AdmissionControl, type AdmissionOptions } from "../engine/admission.ts";
+import type { Connection } from "../engine/connection.ts";
+import { checkFunction, parseGuardOptions } from "../engine/guard-config.ts";
 import { INVALID } from "../engine/ingress.ts";
-import { checkFunction, checkRulesOf, FRAME_OPTIONS, type FrameOptions } from "../engine/options.ts";
-import type { Notice } from "../engine/replies.ts";
-import { afterCloseTimeout } from "../engine/sockets.ts";
-import { type EngineSocket, guardDoor, type SocketIoRequest } from "./handshake.ts";
+import { FRAME_OPTIONS, type FrameOptions } from "../engine/options.ts";
+import { SocketIoClient, type SocketIoEvent, type SocketIoSocket } from "./client.ts";
+import { type EngineSocket, guardHandshake, type SocketIoRequest } from "./handshake.ts";
+import { moveLastMiddlewareToFront, namespacesOf } from "./internals.ts";
 
-/** An event: its name and its arguments. */
-export type SocketIoEvent = readonly [name: string, ...args: unknown[]];
-
-/** What is used of a socket. */
-export interface SocketIoSocket {
-  // biome-ignore-start lint/suspicious/noExplicitAny: these have types of the application, and differ between versions.
-  readonly conn: any;
-  data: any;
-  readonly connected: boolean;
-  use(middleware: (event: any, next: (error?: Error) => void) => void): unknown;
-  emit(name: any, ...args: any[]): unknown;
-  disconnect(close?: boolean): unknown;
-  on(event: "disconnect", listener: () => void): unknown;
-  listenerCount(name: any): number;
-  listenersAny(): unknown[];
-  // biome-ignore-end lint/suspicious/noExplicitAny: as above.
-}
-
-/** What is used of a namespace. */
+/** The part of a Socket.IO `Namespace` that the guard uses. */
 interface Namespace {
   // biome-ignore-start lint/suspicious/noExplicitAny: a socket has types of the application.
   use(middleware: (socket: any, next: (error?: Error) => void) => void): unknown;
   on(event: "connect", listener: (socket: any) => void): unknown;
   // biome-ignore-end lint/suspicious/noExplicitAny: as above.
-  readonly _fns?: unknown[];
 }
 
-/** What is used of a server. */
+/** The part of a Socket.IO `Server` that the guard uses. */
 export interface SocketIoServer {
-  // biome-ignore-start lint/suspicious/noExplicitAny: as above.
+  // biome-ignore-start lint/suspicious/noExplicitAny: these have types of the application.
   readonly engine: any;
-  readonly _nsps: Map<string, any>;
   on(event: "new_namespace", listener: (namespace: any) => void): unknown;
   // biome-ignore-end lint/suspicious/noExplicitAny: as above.
 }
 
-/** How Socket.IO is guarded. */
+/** Options of `guardSocketIo`. */
 export interface SocketIoOptions<Data, Request extends SocketIoRequest>
-  extends Omit<FrameOptions<Data, SocketIoEvent, unknown>, Refused>,
+  extends Omit<FrameOptions<Data, SocketIoEvent, unknown>, Unsupported | "types" | "maxQueued">,
     AdmissionOptions {
   /**
-   * What is known of who connects, such as a verified user; its members become those of `socket.data`. A connection that
-   * it throws at is not let in. Default: nothing.
+   * Returns the data of a connection, such as a verified user. Its members are copied to `socket.data`. If it throws, the
+   * connection is rejected. Default: no data.
    */
   data?: (request: Request) => Data | undefined | Promise<Data | undefined>;
-  /** The events that there are. Default: those that the socket listens to; what only `onAny` hears has the type `*`. */
+  /** The known events. Default: those that the socket has listeners for; events with only `onAny` have the type `*`. */
   types?: readonly string[] | "any";
-  /** The most events of one connection that wait for a decision or for their turn. Default: 100. */
+  /** Maximum number of events of one connection that wait for a decision or for earlier events. Default: 100. */
   maxQueued?: number;
 }
 
-/** What Socket.IO sees to itself, or keeps to itself. */
-type Refused = "maxBytes" | "maxQueued" | "maxQueuedBytes" | "typeOf" | "types" | "maxPending" | "closeCodes";
-const REFUSED: readonly string[] = ["maxBytes", "maxQueuedBytes", "typeOf", "maxPending", "closeCodes"];
+/** Options that Socket.IO has itself, or that it does not allow to implement. */
+type Unsupported = "maxBytes" | "maxQueuedBytes" | "typeOf" | "maxPending" | "closeCodes";
+const UNSUPPORTED: readonly string[] = ["maxBytes", "maxQueuedBytes", "typeOf", "maxPending", "closeCodes"];
 
-/** The event that tells clients what was exceeded. */
-const LIMIT_EXCEEDED = "limit_exceeded";
-/** The first letter of a packet that joins a namespace. */
-const JOIN = "0";
-/** What all events are that only `onAny` hears: each by its name would have a bucket for whatever a client invents. */
+/** The type of events that only `onAny` handles. By name, a client would get a bucket for every event that it invents. */
 const OTHER = "*";
+
 /** Guards the connections of one server. */
 export interface SocketIoGuard<Data> {
-  /** The connection of a socket, which is the same in all namespaces. */
+  /** Returns the guarded connection of a socket, which all namespaces of the client share. */
   connection(socket: SocketIoSocket): Connection<Data, SocketIoEvent, unknown>;
 }
 
 /**
- * Guards a server of Socket.IO, all its namespaces. Call it before clients come. A client whose event does not pass gets
- * the event `limit_exceeded` with a notice; one that is closed may connect again, and one that is banned is told not to.
- * Keys are made of `socket.data`.
+ * Guards a Socket.IO server with all its namespaces. Call it before the server accepts connections. A client whose event is
+ * rejected gets the event `limit_exceeded` with a notice. A closed client may reconnect; a banned one is disconnected by the
+ * server, after which Socket.IO clients do not reconnect. Keys are made of `socket.data`.
  */
 export function guardSocketIo<Data = unknown, Request extends SocketIoRequest = SocketIoRequest>(
   server: SocketIoServer,
   options: SocketIoOptions<Data, Request> = {},
 ): SocketIoGuard<Data> {
-  const known = ["data", ...FRAME_OPTIONS.filter((option) => !REFUSED.includes(option)), ...ADMISSION_OPTIONS];
+  const known = ["data", ...FRAME_OPTIONS.filter((option) => !UNSUPPORTED.includes(option)), ...ADMISSION_OPTIONS];
   checkOptions("guardSocketIo", options, known);
   checkFunction("data", options.data);
   if (typeof server?.engine?.use !== "function") {
-    throw optionError("invalid-option", "server", "a Server of Socket.IO that is attached to an HTTP server", server);
+    throw optionError("invalid-option", "server", "a Socket.IO Server that is attached to an HTTP server", server);
   }
-  const owners = new WeakMap<SocketIoEvent, SocketIoSocket>();
+  const socketOf = new WeakMap<SocketIoEvent, SocketIoSocket>();
   const typeOf = (event: SocketIoEvent): string => {
     const [name] = event;
-    const socket = owners.get(event) as SocketIoSocket;
+    const socket = socketOf.get(event) as SocketIoSocket;
     if (options.types !== undefined || socket.listenerCount(name) > 0) return String(name);
     return socket.listenersAny().length > 0 ? OTHER : INVALID;
   };
-  const rules = checkRulesOf<Data, SocketIoEvent, unknown>(
+  const config = parseGuardOptions<Data, SocketIoEvent, unknown>(
     { types: "any", maxQueued: 100, ...options, typeOf },
     () => 0,
-    (notice: Notice): unknown => notice,
+    (notice) => notice,
   );
-  const admittedOf = guardDoor(server.engine, new Admissions(options, rules), options.data);
-  const held = new WeakMap<object, Held<Data>>();
-  /** What the application had told of a client when a socket heard of it. */
-  const introduced = new WeakMap<SocketIoSocket, object>();
+  const admittedOf = guardHandshake(server.engine, new AdmissionControl(options, config), options.data);
+  const clients = new WeakMap<EngineSocket, SocketIoClient<Data>>();
 
-  server.engine.on("connection", take);
-  server.on("new_namespace", watch);
-  for (const namespace of server._nsps.values()) watch(namespace);
+  function clientOf(conn: EngineSocket): SocketIoClient<Data> {
+    let client = clients.get(conn);
+    if (client) return client;
+    const { ip, data } = admittedOf(conn) ?? {};
+    client = new SocketIoClient(conn, { config, socketOf, ip, data });
+    clients.set(conn, client);
+    return client;
+  }
 
-  function watch(namespace: Namespace): void {
+  function guardNamespace(namespace: Namespace): void {
     namespace.use((socket: SocketIoSocket, next) => {
-      // What was read together with the packet that closed it.
-      if (take(socket.conn).connection.closed) return next(new Error("closed"));
-      introduce(socket);
+      const client = clientOf(socket.conn);
+      // A join that was read in the same chunk as the packet that closed the connection.
+      if (client.connection.closed) return next(new Error("closed"));
+      client.activate(socket);
       next();
     });
-    // Before the others, which may be there already: those of a namespace that was told by a pattern.
-    namespace._fns?.unshift(namespace._fns.pop());
-    // A connection that is recovered does not go through middleware.
+    // The application's middleware relies on `socket.data`.
+    moveLastMiddlewareToFront(namespace);
+    // Not in middleware: Socket.IO skips it for recovered connections.
     namespace.on("connect", (socket: SocketIoSocket) => {
-      const one = take(socket.conn);
-      introduce(socket);
-      one.sockets.add(socket);
-      socket.on("disconnect", () => one.sockets.delete(socket));
+      const client = clientOf(socket.conn);
+      client.activate(socket);
+      client.add(socket);
       socket.use((event: SocketIoEvent, next) => {
-        owners.set(event, socket);
-        one.speaker = socket;
-        one.connection.receive(event, () => next());
+        socketOf.set(event, socket);
+        client.activeSocket = socket;
+        client.connection.receive(event, () => next());
       });
     });
   }
 
-  /** Puts what is known of a client where the application looks for it; what it has put there itself stays. */
-  function introduce(socket: SocketIoSocket): void {
-    const one = take(socket.conn);
-    one.speaker = socket;
-    const heard = introduced.get(socket);
-    if (!heard) socket.data = { ...one.found, ...one.told, ...socket.data };
-    // What was told meanwhile is newer than what its middleware has put there.
-    else if (heard !== one.told) Object.assign(socket.data, one.told);
-    introduced.set(socket, one.told);
-  }
-
-  /** One for all namespaces of a client, so that nobody has a bucket for each. */
-  function take(conn: EngineSocket): Held<Data> {
-    const found = held.get(conn);
-    if (found) return found;
-    const { ip, data } = admittedOf(conn) ?? {};
-    const sockets = new Set<SocketIoSocket>();
-    const connected = () => [...sockets].find(({ connected }) => connected);
-    const isUnasked = unaskedAnswers(sockets);
-    const one: Held<Data> = {
-      sockets,
-      speaker: undefined,
-      found: data,
-      told: {},
-      connection: new Connection(rules, {
-        id: crypto.randomUUID(),
-        ip,
-        get data() {
-          return one.speaker ? one.speaker.data : { ...one.found, ...one.told };
-        },
-        set data(data) {
-          one.told = { ...one.told, ...data };
-          const { speaker } = one;
-          for (const socket of speaker ? new Set([speaker, ...sockets]) : sockets) introduce(socket);
-          one.speaker = speaker;
-        },
-        get isOpen() {
-          return conn.readyState === "open";
-        },
-        send: (message, event) => ((event && owners.get(event)) ?? connected())?.emit(LIMIT_EXCEEDED, message),
-        close(code) {
-          const banned = code === rules.closeCodes.ban && connected();
-          // Events that have passed are handed over in the next tick, if the socket is still connected by then.
-          setTimeout(() => (banned ? banned.disconnect(true) : conn.close()));
-          const { socket } = conn.transport ?? {};
-          if (socket)
-            socket.once(
-              "close",
-              afterCloseTimeout(() => socket.terminate?.()),
-            );
-        },
-      }),
-    };
-    held.set(conn, one);
-    const { connection } = one;
-    conn.on("packet", ({ type, data }) => {
-      if (type !== "message") connection.ping();
-      else if (typeof data !== "string") return;
-      // Joining a namespace runs code of the application, and a client that is not closed tries again and again.
-      else if (data.startsWith(JOIN)) connection.control(true);
-      else if (isUnasked(data)) connection.control();
-    });
-    conn.once("close", () => connection.end());
-    return one;
-  }
+  server.engine.on("connection", clientOf);
+  server.on("new_namespace", guardNamespace);
+  for (const namespace of namespacesOf(server)) guardNamespace(namespace as Namespace);
 
   return {
     connection(socket) {
-      const one = take(socket.conn);
-      one.speaker = socket;
-      return one.connection;
+      const client = clientOf(socket.conn);
+      client.activeSocket = socket;
+      return client.connection;
     },
   };
-}
-
-/** A connection, the sockets of its namespaces, and the one that it is about. */
-interface Held<Data> {
-  readonly connection: Connection<Data, SocketIoEvent, unknown>;
-  readonly sockets: Set<SocketIoSocket>;
-  speaker: SocketIoSocket | undefined;
-  /** What was found out before it came about, and what the application has told since. */
-  readonly found: Data | undefined;
-  told: Partial<Data>;
-}
-
-/** Tells packets that acknowledge something nobody has asked these sockets, or that somebody has and knows by now. */
-function unaskedAnswers(sockets: Iterable<SocketIoSocket>): (packet: string) => boolean {
-  /** Questions whose answers Socket.IO has not taken note of yet. */
-  const taken = new Set<string>();
-  return (packet) => {
-    if (!packet.startsWith("3") && !packet.startsWith("6")) return false;
-    const [, namespace = "/", digits] = /^.(?:\d+-)?(?:(\/[^,]*),)?(\d+)/.exec(packet) ?? [];
-    const id = Number(digits);
-    const question = `${namespace} ${id}`;
-    const socket = [...(sockets as Iterable<Asking>)].find(({ nsp }) => nsp.name === namespace);
-    if (!socket?.acks?.has(id) || taken.has(question)) return true;
-    if (taken.size === 0) setTimeout(() => taken.clear());
-    taken.add(question);
-    return false;
-  };
-}
-
-/** What Socket.IO keeps to itself of a socket: what it has asked its client. */
-interface Asking extends SocketIoSocket {
-  readonly nsp: { readonly name: string };
-  readonly acks?: ReadonlyMap<number, unknown>;
 }

@@ -1,44 +1,37 @@
 /**
- * For the router of ws-kit: a limit on messages. Register it before `withZod()`, so that what is not valid is paid for.
- * Frames that the router can't read do not come here; a guard around its handlers sees them.
+ * Middleware for the router of ws-kit: a rate limit on messages. Register it before `withZod()` to charge invalid messages
+ * too. Frames that the router can't parse do not reach middleware; guard its handlers to limit those.
  */
 import { checkKey, isCost } from "../../core/charge.ts";
-import { monotonicMs } from "../../core/clock.ts";
 import type { Decision } from "../../core/decision.ts";
 import { optionError } from "../../core/errors.ts";
 import { isPromise } from "../../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
-import { errorReporter, tell, toldAtOnce } from "../engine/callbacks.ts";
-import { MAX_TIMER_MS } from "../engine/frame-queue.ts";
+import { callListener, errorReporter, requireSync } from "../engine/callbacks.ts";
+import { checkFunction, isLimiter } from "../engine/guard-config.ts";
 import { keyPerUserPerType } from "../engine/keys.ts";
-import { checkFunction, isLimiter } from "../engine/options.ts";
-import { type LimitExceeded, waitLeft } from "../engine/replies.ts";
+import { type LimitExceeded, remainingWait } from "../engine/replies.ts";
+import type { WsKitDecision, WsKitDenied } from "./decision.ts";
+import { FREE, MessageQueue, type TimedDecision, waitUntilDue } from "./message-queue.ts";
 
-/** What is used of a limiter: any of sluice is one, and any of ws-kit. */
+/** The part of a limiter that the middleware uses. Limiters of sluice and of ws-kit have it. */
 export interface WsKitLimiter {
   consume(key: string, cost: number): Promise<WsKitDecision>;
   consumeSync?(key: string, cost?: number): Decision;
   getPolicy(): { readonly capacity: number };
 }
 
-/** What is used of a decision. */
-export type WsKitDecision = { readonly allowed: true; readonly delayMs?: number } | WsKitDenied;
-
-/** What is used of one that denies. */
-export interface WsKitDenied {
-  readonly allowed: false;
-  readonly remaining: number;
-  readonly retryAfterMs: number | null;
-  readonly unavailable?: true;
-}
-
-/** What is used of a context. */
+/** The part of a ws-kit context that the middleware uses. */
 export interface WsKitContext {
+  /** The type of the message. */
   readonly type: string;
+  /** The id of the connection. */
   readonly clientId: string;
-  /** The connection. */
+  /** The socket of the connection. */
   readonly ws: object;
+  /** The data of the connection. */
   readonly data: unknown;
+  /** Sends an error message to the client. */
   error(
     code: "RESOURCE_EXHAUSTED" | "FAILED_PRECONDITION" | "INVALID_ARGUMENT" | "UNAVAILABLE",
     message?: string,
@@ -47,23 +40,23 @@ export interface WsKitContext {
   ): void;
 }
 
-/** A limit on the messages of a router. */
+/** Options of `rateLimit`. */
 export interface WsKitOptions<Context extends WsKitContext = WsKitContext> {
-  /** Who decides. */
+  /** The limiter, of sluice or of ws-kit. */
   limiter: WsKitLimiter;
-  /** The key that is charged. Default: `keyPerUserPerType`; who is not known counts by connection. */
+  /** Returns the key to charge. Default: `keyPerUserPerType`, which is per connection for clients without a user. */
   key?: (context: Context) => string;
-  /** What a message costs: a whole number; 0 is free. Default: 1. */
+  /** Returns the cost of a message, a whole number; 0 is free. Default: 1. */
   cost?: (context: Context) => number;
-  /** The most messages of one connection that wait for a decision. Default: 1000. */
+  /** Maximum number of messages of one connection that wait for a decision. Default: 1000. */
   maxQueued?: number;
-  /** Hears of each message that did not pass, once. Not awaited; what it throws goes to `onError`. */
+  /** Called once for each rejected message. Not awaited; its errors are passed to `onError`. Default: none. */
   onLimitExceeded?: (info: LimitExceeded) => unknown;
-  /** Hears what `onLimitExceeded` throws. */
+  /** Called with errors of `onLimitExceeded`. Default: the first one is a process warning. */
   onError?: (error: unknown) => unknown;
 }
 
-/** A middleware of ws-kit. The client of a message that does not pass is told why, and when to try again. */
+/** Creates a ws-kit middleware that limits messages. Clients of rejected messages get an error with the time to wait. */
 export function rateLimit<Context extends WsKitContext = WsKitContext>(
   options: WsKitOptions<Context>,
 ): (context: Context, next: () => Promise<void>) => Promise<void> {
@@ -73,84 +66,54 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
   if (!isLimiter(limiter)) {
     throw optionError("invalid-limiter", "limiter", "a limiter", limiter);
   }
-  const functions = { key: keyOf, cost: costOf, onLimitExceeded, onError };
-  for (const [name, value] of Object.entries(functions)) checkFunction(name, value);
+  const callbacks = { key: keyOf, cost: costOf, onLimitExceeded, onError };
+  for (const [name, value] of Object.entries(callbacks)) checkFunction(name, value);
   const reportError = errorReporter(onError);
-  const lines = new WeakMap<object, { last: Promise<unknown>; length: number }>();
-
-  /** Messages of one connection go on in the order in which they came, whatever each of them waits for. */
-  function inTurn<T>(connection: object, awaited: T | Promise<T>): T | Promise<T> {
-    const line = lines.get(connection) ?? { last: Promise.resolve(), length: 0 };
-    if (line.length === 0 && !isPromise(awaited)) return awaited;
-    // What fails before its turn is thrown in its turn, and is nobody's unhandled rejection until then.
-    if (isPromise(awaited)) awaited.then(undefined, () => {});
-    const go = () => awaited;
-    const turn = line.last.then(go, go);
-    const leave = () => line.length--;
-    line.length++;
-    line.last = turn;
-    lines.set(connection, line);
-    turn.then(leave, leave);
-    return turn;
-  }
+  const queue = new MessageQueue();
 
   return async (context, next) => {
-    const cost = toldAtOnce("cost", costOf(context));
+    const cost = requireSync("cost", costOf(context));
     if (!isCost(cost)) {
-      const message = "The cost of a message has to be a whole number >= 0.";
+      const message = "The cost of a message must be a whole number >= 0.";
       return context.error("INVALID_ARGUMENT", message, {}, { retryable: false });
     }
-    const key = cost === 0 ? "" : toldAtOnce("key", keyOf(context));
+    const key = cost === 0 ? "" : requireSync("key", keyOf(context));
     if (cost > 0) checkKey(key);
-    const waiting = lines.get(context.ws)?.length ?? 0;
+    const waiting = queue.length(context.ws);
     if (waiting >= maxQueued) {
-      exceeded({
-        type: "inflight",
-        observed: waiting + 1,
-        limit: maxQueued,
-        id: context.clientId,
-        key,
-        action: "send",
-      });
+      report(context, { type: "inflight", observed: waiting + 1, limit: maxQueued, key });
       return context.error("RESOURCE_EXHAUSTED", "Too many messages at once.", {}, { retryable: true });
     }
-    let told: Told;
+    let timed: TimedDecision;
     try {
-      const turn = inTurn(context.ws, cost === 0 ? FREE : ask(key, cost));
-      told = isPromise(turn) ? await turn : turn;
+      const result = queue.inOrder(context.ws, cost === 0 ? FREE : consume(key, cost));
+      timed = isPromise(result) ? await result : result;
     } catch (error) {
-      exceeded({ type: "rate", observed: cost, limit: 0, id: context.clientId, key, action: "send" });
-      // The router hears of it as well, and tells the client nothing.
+      report(context, { type: "rate", observed: cost, limit: 0, key });
+      // Reply here: the router reports the error that is rethrown, but sends nothing to the client.
       context.error("UNAVAILABLE", "The limit can't be checked.", {}, { retryable: true });
       throw error;
     }
     if (isClosed(context.ws)) return;
-    const { decision, at } = told;
+    const { decision, decidedAt } = timed;
     if (decision.allowed) return next();
-    const retryAfterMs = waitLeft(decision.retryAfterMs, waiting > 0 ? at : undefined);
-    deny(context, key, cost, limiter.getPolicy().capacity, { ...decision, retryAfterMs });
+    const retryAfterMs = remainingWait(decision.retryAfterMs, waiting > 0 ? decidedAt : undefined);
+    reject(context, key, cost, { ...decision, retryAfterMs });
   };
 
-  function ask(key: string, cost: number): Told | Promise<Told> {
-    const asked = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
-    return isPromise(asked) ? asked.then(whenDue) : whenDue(asked);
+  function consume(key: string, cost: number): TimedDecision | Promise<TimedDecision> {
+    const decision = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
+    return isPromise(decision) ? decision.then(waitUntilDue) : waitUntilDue(decision);
   }
 
-  function exceeded(info: LimitExceeded): void {
-    tell(onLimitExceeded, reportError, info);
+  function report(context: Context, info: Omit<LimitExceeded, "id" | "action">): void {
+    callListener(onLimitExceeded, reportError, { ...info, id: context.clientId, action: "send" });
   }
 
-  function deny(context: Context, key: string, cost: number, capacity: number, denied: WsKitDenied): void {
+  function reject(context: Context, key: string, cost: number, denied: WsKitDenied): void {
     const { remaining, retryAfterMs, unavailable } = denied;
-    exceeded({
-      type: "rate",
-      observed: cost,
-      limit: capacity,
-      retryAfterMs,
-      id: context.clientId,
-      key,
-      action: "send",
-    });
+    const { capacity } = limiter.getPolicy();
+    report(context, { type: "rate", observed: cost, limit: capacity, retryAfterMs, key });
     if (retryAfterMs === null) {
       const details = { cost, capacity };
       context.error("FAILED_PRECONDITION", "This costs more than the limit.", details, { retryable: false });
@@ -163,23 +126,7 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
   }
 }
 
-/** A decision, and when it was made. */
-interface Told {
-  readonly decision: WsKitDecision;
-  readonly at: number;
-}
-
-const FREE: Told = { decision: { allowed: true }, at: 0 };
-
-/** Whether nobody is there any more. ws-kit says so in words, and what it wraps in numbers. */
+/** Whether a socket is closed. `readyState` is a word in ws-kit, and a number in the sockets that it wraps. */
 function isClosed({ readyState }: { readyState?: unknown }): boolean {
   return readyState === "CLOSING" || readyState === "CLOSED" || readyState === 2 || readyState === 3;
-}
-
-/** The decision, when its time has come. */
-function whenDue(decision: WsKitDecision): Told | Promise<Told> {
-  const told = { decision, at: monotonicMs() };
-  const delayMs = decision.allowed ? decision.delayMs : 0;
-  if (!delayMs) return told;
-  return new Promise((resolve) => setTimeout(() => resolve(told), Math.min(delayMs, MAX_TIMER_MS)));
 }
