@@ -21,13 +21,15 @@ export function parseApplyCall(call: unknown): Charge[][] {
   const { policies, groups } = checkVersion(call) as Partial<ApplyCall>;
   if (!Array.isArray(policies)) throw optionError("invalid-option", "policies", "an array", policies);
   if (!Array.isArray(groups)) throw optionError("invalid-option", "groups", "an array", groups);
+  const chargeCount = groups.reduce(
+    (sum: number, group: unknown) => sum + (Array.isArray(group) ? group.length : 0),
+    0,
+  );
+  if (chargeCount > MAX_CHARGES_PER_CALL) throw tooManyCharges("call", MAX_CHARGES_PER_CALL, chargeCount);
   const compiled = policies.map(compileOnce);
-  let chargeCount = 0;
   return groups.map((group: unknown) => {
     if (!Array.isArray(group)) throw optionError("invalid-option", "group", "an array of charges", group);
     if (group.length > MAX_CHARGES) throw tooManyCharges("group", MAX_CHARGES, group.length);
-    chargeCount += group.length;
-    if (chargeCount > MAX_CHARGES_PER_CALL) throw tooManyCharges("call", MAX_CHARGES_PER_CALL, chargeCount);
     // Not `map`, which skips the holes of a sparse array.
     const charges = Array.from(group, (charge) => parseCharge(charge, compiled));
     if (new Set(charges.map(({ key }) => key)).size < charges.length) {
