@@ -82,7 +82,7 @@ describe("cloudflare-worker on Durable Objects", () => {
     while (denial.status !== 429) {
       [from, sentAt] = [example.logged.length, performance.now()];
       denial = await request(example.to("/api"), address);
-      // Wait for its own log line, so that the next line belongs to the next request.
+      // Wait for its own log line: the next line then belongs to the next request.
       await linesSince(example, from, "log", 1);
     }
     expect(denial.headers.get("Content-Type")).toBe("application/problem+json");

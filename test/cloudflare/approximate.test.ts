@@ -138,7 +138,7 @@ describe("KV", () => {
   });
 });
 
-/** Waits if a window of the simulated binding is about to end, so that a burst stays in one window. */
+/** Waits if a window of the simulated binding is about to end: a burst must stay in one window. */
 async function avoidWindowEnd(): Promise<void> {
   const leftMs = 60_000 - (Date.now() % 60_000);
   if (leftMs < 5000) await new Promise((resolve) => setTimeout(resolve, leftMs + 50));

@@ -78,34 +78,44 @@ describe("stored state", () => {
 
 describe("real time", () => {
   it.concurrent("does not refill a bucket while its idle object is evicted", async () => {
-    const before = await workerd.run<{ admitted: number; look: ObjectState }>("spend", { run: "idle", count: 30 });
+    const before = await workerd.run<{ admitted: number; objectState: ObjectState }>("spend", {
+      run: "idle",
+      count: 30,
+    });
     expect(before.admitted).toBe(30);
     // workerd evicts an object after ten seconds without calls, so don't poll it.
     await new Promise((resolve) => setTimeout(resolve, 13_000));
-    const after = await workerd.run<{ admitted: number; look: ObjectState }>("spend", { run: "idle", count: 60 });
-    expect(after.look.instanceId).not.toBe(before.look.instanceId);
+    const after = await workerd.run<{ admitted: number; objectState: ObjectState }>("spend", {
+      run: "idle",
+      count: 60,
+    });
+    expect(after.objectState.instanceId).not.toBe(before.objectState.instanceId);
     expect(after.admitted).toBe(20);
   });
 
   it.concurrent("triggers the alarm, which deletes 5000 expired buckets and keeps the others", async () => {
-    const { admitted, look, now } = await workerd.run<{ admitted: number; look: ObjectState; now: number }>("fill", {
+    const { admitted, objectState, now } = await workerd.run<{
+      admitted: number;
+      objectState: ObjectState;
+      now: number;
+    }>("fill", {
       run: "expiry",
       short: 5000,
       long: 7,
     });
     expect(admitted).toBe(5007);
-    expect(look.rows).toBe(5007);
-    expect(look.alarm).toBeGreaterThan(now);
-    expect(look.alarm).toBeLessThan(now + 11_000);
+    expect(objectState.rows).toBe(5007);
+    expect(objectState.alarm).toBeGreaterThan(now);
+    expect(objectState.alarm).toBeLessThan(now + 11_000);
     await until(
       "the alarm",
       async () => {
-        const { rows } = await workerd.run<ObjectState>("look", { run: "expiry" });
+        const { rows } = await workerd.run<ObjectState>("objectState", { run: "expiry" });
         return rows > 7 ? `${rows} rows` : undefined;
       },
       30_000,
     );
-    const later = await workerd.run<ObjectState>("look", { run: "expiry" });
+    const later = await workerd.run<ObjectState>("objectState", { run: "expiry" });
     expect(later.rows).toBe(7);
     expect(later.alarm).toBeGreaterThan(now + 3_590_000);
   });
@@ -113,11 +123,14 @@ describe("real time", () => {
 
 describe("expiry", () => {
   it("leaves no row, table or alarm behind after the last bucket", async () => {
-    expect(await workerd.run("fill", { run: "empty", short: 3, long: 3 })).toMatchObject({ look: { rows: 6 } });
+    expect(await workerd.run("fill", { run: "empty", short: 3, long: 3 })).toMatchObject({ objectState: { rows: 6 } });
     const empty = await workerd.run<ObjectState>("expireAll", { run: "empty", ms: 2 * 3_600_000 });
     expect(empty).toMatchObject({ rows: 0, alarm: null, tables: [] });
     // The same object works again.
-    expect(await workerd.run("spend", { run: "empty", count: 60 })).toMatchObject({ admitted: 50, look: { rows: 1 } });
+    expect(await workerd.run("spend", { run: "empty", count: 60 })).toMatchObject({
+      admitted: 50,
+      objectState: { rows: 1 },
+    });
   });
 
   it("loses no grant while storage is deleted", async () => {
@@ -143,16 +156,20 @@ describe("expiry", () => {
   });
 
   it("brings an alarm forward and never postpones it", async () => {
-    const first = await workerd.run<{ look: ObjectState }>("spend", { run: "forward", count: 1 });
-    const second = await workerd.run<{ look: ObjectState }>("fill", { run: "forward", short: 1, long: 0 });
-    expect(second.look.alarm).toBeLessThan(first.look.alarm as number);
-    const third = await workerd.run<{ look: ObjectState }>("spend", { run: "forward", count: 1, keys: ["another"] });
-    expect(third.look.alarm).toBe(second.look.alarm);
+    const first = await workerd.run<{ objectState: ObjectState }>("spend", { run: "forward", count: 1 });
+    const second = await workerd.run<{ objectState: ObjectState }>("fill", { run: "forward", short: 1, long: 0 });
+    expect(second.objectState.alarm).toBeLessThan(first.objectState.alarm as number);
+    const third = await workerd.run<{ objectState: ObjectState }>("spend", {
+      run: "forward",
+      count: 1,
+      keys: ["another"],
+    });
+    expect(third.objectState.alarm).toBe(second.objectState.alarm);
   });
 
   it("keeps the tables of a derived class", async () => {
-    const { look, mine } = await workerd.run<{ look: ObjectState; mine: unknown[] }>("otherTables");
-    expect(look.rows).toBe(0);
+    const { objectState, mine } = await workerd.run<{ objectState: ObjectState; mine: unknown[] }>("otherTables");
+    expect(objectState.rows).toBe(0);
     expect(mine).toEqual([{ kept: "still here" }]);
   });
 });

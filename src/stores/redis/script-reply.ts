@@ -144,7 +144,7 @@ interface StepOutcome {
   readonly takenCost: number;
 }
 
-// Reused for every decision, so that reading a reply allocates little.
+// Reused for every decision, to allocate less.
 const cells: Cells = new Float64Array(3);
 
 /**

@@ -60,7 +60,7 @@ export const sleep = (ms: number): Promise<unknown> => new Promise((resolve) => 
 
 export const { now: realNow } = Date;
 
-/** Moves the clock to the middle of an hour, so that no window ends during a test. */
+/** Moves the clock to the middle of an hour, because a window must not end during a test. */
 export function startMidWindow(): void {
   const start = realNow();
   Date.now = () => start - (start % 3_600_000) + 1_800_000 + (realNow() - start);

@@ -31,7 +31,7 @@ export class Objects extends RateLimiterDO {
     this.ctx.abort("crashed by a test");
   }
 
-  async look(): Promise<ObjectState> {
+  async getState(): Promise<ObjectState> {
     const { sql } = this.ctx.storage;
     const tables = sql
       .exec("SELECT name FROM sqlite_master WHERE type = 'table'")

@@ -55,7 +55,7 @@ let fakeNow = 0;
 
 /**
  * Replaces the clock of this isolate and its objects, and returns a function that advances it. It starts ten years
- * ahead, so that no real alarm is due.
+ * ahead, where no real alarm is due.
  */
 export function fakeTime(): (ms: number) => void {
   fakeNow = realNow() + 10 * 365 * 86_400_000;

@@ -11,7 +11,7 @@ export const storageTasks: Tasks<Env> = {
     const namespace = new FreshNamespace(OBJECTS, `${run}:`);
     const limiter = durableObjectRateLimiter(namespace, FIFTY, { shards: 1, localDenialMs: 0 });
     const decisions = (await Promise.all(keys.map((key) => consumeMany(limiter, count, key)))).flat();
-    return { admitted: countAllowed(decisions), look: await namespace.object("shard:0").look() };
+    return { admitted: countAllowed(decisions), objectState: await namespace.object("shard:0").getState() };
   },
 
   /** Fills an object with buckets that expire soon and others that do not. */
@@ -23,12 +23,16 @@ export const storageTasks: Tasks<Env> = {
     const spend = (limiter: RateLimiter, count: number) =>
       Promise.all(Array.from({ length: count }, (_, i) => limiter.consume(`key ${i}`)));
     const decisions = [...(await spend(soon, short)), ...(await spend(late, long))];
-    return { admitted: countAllowed(decisions), look: await namespace.object("shard:0").look(), now: realNow() };
+    return {
+      admitted: countAllowed(decisions),
+      objectState: await namespace.object("shard:0").getState(),
+      now: realNow(),
+    };
   },
 
   /** Returns the state of an object. */
-  async look({ OBJECTS }, { run }: { run: string }) {
-    return new FreshNamespace(OBJECTS, `${run}:`).object("shard:0").look();
+  async objectState({ OBJECTS }, { run }: { run: string }) {
+    return new FreshNamespace(OBJECTS, `${run}:`).object("shard:0").getState();
   },
 
   /** Consumes while an empty object deletes its storage. */
@@ -64,7 +68,7 @@ export const storageTasks: Tasks<Env> = {
     Date.now = () => realNow() + ms;
     await object.ring();
     Date.now = realNow;
-    return object.look();
+    return object.getState();
   },
 
   /** Returns the rows before and after calls that grant, deny, peek and refund. */
@@ -76,12 +80,12 @@ export const storageTasks: Tasks<Env> = {
     });
     const object = namespace.object("shard:0");
     const rows = async () => JSON.stringify(await object.sql("SELECT * FROM sluice_buckets_1"));
-    const before = (await object.look()).tables;
+    const before = (await object.getState()).tables;
     await limiter.peek("k");
     await limiter.consume("k", 3);
     await limiter.refund("k", 1);
     await limiter.reset("k");
-    const untouched = (await object.look()).tables;
+    const untouched = (await object.getState()).tables;
     await limiter.consume("k", 2);
     const granted = await rows();
     const denied = await limiter.consume("k");
@@ -123,10 +127,10 @@ export const storageTasks: Tasks<Env> = {
     const namespace = new FreshNamespace(OBJECTS);
     const spend = (policy: Policy) => durableObjectRateLimiter(namespace, policy, { shards: 1 }).consume("k");
     await spend(tokenBucket({ capacity: 1, tokensPerSecond: 1 }));
-    const { alarm: before } = await namespace.object("shard:0").look();
+    const { alarm: before } = await namespace.object("shard:0").getState();
     await namespace.crash();
     await spend(tokenBucket({ capacity: 1, tokensPerSecond: "1/1h" }));
-    const { alarm: after } = await namespace.object("shard:0").look();
+    const { alarm: after } = await namespace.object("shard:0").getState();
     return { before, after };
   },
 
@@ -164,12 +168,12 @@ export const storageTasks: Tasks<Env> = {
     const all = Array.from({ length: keys }, (_, i) => `key ${i}`);
     const spend = async () => countAllowed(await Promise.all(all.map((key) => limiter.consume(key))));
     const rounds = [await spend(), await spend(), await spend()];
-    const { rows } = await namespace.object("shard:0").look();
+    const { rows } = await namespace.object("shard:0").getState();
     advance(3 * 3_600_000);
     const left: number[] = [];
     for (let i = 0; i < 3; i++) {
       await namespace.object("shard:0").ring();
-      left.push((await namespace.object("shard:0").look()).rows);
+      left.push((await namespace.object("shard:0").getState()).rows);
     }
     Date.now = realNow;
     return { rounds, rows, left };
@@ -220,7 +224,7 @@ export const storageTasks: Tasks<Env> = {
     await object().sql("CREATE TABLE sluice_buckets_2 (later TEXT)");
     await namespace.crash();
     for (const limiter of limiters) verdicts.push((await limiter.consume("k", 2)).allowed);
-    return { verdicts, tables: (await object().look()).tables };
+    return { verdicts, tables: (await object().getState()).tables };
   },
 
   /** Keeps a table beside the buckets. */
@@ -234,7 +238,7 @@ export const storageTasks: Tasks<Env> = {
     Date.now = () => realNow() + 3 * 3_600_000;
     await object.ring();
     Date.now = realNow;
-    return { look: await object.look(), mine: await object.sql("SELECT * FROM mine") };
+    return { objectState: await object.getState(), mine: await object.sql("SELECT * FROM mine") };
   },
 
   /** Consumes from secret, long and odd keys. */

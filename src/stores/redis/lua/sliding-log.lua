@@ -1,7 +1,7 @@
 -- Sliding log: keeps every grant until it is one window old. See sliding-log.ts.
 -- Stored:  a list: the running total of costs before the first grant, then for each grant, oldest first, its end and the
---          running total after it. New grants are pushed at the back. Expired grants are trimmed from the front, so that
---          the list starts with a running total again. A decision reads both ends of the list and searches in between:
+--          running total after it. New grants are pushed at the back. Expired grants are trimmed from the front,
+--          which leaves a running total at the start of the list. A decision reads both ends of the list and searches in between:
 --          its time grows with the logarithm of the length.
 -- Replies: the milliseconds until nothing is in use, until less is in use, and until the cost fits (0 if it fits or never
 --          can).
