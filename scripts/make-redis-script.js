@@ -1,31 +1,36 @@
 /**
- * Joins the Lua files of the Redis store into one script and writes it, with its SHA-1, as a module: nothing reads
- * disk at run time, and nobody types a hash. `npm run docs` runs it; a test fails when the module is stale.
+ * Joins the Lua files of the Redis store into one script and writes it, with its SHA-1, as a module, so that nothing is
+ * read from disk at run time. `npm run docs` runs it; a test fails if the module is stale.
  */
 import { createHash } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const at = (/** @type {string} */ path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const target = at("src/stores/redis/script.ts");
 
-/** In the order in which they use one another. */
-export const PARTS = [
-  "clock",
-  "numbers",
-  "take-tokens",
-  "algorithm",
-  "token-bucket",
-  "leaky-bucket",
-  "fixed-window",
-  "sliding-window",
-  "sliding-log",
-  "step",
+const folder = at("src/stores/redis/lua");
+
+/** The parts that every algorithm uses, and the parts that use the algorithms. */
+const [BEFORE, AFTER] = [
+  ["clock", "numbers", "take-tokens", "algorithm", "token-bucket"],
+  ["modes", "step"],
 ];
 
-/** The whole script without its comments; `replaced` gives other text for some parts. */
-export function joinScript(/** @type {Record<string, string>} */ replaced = {}) {
-  return PARTS.map((part) => replaced[part] ?? readPart(part))
+/** All parts in order. A new algorithm is a new file: those between the fixed ones are found in the folder. */
+export const PARTS = [
+  ...BEFORE,
+  ...readdirSync(folder)
+    .map((file) => basename(file, ".lua"))
+    .filter((part) => ![...BEFORE, ...AFTER].includes(part))
+    .sort(),
+  ...AFTER,
+];
+
+/** The whole script without its comments. `replaced` has other texts for some parts, and `added` further algorithms. */
+export function joinScript(/** @type {Record<string, string>} */ replaced = {}, /** @type {string[]} */ added = []) {
+  return PARTS.flatMap((part) => [...(part === AFTER[0] ? added : []), replaced[part] ?? readPart(part)])
     .join("\n")
     .split("\n")
     .map((line) => line.trim())
@@ -38,7 +43,7 @@ export function readPart(/** @type {string} */ part) {
   return readFileSync(at(`src/stores/redis/lua/${part}.lua`), "utf8");
 }
 
-/** How Redis names a script. */
+/** The name of a script in Redis. */
 export function shaOf(/** @type {string} */ script) {
   return createHash("sha1").update(script).digest("hex");
 }
@@ -47,11 +52,11 @@ export function shaOf(/** @type {string} */ script) {
 export function scriptModule() {
   const script = joinScript();
   const lines = script.split("\n").map((line) => line.replaceAll("\\", "\\\\").replaceAll("`", "\\`"));
-  return `/** The script of the Redis store. Made from lua/ by scripts/make-redis-script.js; do not edit. */
+  return `/** The script of the Redis store. Generated from lua/ by scripts/make-redis-script.js; do not edit. */
 
 export const script: string = \`${lines.join("\n")}\`;
 
-/** The script's SHA-1, by which Redis knows it. */
+/** The script's SHA-1, its name in Redis. */
 export const sha: string = "${shaOf(script)}";
 `;
 }

@@ -32,7 +32,6 @@ export function flakyStore(clock?: Clock): FlakyStore {
         store.groups.push(...groups);
         return memory.apply(groups);
       }, waiting),
-    reset: (policy, key) => reach(() => memory.reset(policy, key)),
     inspect: (policy, key) => reach(() => memory.inspect(policy, key)),
     dispose: () => memory.dispose(),
     release() {

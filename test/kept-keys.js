@@ -45,7 +45,6 @@ function denying() {
   return {
     consistency: "exact",
     apply: async (groups) => groups.map((group) => group.map(deny)),
-    reset: async () => {},
     inspect: () => Promise.reject(new Error("not used")),
     dispose: async () => {},
   };

@@ -251,7 +251,9 @@ const bugs: Bug[] = [
     flaws: {
       decide: (state, charge, now) => ({
         ...decide(state, charge, now),
-        ...(charge.mode === "refund" ? { changed: true } : {}),
+        ...(charge.mode === "refund" && !state
+          ? { changed: true, state: decide([], { ...charge, cost: 1, mode: "take" }, now).state }
+          : {}),
       }),
     },
   },

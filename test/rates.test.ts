@@ -347,8 +347,8 @@ describe("what is refused", () => {
         const error = refusal({ ...RIGHT[name], [option]: value });
         expect(error).toMatchObject({ code: "invalid-option", option, received: value });
         expect(error.expected).toMatch(isRate ? /number > 0|rate such as/ : /whole number|milliseconds/);
-        expect(error.message).toContain(`${option}: expected ${error.expected}`);
-        expect(error.message).toContain("[invalid-option]");
+        expect(error.message).toContain(`${option} must be ${error.expected}, but received `);
+        expect(error.message).toMatch(/\. See docs\/errors\.md#invalid-option$/);
       });
 
       test(`${name}: no ${option} at all`, () => {
@@ -356,7 +356,7 @@ describe("what is refused", () => {
         for (const policy of [rest, { ...rest, [option]: undefined }]) {
           const error = refusal(policy);
           expect(error).toMatchObject({ code: "invalid-option", option, received: undefined });
-          expect(error.message).toContain(`${option}: expected ${error.expected}, received nothing`);
+          expect(error.message).toContain(`${option} must be ${error.expected}, but received undefined.`);
         }
       });
     }
@@ -366,7 +366,7 @@ describe("what is refused", () => {
       (option) => {
         const error = refusal({ ...RIGHT[name], [option]: 5 });
         expect(error).toMatchObject({ code: "unknown-option", option });
-        expect(error.message).toContain(`${option}: expected one of`);
+        expect(error.message).toContain(`"${option}" is not an option of a ${name} policy. Use algorithm, `);
         for (const known of Object.keys(RIGHT[name])) expect(error.expected).toContain(known);
         // A member that is there but undefined is what a spread of options leaves behind.
         expect(compilePolicy({ ...RIGHT[name], [option]: undefined } as unknown as Policy).limit).toBe(10);
@@ -397,7 +397,7 @@ describe("what is refused", () => {
     ])(`${name}: %s of %j`, (option, value) => {
       const error = refusal({ ...RIGHT[name], [option]: value });
       expect(error).toMatchObject({ code: "invalid-option", option, received: value });
-      expect(error.message).toContain(`${option}: expected`);
+      expect(error.message).toMatch(new RegExp(`^${option}(: true needs| must be) `));
     });
   }
 
@@ -500,7 +500,7 @@ describe("the edge of what is exact", () => {
       typeof outside[option] === "string" && option !== "windowMs" ? "string" : "number",
     );
     expect(error.expected).toMatch(/\d|smaller/);
-    expect(error.message).toContain(`${option}: expected ${error.expected}`);
+    expect(error.message).toContain(`${option} must be ${error.expected}, but received `);
   });
 });
 

@@ -39,21 +39,23 @@ export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
     return found && found.untilMs > clock.now() ? found : undefined;
   }
 
-  async function settle(group: Group): Promise<Decision[]> {
+  async function decideGroup(group: Group): Promise<Decision[]> {
     if (disposed) throw new SluiceError("disposed", "The toy store is disposed.");
     const states = group.map(({ policy, key }) => read(policy, key)?.state);
     if (flaws.pause) await flaws.pause();
     const peek = (i: number): Decision => {
       const charge = group[i] as Group[number];
-      return step(states[i], { ...charge, mode: "peek", cost: charge.mode === "refund" ? 0 : charge.cost }, clock.now())
-        .decision;
+      const cost = charge.mode === "take" || charge.mode === "peek" ? charge.cost : 0;
+      return step(states[i], { ...charge, mode: "peek", cost }, clock.now()).decision;
     };
     const take = (i: number): Decision => {
       const charge = group[i] as Group[number];
       const outcome = step(states[i], charge, clock.now());
       if (outcome.changed) {
         const untilMs = clock.now() + (flaws.ttlMs?.(outcome) ?? outcome.ttlMs);
-        kept.set(nameOf(charge.policy, charge.key), { state: outcome.state, untilMs });
+        const name = nameOf(charge.policy, charge.key);
+        if (outcome.state.length === 0) kept.delete(name);
+        else kept.set(name, { state: outcome.state, untilMs });
       }
       return outcome.decision;
     };
@@ -68,16 +70,15 @@ export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
     consistency: "exact",
     async apply(groups) {
       const decisions: Decision[][] = [];
-      for (const group of groups) decisions.push(await settle(group));
+      for (const group of groups) {
+        if (flaws.reset && group.some(({ mode }) => mode === "reset")) flaws.reset(kept);
+        decisions.push(await decideGroup(group));
+      }
       return decisions;
-    },
-    async reset(policy, key) {
-      if (flaws.reset) flaws.reset(kept);
-      else kept.delete(nameOf(policy, key));
     },
     async inspect(policy, key) {
       const found = read(policy, key);
-      const [decision] = await settle([{ policy, key, cost: 0, mode: "peek" }]);
+      const [decision] = await decideGroup([{ policy, key, cost: 0, mode: "peek" }]);
       const { limit, remaining, resetAfterMs } = decision as Decision;
       return {
         policy: policy.name,

@@ -1,44 +1,44 @@
 /**
- * What tells one algorithm from another: how much is in use, how long until some of it is given back,
- * and how a change is written down. All else is the same for all of them and stands in step.ts.
- * No clock and no I/O: time is an argument.
+ * What one algorithm has to answer: how much is in use, how long until some of it is available again, and how a change
+ * is recorded. step.ts builds every decision from these answers. No clock and no I/O: time is an argument.
  */
-
 import type { CompiledPolicy } from "../core/compile.ts";
 import type { Decision } from "../core/decision.ts";
 import type { AlgorithmName } from "../core/policy.ts";
+import type { PolicyForm } from "./policy-form.ts";
 
 /**
- * A bucket's state is a run of whole numbers from `cells[at]` on, or one list of them at `cells[at]`.
- * Zeros, or an empty list, are an untouched bucket. The caller owns the cells, so that a store keeps
- * them as it likes: memory holds the cells of all keys in one flat array.
+ * A bucket's state is `width` whole numbers from `cells[at]` on, or one list of them at `cells[at]`. Zeros, or an empty
+ * list, are an untouched bucket. The caller owns the cells: the memory store keeps those of all keys in one flat array.
  */
 export type Cells = Float64Array | number[] | number[][];
 
-/** One way to count. Amounts are in units: a cost of 1 is `policy.unit` of them. */
+/** An algorithm. Amounts are in units: a cost of 1 is `policy.unitsPerToken` units. */
 export interface Algorithm {
   readonly name: AlgorithmName;
-  /** How many cells a bucket needs. */
+  /** How its policies are written. */
+  readonly form: PolicyForm;
+  /** Number of cells per bucket. */
   readonly width: number;
   /** Whether its one cell is a list. */
   readonly list?: true;
-  /** Whether what is allowed has to wait for what was allowed before. */
+  /** Whether an allowed charge has to wait for those before it, as in a queue. */
   readonly queues?: true;
-  /** The whole of a `take`, where the generic one of step.ts is too slow. */
+  /** A whole `take` in one function, if the generic one of step.ts is too slow. */
   take?(cells: Cells, at: number, policy: CompiledPolicy, cost: number, now: number): Decision;
-  /** What is in use. */
+  /** Units in use. */
   used(cells: Cells, at: number, policy: CompiledPolicy, now: number): number;
-  /** Milliseconds until `amount` of what is in use is given back. */
+  /** Milliseconds until `amount` of the units in use is available again. */
   wait(cells: Cells, at: number, policy: CompiledPolicy, now: number, amount: number): number;
-  /** Milliseconds until nothing is in use. Only asked when something is. */
+  /** Milliseconds until nothing is in use. Called only if something is. */
   reset(cells: Cells, at: number, policy: CompiledPolicy, now: number, used: number): number;
-  /** Whether the state lies in the future: the clock has stepped back. */
+  /** Whether the state is dated in the future, because the clock has stepped back. */
   isInFuture(cells: Cells, at: number, policy: CompiledPolicy, now: number, used: number): boolean;
-  /** Writes down that `cost` was taken when `used` was in use, and leaves nothing in the future. */
+  /** Records that `cost` was taken while `used` was in use, and clamps a state dated in the future. */
   add(cells: Cells, at: number, policy: CompiledPolicy, now: number, used: number, cost: number): void;
   /**
-   * Writes down that `cost` was given back, or all that is in use if that is less. If it is known when the grant ends,
-   * which is later than `now`, no more than what is still in use of that grant.
+   * Records that `cost` was refunded, or all that is in use if that is less. If the end of the grant is known, which is
+   * later than `now`, it refunds no more than is still in use of that grant.
    */
   refund(
     cells: Cells,
@@ -49,9 +49,29 @@ export interface Algorithm {
     cost: number,
     grantEndsAt: number | undefined,
   ): void;
+  /** How much longer a denied cost waits in ms if it is `extra` greater. Absent: that depends on the state. */
+  extraWaitMs?(policy: CompiledPolicy, extra: number): number;
+  /** Whether a list of whole numbers is a state of this algorithm. Only for list states; others are checked by `width`. */
+  isList?(state: readonly number[]): boolean;
+  /** Merges counts that were made apart. Absent: the algorithm can't be used on stores that are eventually consistent. */
+  readonly merging?: StateMerging;
 }
 
-/** The start of the window that `now` is in: windows begin at multiples of their length. */
+/** Merges states of one bucket that were counted apart, as on Workers KV. An empty state counts nothing. */
+export interface StateMerging {
+  /** Moves a state dated in the future to the window of `now`: all who count together count in the same windows. */
+  clampToNow(state: readonly number[], policy: CompiledPolicy, now: number): readonly number[];
+  /** Adds two states, neither of which is dated in the future. */
+  merge(a: readonly number[], b: readonly number[], policy: CompiledPolicy): readonly number[];
+}
+
+/** The start of the window that contains `now`. Windows start at multiples of their length. */
 export function windowStart({ windowMs }: CompiledPolicy, now: number): number {
   return now - (now % windowMs);
+}
+
+/** Whether whole numbers are a state of an algorithm, and not of another one. */
+export function isState(state: readonly number[], { width, list, isList }: Algorithm): boolean {
+  if (!state.every(Number.isSafeInteger)) return false;
+  return list ? isList?.(state) === true : state.length === width;
 }

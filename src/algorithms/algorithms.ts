@@ -1,4 +1,4 @@
-/** The five algorithms by name. */
+/** The algorithms by name. */
 import type { AlgorithmName } from "../core/policy.ts";
 import type { Algorithm } from "./algorithm.ts";
 import { fixedWindow } from "./fixed-window.ts";
@@ -7,7 +7,7 @@ import { slidingLog } from "./sliding-log.ts";
 import { slidingWindow } from "./sliding-window.ts";
 import { tokenBucket } from "./token-bucket.ts";
 
-/** Looks an algorithm up by the name that a policy carries. */
+/** The five algorithms, by the name that a policy has. */
 export const algorithms: Readonly<Record<AlgorithmName, Algorithm>> = {
   "token-bucket": tokenBucket,
   "leaky-bucket": leakyBucket,

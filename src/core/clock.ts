@@ -1,35 +1,35 @@
-/** Where time comes from. The only place that asks the machine for the hour. */
+/** The only module that reads the system clock. */
 import { optionError } from "./errors.ts";
 
-/** A source of time, given to a store when it is built and never to a call. */
+/** A source of time. It is passed to a store, never to a call. */
 export interface Clock {
-  /** Milliseconds since the epoch. Fractions are floored. */
+  /** Milliseconds since the epoch. Fractions are rounded down. */
   now(): number;
 }
 
-/** Milliseconds that only ever pass, for measuring how long something took. Unrelated to the hour. */
+/** Monotonic milliseconds, for measuring durations. Unrelated to the wall clock. */
 export function monotonicMs(): number {
   return performance.now();
 }
 
 /**
- * Milliseconds since the epoch as the machine has them, also when it sets its clock back: for headers that tell an
- * hour, and for stores whose state outlives the process, and so any clock of its own.
+ * Milliseconds since the epoch, which may step back: for headers that contain a time, and for stores whose state outlives
+ * the process.
  */
 export function wallClockMs(): number {
   return Date.now();
 }
 
-/** Past this instant a state could leave the exact integers. It is in the year 144 683. */
-const END_OF_TIME = 2 ** 52;
+/** The latest instant, in the year 144 683. States of later ones could exceed the exact integers. */
+const MAX_TIME = 2 ** 52;
 
 /**
- * The system's time, except that it never runs backwards: after a backward step it goes on from
- * where it was. Standing still until the system catches up would lock keys out for that long.
+ * The system clock, made monotonic: after a backward step it continues from where it was. If it stood still until the
+ * system catches up, keys would be blocked for that long.
  */
 export function systemClock(): Clock {
-  // The last reading, and how far this clock is ahead of the system's. An array of doubles, because a
-  // variable would be a new object on the heap with every millisecond.
+  // The last reading, and how far this clock is ahead of the system's. An array of doubles, because a closed-over number
+  // would be a new heap object every millisecond.
   const state = new Float64Array(2);
   const steppedBack = (now: number): number => {
     state[1] = (state[1] as number) + (state[0] as number) - now;
@@ -43,13 +43,18 @@ export function systemClock(): Clock {
   };
 }
 
-/** A clock whose readings are whole milliseconds, or an error that leaves every bucket as it was. */
+/** Checks every reading of a clock. An invalid one throws before any bucket is changed. */
 export function checkedClock(clock: Clock): Clock {
   return {
     now() {
       const now = Math.floor(clock.now());
-      if (now >= 0 && now <= END_OF_TIME) return now;
-      throw optionError("invalid-clock", "clock.now()", "milliseconds since the epoch, from 0 to 2^52", now);
+      if (now >= 0 && now <= MAX_TIME) return now;
+      throw optionError(
+        "invalid-clock",
+        "clock.now()",
+        "a number of milliseconds since the epoch, from 0 to 2^52",
+        now,
+      );
     },
   };
 }

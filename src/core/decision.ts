@@ -1,69 +1,74 @@
-/** The answer to "may this key spend this cost now?". Durations only, never timestamps. */
+/** The result of "may this key spend this cost now?". It contains durations, never timestamps. */
 
-/** What every decision tells, allowed or denied. */
-export interface Figures {
-  /** The name of the policy that these figures belong to; of a combination, the binding one. */
+/** Where a decision was made if not by the store: repeated from the denial cache, by the local fallback, or by failing open or closed. */
+export type DecisionSource = "cache" | "local" | "open" | "closed";
+
+/** What every decision contains, allowed or denied. */
+export interface DecisionFields {
+  /** Name of the policy that the numbers belong to; of a combination, the limiting one. */
   readonly policy: string;
-  /** The most that fits at once: a bucket's capacity or a window's limit. */
+  /** The largest cost that fits at once: a bucket's capacity or a window's limit. */
   readonly limit: number;
   /** What is left after this decision: a whole number >= 0. */
   readonly remaining: number;
-  /** Milliseconds until nothing is in use any more; 0 when full. */
+  /** Milliseconds until nothing is in use any more; 0 if nothing is. */
   readonly resetAfterMs: number;
-  /** Milliseconds until `remaining` grows; 0 when full. */
+  /** Milliseconds until `remaining` grows; 0 if nothing is in use. */
   readonly nextAfterMs: number;
-  /** Of a combination: what each part would have said alone, in the order given. */
+  /** Of a combination: the decision of each part, in the order given. */
   readonly parts?: readonly Decision[];
   /** Decided without the store, because it failed. */
   readonly degraded?: true;
-  /** The store is approximate by nature. */
+  /** Decided by a store that is approximate. */
   readonly approximate?: true;
-  /** Only the verdict is known; the figures are not. */
+  /** Only `allowed` is known; the numbers are not. */
   readonly unknown?: true;
+  /** Where the decision was made; absent if the store made it. */
+  readonly source?: DecisionSource;
 }
 
-/** Go ahead; the cost is taken. */
-export interface Allowed extends Figures {
+/** The cost was taken. */
+export interface Allowed extends DecisionFields {
   readonly allowed: true;
-  /** Leaky bucket only: wait this long before going ahead. */
+  /** Leaky bucket only: milliseconds to wait before going ahead. */
   readonly delayMs?: number;
   /** Absent on an allowed decision; in the type so that it can be destructured. */
   readonly retryAfterMs?: undefined;
 }
 
-/** Not now; nothing was taken. */
-export interface Denied extends Figures {
+/** Nothing was taken. */
+export interface Denied extends DecisionFields {
   readonly allowed: false;
-  /** Milliseconds until this cost fits, at least 1; `null` always and only means that it never can. */
+  /** Milliseconds until this cost fits, at least 1. `null` always and only means that it never can. */
   readonly retryAfterMs: number | null;
   readonly delayMs?: undefined;
-  /** Denied because the store could not be asked; not the caller's fault. */
+  /** Denied because the store is unavailable and the limiter fails closed. */
   readonly unavailable?: true;
 }
 
-/** The answer to one charge. A plain object, never a boolean: ask for `.allowed`. */
+/** The decision on one charge. A plain object, never a boolean: check `.allowed`. */
 export type Decision = Allowed | Denied;
 
-/** What is kept about one key, for a human. */
+/** What is stored for one key, for people to read. */
 export interface Inspection {
-  /** The name of the policy. */
+  /** Name of the policy. */
   readonly policy: string;
-  /** The key as the caller names it. */
+  /** The key as the caller passed it. */
   readonly key: string;
-  /** The key as the store names it. */
+  /** The key as it is stored. */
   readonly storedKey: string;
-  /** Whether the store keeps anything for it; a full bucket needs nothing kept. */
+  /** Whether anything is stored; a full bucket needs nothing. */
   readonly found: boolean;
-  /** The most that fits at once. */
+  /** The largest cost that fits at once. */
   readonly limit: number;
   /** What is left now. */
   readonly remaining: number;
   /** Milliseconds until nothing is in use any more. */
   readonly resetAfterMs: number;
-  /** Milliseconds until the store forgets it; `null` when nothing is kept. */
+  /** Milliseconds until the stored value expires; `null` if nothing is stored. */
   readonly ttlMs: number | null;
-  /** The stored value as it is; its form belongs to the store and may change between versions. */
+  /** The stored value. Its form belongs to the store and may change between versions. */
   readonly raw: unknown;
-  /** Of a combination: one for each part. */
+  /** Of a combination: the inspection of each part. */
   readonly parts?: readonly Inspection[];
 }

@@ -1,11 +1,11 @@
 /**
- * What an allowed decision has granted, and when that expires by the store's clock. It is kept in private fields of the
- * decision, so that a refund gives back no more than that and nothing twice, and is not part of its public shape.
+ * The cost that an allowed decision has granted, and when the grant expires by the store's clock. Both are private fields
+ * of the decision and not a part of its public shape. They make sure that nothing is refunded twice or after its time.
  */
 import type { Decision } from "./decision.ts";
-import { optionError } from "./errors.ts";
+import { optionError, SluiceError } from "./errors.ts";
 
-/** A base class that returns the object it is given, so that a subclass adds its private field to that object. */
+/** A base class that returns the object it is given, so that a subclass adds its private fields to that object. */
 const Given = function (this: unknown, decision: object): object {
   return decision;
 } as unknown as new (
@@ -31,7 +31,7 @@ class Grant extends Given {
     return #left in decision ? decision.#left : 0;
   }
 
-  /** Takes up to `cost` of what is left, and returns how much that was. */
+  /** Takes up to `cost` of what is left, and returns the amount. */
   static takeFrom(decision: object, cost: number): number {
     if (!(#left in decision)) return 0;
     const taken = Math.min(cost, decision.#left);
@@ -40,7 +40,7 @@ class Grant extends Given {
   }
 }
 
-/** Marks a grant from a store that doesn't report its clock: it is refunded as if no decision was given. */
+/** Marks a grant of a store that doesn't return its time. It is refunded as if no decision was passed. */
 const UNKNOWN = Number.NaN;
 
 /**
@@ -52,18 +52,18 @@ export function recordGrant<D extends Decision>(decision: D, endsAt: number, cos
   return decision;
 }
 
-/** Records that the time of a grant is not known, unless it is. */
+/** Records a grant whose time is not known, unless it is recorded already. */
 export function recordUnknownGrant(decision: Decision, cost: number): void {
   if (decision.allowed && Grant.endOf(decision) === undefined) recordGrant(decision, UNKNOWN, cost);
 }
 
-/** Copies the grant of a decision to another one that was made from it. */
+/** Copies the grant of a decision to another decision that was made from it. */
 export function copyGrant<D extends Decision>(from: Decision, to: D): D {
   const endsAt = Grant.endOf(from);
   return endsAt === undefined ? to : recordGrant(to, endsAt, Grant.leftOf(from));
 }
 
-/** What a refund may give back. */
+/** The part of a grant that may be refunded. */
 export interface Refund {
   readonly cost: number;
   /** When the grant expires; `undefined` if that is not known. */
@@ -71,8 +71,8 @@ export interface Refund {
 }
 
 /**
- * What a refund of `cost` may give back of a decision, which is then refunded: `undefined` if nothing, because the
- * decision was denied, made without the store, or refunded before. A copy of a decision has lost its grant, and throws.
+ * Marks up to `cost` of a decision as refunded, and returns it. `undefined`: there is nothing to refund, because the
+ * decision was denied, made without the store, or refunded before. Throws for a copy of a decision, which has no grant.
  */
 export function refundOf(decision: Decision | undefined, cost: number): Refund | undefined {
   if (decision === undefined) return { cost, endsAt: undefined };
@@ -83,12 +83,12 @@ export function refundOf(decision: Decision | undefined, cost: number): Refund |
   return { cost: given, endsAt: Number.isNaN(endsAt) ? undefined : endsAt };
 }
 
-/** Whether a decision that a caller gave back to us took something. Throws if it is not one of ours. */
+/** Whether a decision that the caller passes in was allowed. Throws if it was not made by sluice. */
 export function isGrant(decision: Decision): boolean {
   if (typeof decision !== "object" || decision === null || typeof decision.allowed !== "boolean") {
-    throw optionError("invalid-option", "decision", "the decision that consume() returned", decision);
+    throw optionError("invalid-option", "decision", "the object that consume() returned", decision);
   }
   if (!decision.allowed || decision.degraded || Grant.endOf(decision) !== undefined) return decision.allowed;
-  const expected = "the object that consume() returned: a copy does not know when it was made";
-  throw optionError("invalid-option", "decision", expected, decision);
+  const message = "decision must be the object that consume() returned. A copy of it can't be refunded.";
+  throw new SluiceError("invalid-option", message, { option: "decision", expected: "no copy", received: decision });
 }

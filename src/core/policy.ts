@@ -1,15 +1,15 @@
-/** What a user may write as a policy, and the one frozen shape that it is resolved to. */
+/** Policies as users write them, and the frozen form that limiters return. */
 import type { Duration, RateText } from "./rate.ts";
 
-/** The five ways to count. */
+/** The algorithms. */
 export type AlgorithmName = "token-bucket" | "leaky-bucket" | "fixed-window" | "sliding-window" | "sliding-log";
 
 interface Common {
-  /** How the policy is called in headers, logs and stored keys. Default: its own text, such as `5/s burst 10`. */
+  /** The policy's name in headers, logs and stored keys. Default: its text, such as `5/s burst 10`. */
   name?: string;
-  /** Keeps this policy's keys apart from the same policy elsewhere on one store. Default: none. */
+  /** Separates this policy's keys from those of the same policy elsewhere on one store. Default: none. */
   prefix?: string;
-  /** Lets several policies of one name share their buckets: plans of one product. Default: false. */
+  /** Lets several policies with one name share their buckets, as plans of one product do. Default: false. */
   share?: boolean;
 }
 
@@ -24,65 +24,65 @@ interface NoBucket {
   leaksPerSecond?: never;
 }
 
-/** Bursts up to `capacity`, then a steady rate. The default, and right for most APIs. */
+/** Bursts up to `capacity`, then a steady rate. The default, and a good choice for most APIs. */
 export interface TokenBucketPolicy extends Common, NoWindow {
   algorithm?: "token-bucket";
-  /** The most that can be spent at once: a whole number >= 1. */
+  /** The largest burst: a whole number >= 1. */
   capacity: number;
-  /** How fast the bucket fills: any number > 0, or text such as `"3/h"`. */
+  /** The refill rate: a number > 0, or text such as `"3/h"`. */
   tokensPerSecond: number | RateText;
   leaksPerSecond?: never;
 }
 
-/** A queue: requests are allowed with a `delayMs`, so that they leave at a steady rate. */
+/** A queue: requests are allowed with a `delayMs`, which spaces them at a steady rate. */
 export interface LeakyBucketPolicy extends Common, NoWindow {
   algorithm: "leaky-bucket";
-  /** How many may wait at once: a whole number >= 1. */
+  /** The length of the queue: a whole number >= 1. */
   capacity: number;
-  /** How fast the queue drains: any number > 0, or text such as `"3/h"`. */
+  /** The rate at which the queue drains: a number > 0, or text such as `"3/h"`. */
   leaksPerSecond: number | RateText;
   tokensPerSecond?: never;
 }
 
 interface WindowPolicy extends Common, NoBucket {
-  /** The most in one window: a whole number >= 1. */
+  /** The limit per window: a whole number >= 1. */
   limit: number;
   /** The length of the window: whole milliseconds >= 1, or text such as `"1h"`. */
   windowMs: Duration;
 }
 
-/** A counter that starts again at every multiple of the window: quotas of the hour or the day. */
+/** A counter that starts at 0 at every multiple of the window, for hourly or daily quotas. */
 export interface FixedWindowPolicy extends WindowPolicy {
   algorithm: "fixed-window";
 }
 
-/** Two counters that smooth the edge of the window. */
+/** Two counters, which smooth the boundary between windows. */
 export interface SlidingWindowPolicy extends WindowPolicy {
   algorithm: "sliding-window";
 }
 
-/** Remembers every grant: never more than `limit` in any window. `limit` is at most 10 000. */
+/** Keeps every grant: never more than `limit` in any window. `limit` is at most 10 000. */
 export interface SlidingLogPolicy extends WindowPolicy {
   algorithm: "sliding-log";
 }
 
-/** What may be spent, and how fast. */
+/** A limit: how much may be spent, and how fast it is available again. */
 export type Policy = TokenBucketPolicy | LeakyBucketPolicy | FixedWindowPolicy | SlidingWindowPolicy | SlidingLogPolicy;
 
-/** One shape for all algorithms, whatever the policy was written as. */
+/** A policy in one form for all algorithms. */
 export interface ResolvedPolicy {
-  /** The algorithm that counts. */
+  /** The algorithm. */
   readonly algorithm: AlgorithmName;
-  /** The given name, or the policy's own text. */
+  /** The given name, or the policy's text. */
   readonly name: string;
   /** The given prefix. */
   readonly prefix?: string;
-  /** The most that fits at once. */
+  /** The largest cost that fits at once. */
   readonly capacity: number;
   /** The sustained rate. */
   readonly tokensPerSecond: number;
   /** The same as `capacity`. */
   readonly limit: number;
-  /** The window, or the time that an empty bucket takes to fill. */
+  /** The window in ms, or the time to fill an empty bucket. */
   readonly windowMs: number;
 }

@@ -1,37 +1,37 @@
-/** The interface that users hold. */
+/** The interface of limiters. */
 import type { Decision, Inspection } from "./decision.ts";
 import type { ResolvedPolicy } from "./policy.ts";
 import type { Consistency } from "./store.ts";
 
-/** Answers one question: may this key spend this cost now? */
+/** Decides whether a key may spend a cost now. */
 export interface RateLimiter {
-  /** Takes `cost` (1 if not given) from the key's budget if it fits. A denial takes nothing. */
+  /** Takes `cost` (default 1) from the key's budget if it fits. A denial takes nothing. */
   consume(key: string, cost?: number): Promise<Decision>;
-  /** The same without a promise, where the store is synchronous. */
+  /** The same without a promise. Only if the store is synchronous. */
   consumeSync?(key: string, cost?: number): Decision;
-  /** What `consume` would answer, with the figures as they are; takes nothing. */
+  /** Returns what `consume` would decide, with the current numbers. Takes nothing. */
   peek(key: string, cost?: number): Promise<Decision>;
   /**
-   * Gives `cost` back, never above full. With the decision that took it, nothing is given back once that grant has
-   * expired, nor more than is still in use of it. Without it, a late refund gives back what others have spent since.
+   * Refunds `cost`, never above full. With the decision that took it, nothing is refunded once that grant has expired, and
+   * no more than is still in use of it. Without it, a late refund frees what others have spent since.
    */
   refund(key: string, cost: number, decision?: Decision): Promise<void>;
-  /** Forgets the key: its budget is full again. */
+  /** Deletes the key's bucket: its budget is full again. */
   reset(key: string): Promise<void>;
-  /** What is kept about the key, for a human. */
+  /** Returns what is stored for the key, for people to read. */
   inspect(key: string): Promise<Inspection>;
-  /** The policy, resolved and frozen; of a combination, the one with the smallest capacity. */
+  /** Returns the policy, resolved and frozen; of a combination, the one with the smallest capacity. */
   getPolicy(): ResolvedPolicy;
-  /** Of a combination: every policy, in the order given. */
+  /** Of a combination: returns every policy, in the order given. */
   getPolicies?(): readonly ResolvedPolicy[];
-  /** Whether decisions are exact or approximate by nature. */
+  /** Whether decisions are exact or approximate. */
   readonly consistency: Consistency;
-  /** Ends the limiter; later calls fail. Never closes a store or client it was given. */
+  /** Ends the limiter; later calls reject. Never closes a store or client that it was given. */
   dispose(): Promise<void>;
 }
 
-/** A limiter whose store answers in the same turn. */
+/** A limiter on a synchronous store. */
 export interface SyncRateLimiter extends RateLimiter {
-  /** Takes `cost` (1 if not given) from the key's budget if it fits, without a promise. */
+  /** Takes `cost` (default 1) from the key's budget if it fits, without a promise. */
   consumeSync(key: string, cost?: number): Decision;
 }

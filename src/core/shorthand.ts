@@ -1,5 +1,5 @@
-/** Short ways to write a policy: `tokenBucket("10/s", { burst: 50 })`. They return plain policies. */
-import { optionError } from "./errors.ts";
+/** Helpers that create policies: `tokenBucket("10/s", { burst: 50 })`. They return plain objects. */
+import { optionError, SluiceError } from "./errors.ts";
 import { checkOptions, checkWhole } from "./options.ts";
 import type {
   FixedWindowPolicy,
@@ -10,25 +10,25 @@ import type {
 } from "./policy.ts";
 import { parseRate, type RateText } from "./rate.ts";
 
-/** What may stand beside a rate in text, for every algorithm. */
+/** Options beside a rate, for every algorithm. */
 export interface LabelOptions {
-  /** How the policy is called in headers, logs and stored keys. Default: its own text. */
+  /** The policy's name in headers, logs and stored keys. Default: its text. */
   name?: string;
-  /** Keeps this policy's keys apart from the same policy elsewhere on one store. Default: none. */
+  /** Separates this policy's keys from those of the same policy elsewhere on one store. Default: none. */
   prefix?: string;
-  /** Lets several policies of one name share their buckets. Default: false. */
+  /** Lets several policies with one name share their buckets. Default: false. */
   share?: boolean;
 }
 
-/** What may stand beside the rate of a bucket. */
+/** Options beside the rate of a bucket. */
 export interface BurstOptions extends LabelOptions {
-  /** The capacity. Default: the count of the rate, so `"10/s"` holds 10. */
+  /** The capacity. Default: the count of the rate, so `"10/s"` has a capacity of 10. */
   burst?: number;
 }
 
 type Bare<P> = Omit<P, "algorithm">;
 
-/** A token bucket from its numbers, or from a rate: `tokenBucket("10/s", { burst: 50 })`. */
+/** Creates a token bucket policy from its numbers, or from a rate: `tokenBucket("10/s", { burst: 50 })`. */
 export function tokenBucket(policy: Bare<TokenBucketPolicy>): TokenBucketPolicy;
 export function tokenBucket(rate: RateText, options?: BurstOptions): TokenBucketPolicy;
 export function tokenBucket(first: RateText | Bare<TokenBucketPolicy>, options?: BurstOptions): TokenBucketPolicy {
@@ -37,7 +37,7 @@ export function tokenBucket(first: RateText | Bare<TokenBucketPolicy>, options?:
   return { algorithm: "token-bucket", capacity, tokensPerSecond: first, ...labels };
 }
 
-/** A leaky bucket from its numbers, or from a rate: `leakyBucket("10/s", { burst: 50 })`. */
+/** Creates a leaky bucket policy from its numbers, or from a rate: `leakyBucket("10/s", { burst: 50 })`. */
 export function leakyBucket(policy: Bare<LeakyBucketPolicy>): LeakyBucketPolicy;
 export function leakyBucket(rate: RateText, options?: BurstOptions): LeakyBucketPolicy;
 export function leakyBucket(first: RateText | Bare<LeakyBucketPolicy>, options?: BurstOptions): LeakyBucketPolicy {
@@ -46,14 +46,14 @@ export function leakyBucket(first: RateText | Bare<LeakyBucketPolicy>, options?:
   return { algorithm: "leaky-bucket", capacity, leaksPerSecond: first, ...labels };
 }
 
-/** A fixed window from its numbers, or from a rate: `fixedWindow("1000/h")`. */
+/** Creates a fixed window policy from its numbers, or from a rate: `fixedWindow("1000/h")`. */
 export function fixedWindow(policy: Bare<FixedWindowPolicy>): FixedWindowPolicy;
 export function fixedWindow(rate: RateText, options?: LabelOptions): FixedWindowPolicy;
 export function fixedWindow(first: RateText | Bare<FixedWindowPolicy>, options?: LabelOptions): FixedWindowPolicy {
   return { algorithm: "fixed-window", ...windowParts(first, options) };
 }
 
-/** A sliding window from its numbers, or from a rate: `slidingWindow("100/m")`. */
+/** Creates a sliding window policy from its numbers, or from a rate: `slidingWindow("100/m")`. */
 export function slidingWindow(policy: Bare<SlidingWindowPolicy>): SlidingWindowPolicy;
 export function slidingWindow(rate: RateText, options?: LabelOptions): SlidingWindowPolicy;
 export function slidingWindow(
@@ -63,7 +63,7 @@ export function slidingWindow(
   return { algorithm: "sliding-window", ...windowParts(first, options) };
 }
 
-/** A sliding log from its numbers, or from a rate: `slidingLog("100/m")`. */
+/** Creates a sliding log policy from its numbers, or from a rate: `slidingLog("100/m")`. */
 export function slidingLog(policy: Bare<SlidingLogPolicy>): SlidingLogPolicy;
 export function slidingLog(rate: RateText, options?: LabelOptions): SlidingLogPolicy;
 export function slidingLog(first: RateText | Bare<SlidingLogPolicy>, options?: LabelOptions): SlidingLogPolicy {
@@ -95,6 +95,6 @@ function plain<P extends object>(policy: P, options: object | undefined): P {
     throw optionError("invalid-option", "policy", `a rate as one string${example}, or a policy object`, policy);
   }
   if (options === undefined) return policy;
-  const expected = "options only after a rate string: put name, prefix and share into the policy object";
-  throw optionError("unknown-option", "options", expected);
+  const message = "Options are allowed only after a rate string. Put name, prefix and share into the policy object.";
+  throw new SluiceError("unknown-option", message, { option: "options", expected: "a policy object alone" });
 }

@@ -1,9 +1,9 @@
-/** What a store promises: that a step is atomic. Nothing else is its business. */
+/** The contract of a store: it makes a group of charges atomic, and nothing else. */
 import type { Group } from "./charge.ts";
 import type { CompiledPolicy } from "./compile.ts";
 import type { Decision, Inspection } from "./decision.ts";
 
-/** Exact stores obey every law; approximate ones say so in each decision. */
+/** Whether every law holds (`"exact"`), or decisions are best effort and marked `approximate`. */
 export type Consistency = "exact" | "approximate";
 
 /** Whether the caller has given up. Don't send an abandoned call: the fallback has decided, and the store would charge it again. */
@@ -11,39 +11,37 @@ export interface CallState {
   readonly abandoned: boolean;
 }
 
-/** Where buckets live. `storeSuite` of `sluice/testing` certifies one. */
+/** Where buckets are kept. `storeSuite` of `sluice/testing` certifies a store. */
 export interface Store {
-  /** Whether its decisions are exact or approximate by nature. */
+  /** Whether its decisions are exact or approximate. */
   readonly consistency: Consistency;
-  /** The same for stores that are one and the same, only called in different ways: they fail together. Default: itself. */
+  /** Identifies the backing service. Stores with the same origin share one circuit breaker. Default: the store itself. */
   readonly origin?: object | undefined;
-  /** What users should know of how it is set up, if anything. The limiters on it tell it as an event. */
+  /** A warning about its set-up. Limiters on it emit it as an event. Default: none. */
   readonly warning?: string | undefined;
-  /** How long its answer may take where a limiter is told nothing else. Default: 250. */
+  /** Default deadline in ms of limiters on it. Default: 250. */
   readonly deadlineMs?: number | undefined;
-  /** Refuses what it can't do: a policy that it can't count, or charges of it that stand or fall with others. */
-  check?(policy: CompiledPolicy, together: boolean): void;
-  /** Each group is all or none; groups are independent and in order. One decision per charge. */
-  apply(groups: readonly Group[], waiting?: CallState): Promise<Decision[][]>;
-  /** Which part of the store a key lives in, if it has parts: a group has to stay in one. It depends on the key alone. */
+  /** Throws if it can't count a policy, or, with `isGroup`, can't charge it together with others. */
+  check?(policy: CompiledPolicy, isGroup: boolean): void;
+  /** Applies groups of charges in order, each all or nothing. Returns one decision per charge. */
+  apply(groups: readonly Group[], call?: CallState): Promise<Decision[][]>;
+  /** The shard of a key, if the store has shards. A group has to stay in one. Depends on the key alone. */
   shardOf?(key: string): number | string;
-  /** Whether its parts fail by themselves, as machines of their own, and not with the whole of it. */
+  /** Whether its shards fail independently of each other. Default: false. */
   readonly failsPerShard?: boolean | undefined;
-  /** Forgets a key. */
-  reset(policy: CompiledPolicy, key: string): Promise<void>;
-  /** Shows what is kept about a key. */
+  /** Returns what is stored for a key. */
   inspect(policy: CompiledPolicy, key: string): Promise<Inspection>;
-  /** Gives up what the store holds, never what it was given. Later calls fail. */
+  /** Releases the store's own resources, and never a client that it was given. Later calls fail. */
   dispose(): Promise<void>;
 }
 
-/** A store that answers without waiting. */
+/** A store that decides synchronously. */
 export interface SyncStore extends Store {
-  /** The buckets of one policy: the way of a single charge, which pays for no list. */
+  /** Opens the buckets of one policy, for single charges without a list. */
   open(policy: CompiledPolicy): PolicyBuckets;
-  /** One key and cost to several policies, all or none: the way of `combine`. */
+  /** Takes one cost of one key from several policies, all or nothing. */
   takeAll(buckets: readonly PolicyBuckets[], key: string, cost: number): Decision[];
-  /** One group, all or none. */
+  /** Applies one group, all or nothing. */
   applySync(group: Group): Decision[];
 }
 
@@ -53,12 +51,12 @@ export interface PolicyBuckets {
   take(key: string, cost: number): Decision;
 }
 
-/** What a store is told from others by. */
+/** The backing service of a store. */
 export function originOf(store: Store): object {
   return store.origin ?? store;
 }
 
-/** Whether a store can answer in the same turn. */
+/** Whether a store decides synchronously. */
 export function isSync(store: Store): store is SyncStore {
   return "applySync" in store;
 }

@@ -1,24 +1,24 @@
-/** Process warnings: what goes wrong in production is reported once, without any configuration. */
+/** Process warnings, which report problems in production once and without configuration. */
 import { ERRORS_PAGE } from "./errors.ts";
 
-/** Stable names of the warnings; each has a heading in docs/errors.md. */
+/** Stable warning codes. Each has a heading in docs/errors.md. */
 export type WarningCode =
   /** The store is unavailable, or its client never connected. */
   | "SLUICE_STORE_UNAVAILABLE"
-  /** A key of the store holds a value that was not written by a limiter. */
+  /** A key in the store has a value that sluice did not write. */
   | "SLUICE_FOREIGN_VALUE"
   /** Requests carry forwarding headers of a proxy that `identity` does not name. */
   | "SLUICE_UNTRUSTED_PROXY"
-  /** A trusted proxy forwards requests without the IP address of the client. */
+  /** A trusted proxy forwards requests without the client's IP address. */
   | "SLUICE_MISSING_CLIENT_ADDRESS"
   /** A callback of the application threw or rejected, and nothing else reports it. */
   | "SLUICE_CALLBACK_FAILED"
-  /** A request could not be checked and was answered with 500. */
+  /** A request could not be checked and got a 500 response. */
   | "SLUICE_REQUEST_FAILED"
   /** The limiter is used in a way that does not limit anything, or limits everyone together. */
   | "SLUICE_MISUSE";
 
-/** Stores and middleware that are created per request must not fill the log. */
+/** Warnings per code: stores and middleware that are created per request must not fill the log. */
 const MAX_PER_CODE = 20;
 const emitted = new Map<WarningCode, number>();
 
@@ -26,11 +26,11 @@ interface ProcessLike {
   emitWarning?(message: string, options: { type: string; code: string }): void;
 }
 
-/** An error as text for a warning. Stored keys, which the message of a foreign value contains, are left out. */
+/** An error as text for a warning. */
 export function describeError(error: unknown): string {
   try {
-    if ((error as { code?: unknown } | null)?.code === "foreign-value") return "SluiceError [foreign-value]";
-    return String(error);
+    // Without the link of our own errors: the warning ends with one.
+    return String(error).replace(/ See \S+$/, "");
   } catch {
     // An object without a prototype, or one whose toString throws.
     return typeof error;
@@ -38,8 +38,8 @@ export function describeError(error: unknown): string {
 }
 
 /**
- * Emits a process warning, or logs it where the runtime has none. The caller keeps track of what it has warned about:
- * once per store or middleware, and never if the user set the callback that reports the same problem.
+ * Emits a process warning, or logs it if the runtime has none. The caller makes sure that it warns once per store or
+ * middleware, and never if the user has set the callback that reports the same problem.
  */
 export function emitProcessWarning(code: WarningCode, message: string): void {
   const count = emitted.get(code) ?? 0;

@@ -1,8 +1,10 @@
 /** `sluice`: policies, limiters, the memory store, combinations and the error class. */
+
+export { parsePolicy } from "../algorithms/policy-text.ts";
 export type { Charge, Group, Mode } from "../core/charge.ts";
 export type { Clock } from "../core/clock.ts";
 export type { CompiledPolicy } from "../core/compile.ts";
-export type { Allowed, Decision, Denied, Figures, Inspection } from "../core/decision.ts";
+export type { Allowed, Decision, DecisionFields, DecisionSource, Denied, Inspection } from "../core/decision.ts";
 export { type ErrorCode, SluiceError } from "../core/errors.ts";
 export type {
   AlgorithmName,
@@ -14,7 +16,7 @@ export type {
   SlidingWindowPolicy,
   TokenBucketPolicy,
 } from "../core/policy.ts";
-export { type PolicyText, parsePolicy } from "../core/policy-text.ts";
+export type { PolicyText } from "../core/policy-text.ts";
 export type { Duration, RateText, TimeUnit } from "../core/rate.ts";
 export type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 export {

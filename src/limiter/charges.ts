@@ -1,9 +1,8 @@
 /** Several limits with keys of their own, one decision: what HTTP middleware and the WebSocket guard charge. */
 import type { Decision } from "../core/decision.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
-import { consumeChecked, type LimiterCharge } from "./combine.ts";
+import { consumeChecked, jointCharges, type LimiterCharge } from "./combine.ts";
 import { refundJointly } from "./joint-charge.ts";
-import { partsOf } from "./limiter-part.ts";
 
 /** One key and cost for one limiter. Key and cost have been checked. */
 export type CheckedCharge = Readonly<Required<LimiterCharge>>;
@@ -19,8 +18,7 @@ export function applyCharges(charges: readonly CheckedCharge[]): MaybePromise<De
 export async function refundCharges(charges: readonly CheckedCharge[], decision: Decision): Promise<void> {
   const { limiter, key, cost } = charges[0] as CheckedCharge;
   if (charges.length === 1) return limiter.refund(key, cost, decision);
-  const parts = charges.flatMap(({ limiter, key, cost }) => partsOf(limiter).map((part) => ({ ...part, key, cost })));
-  await refundJointly(parts, decision);
+  await refundJointly(jointCharges(charges), decision.parts);
 }
 
 /** The charge that a decision is about: of several, the one that the limiting part belongs to. */

@@ -1,156 +1,110 @@
-/** Several limits on one request, all or none. */
+/** Several limits in one decision, all or nothing. */
 import { checkCost, checkKey } from "../core/charge.ts";
-import { monotonicMs } from "../core/clock.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
-import { optionError, rejectDisposed } from "../core/errors.ts";
+import { optionError, SluiceError } from "../core/errors.ts";
+import { isGrant } from "../core/grant.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
 import { checkOptions } from "../core/options.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
-import { type Consistency, isSync, type PolicyBuckets, type Store, type SyncStore } from "../core/store.ts";
-import { DenialCache, replay } from "../resilience/denial-cache.ts";
-import { healthOf } from "../resilience/store-health.ts";
-import { chargeJointly, chargeJointlySync, checkTogether, type PartCharge, refundJointly } from "./joint-charge.ts";
-import { type ComposableLimiter, type LimiterPart, partsOf } from "./limiter-part.ts";
+import type { PolicyBuckets, SyncStore } from "../core/store.ts";
+import { applyJointly, checkTogether } from "./joint-charge.ts";
+import { Limiter } from "./limiter.ts";
+import { chargeTo, type JointCharge, type LimiterPart, partsOf } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
 
-/** One limiter that asks several, with the same key and cost: a burst and a daily quota. */
+/** Combines limiters that are charged the same key and cost, all or nothing: a burst limit and a daily quota. */
 export function combine(limiters: readonly SyncRateLimiter[]): SyncRateLimiter;
 export function combine(limiters: readonly RateLimiter[]): RateLimiter;
 export function combine(limiters: readonly RateLimiter[]): RateLimiter {
   if (!Array.isArray(limiters)) {
     throw optionError("invalid-option", "limiters", "a list of limiters", limiters);
   }
-  const bindings = limiters.flatMap(partsOf);
-  checkTogether("limiters", bindings);
-  return bindings.every(({ store }) => isSync(store)) ? new SyncCombined(bindings) : new Combined(bindings);
+  const parts = limiters.flatMap(partsOf);
+  checkTogether("limiters", parts);
+  return parts.every(({ port }) => port.syncStore) ? new SyncCombinedLimiter(parts) : new CombinedLimiter(parts);
 }
 
-class Combined implements ComposableLimiter {
-  readonly consistency: Consistency;
-  protected readonly limiterParts: readonly LimiterPart[];
+class CombinedLimiter extends Limiter {
   private readonly policies: readonly ResolvedPolicy[];
-  private readonly denials: DenialCache = new DenialCache();
-  private disposed = false;
 
-  constructor(bindings: readonly LimiterPart[]) {
-    this.limiterParts = bindings;
-    this.policies = Object.freeze(bindings.map(({ policy }) => policy.resolved));
-    this.consistency = bindings.every(({ store }) => store.consistency === "exact") ? "exact" : "approximate";
-  }
-
-  async consume(key: string, cost = 1): Promise<Decision> {
-    return takeUnlessDenied(this.spends(key, cost), `${cost}:${key}`, this.denials);
-  }
-
-  async peek(key: string, cost = 1): Promise<Decision> {
-    return chargeJointly(this.spends(key, cost), "peek");
-  }
-
-  async refund(key: string, cost: number, decision?: Decision): Promise<void> {
-    await refundJointly(this.spends(key, cost), decision);
-  }
-
-  async reset(key: string): Promise<void> {
-    await Promise.all(
-      this.spends(key, 0).map(({ store, policy, failurePolicy }) =>
-        isSync(store)
-          ? store.reset(policy, key)
-          : healthOf(store).reset(
-              store,
-              policy,
-              failurePolicy.localPolicy,
-              key,
-              monotonicMs() + failurePolicy.deadlineMs,
-            ),
-      ),
-    );
-  }
-
-  async inspect(key: string): Promise<Inspection> {
-    const parts = await Promise.all(
-      this.spends(key, 0).map(({ store, policy, failurePolicy }) =>
-        isSync(store)
-          ? store.inspect(policy, key)
-          : healthOf(store).inspect(store, policy, key, monotonicMs() + failurePolicy.deadlineMs),
-      ),
-    );
-    const tightest = parts.reduce((least, part) => (part.remaining < least.remaining ? part : least));
-    return { ...tightest, parts };
-  }
-
-  getPolicy(): ResolvedPolicy {
-    return this.policies.reduce((least, policy) => (policy.capacity < least.capacity ? policy : least));
+  constructor(parts: readonly LimiterPart[]) {
+    super(parts);
+    this.policies = Object.freeze(parts.map(({ policy }) => policy.resolved));
   }
 
   getPolicies(): readonly ResolvedPolicy[] {
     return this.policies;
   }
 
-  async dispose(): Promise<void> {
-    this.disposed = true;
+  protected override apply(charges: readonly JointCharge[]): MaybePromise<Decision> {
+    return applyJointly(charges);
   }
 
-  parts(): readonly LimiterPart[] {
-    if (this.disposed) rejectDisposed("limiter");
-    return this.limiterParts;
+  protected override partDecisions(decision: Decision): readonly Decision[] | undefined {
+    if (!isGrant(decision)) return undefined;
+    const { parts } = decision;
+    if (parts?.length === this.limiterParts.length) return parts;
+    const expected = "a decision of this combination of limiters";
+    throw optionError("invalid-option", "decision", expected, decision);
   }
 
-  protected check(key: string, cost: number): void {
-    if (this.disposed) rejectDisposed("limiter");
-    checkKey(key);
-    checkCost(cost);
-  }
-
-  protected spends(key: string, cost: number): PartCharge[] {
-    this.check(key, cost);
-    return this.limiterParts.map(({ store, policy, failurePolicy }) => ({ store, policy, failurePolicy, key, cost }));
+  protected override summarize(parts: readonly Inspection[]): Inspection {
+    const tightest = parts.reduce((least, part) => (part.remaining < least.remaining ? part : least));
+    return { ...tightest, parts };
   }
 }
 
-class SyncCombined extends Combined implements SyncRateLimiter {
-  /** The one store of all parts, when no bucket is named twice: then a decision is one short step. */
+class SyncCombinedLimiter extends CombinedLimiter implements SyncRateLimiter {
+  /** The one store of all parts, if no bucket is named twice: then a decision is one short step. */
   private readonly store: SyncStore | undefined;
   private readonly buckets: readonly PolicyBuckets[];
 
-  constructor(bindings: readonly LimiterPart[]) {
-    super(bindings);
-    const store = bindings[0]?.store as SyncStore;
-    const names = new Set(bindings.map(({ policy }) => policy.id));
-    const one = names.size === bindings.length && bindings.every((binding) => binding.store === store);
-    this.store = one ? store : undefined;
-    this.buckets = one ? bindings.map(({ policy }) => store.open(policy)) : [];
+  constructor(parts: readonly LimiterPart[]) {
+    super(parts);
+    const { port } = parts[0] as LimiterPart;
+    const ids = new Set(parts.map(({ policy }) => policy.id));
+    const isOneStore = ids.size === parts.length && parts.every((part) => part.port === port);
+    this.store = isOneStore ? port.syncStore : undefined;
+    this.buckets = this.store ? parts.map(({ policy }) => (this.store as SyncStore).open(policy)) : [];
   }
 
   consumeSync(key: string, cost = 1): Decision {
-    if (!this.store) return chargeJointlySync(this.spends(key, cost), "take");
     this.check(key, cost);
-    return merge(this.store.takeAll(this.buckets, key, cost));
+    if (this.store) return merge(this.store.takeAll(this.buckets, key, cost));
+    // Synchronous, because every store is.
+    return applyJointly(this.limiterParts.map((part) => chargeTo(part, key, cost, "take"))) as Decision;
   }
 
-  override async consume(key: string, cost = 1): Promise<Decision> {
-    return this.consumeSync(key, cost);
+  override consume(key: string, cost = 1): Promise<Decision> {
+    try {
+      return Promise.resolve(this.consumeSync(key, cost));
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 }
 
 /** One key and cost for one limiter. */
 export interface LimiterCharge {
-  /** The limiter to ask. */
+  /** The limiter to charge. */
   limiter: RateLimiter;
-  /** The key it is asked about. */
+  /** The key to charge. */
   key: string;
-  /** What the key would spend. Default: 1. */
+  /** The cost. Default: 1. */
   cost?: number;
 }
 
-/** Takes from several limiters with keys of their own, all or none: a user and an address. */
+/** Charges several limiters with keys of their own, all or nothing: a user and an IP address. */
 export async function consumeAll(charges: readonly LimiterCharge[]): Promise<Decision> {
   if (!Array.isArray(charges)) {
     throw optionError("invalid-option", "charges", "a list of { limiter, key, cost? }", charges);
   }
   const checked = charges.map((charge: LimiterCharge) => {
     if (typeof (charge as Partial<RateLimiter> | undefined)?.consume === "function") {
-      const expected = "{ limiter, key } for each limiter; for one key and several limiters, use combine(limiters)";
-      throw optionError("invalid-option", "charges", expected, charge);
+      const message =
+        "consumeAll() takes { limiter, key } for each limiter. For one key and several limiters, use combine(limiters).";
+      throw new SluiceError("invalid-option", message, { option: "charges", expected: "a list of { limiter, key }" });
     }
     checkOptions("a charge", charge, ["limiter", "key", "cost"]);
     const { limiter, key, cost = 1 } = charge;
@@ -161,45 +115,14 @@ export async function consumeAll(charges: readonly LimiterCharge[]): Promise<Dec
   return consumeChecked(checked);
 }
 
-/** The same for charges whose keys and costs are checked, without a promise where every store is synchronous. */
-export function consumeChecked(charges: readonly Required<LimiterCharge>[]): Decision | Promise<Decision> {
-  const spends: PartCharge[] = [];
-  let sync = true;
-  for (const { limiter, key, cost } of charges) {
-    for (const { store, policy, failurePolicy } of partsOf(limiter)) {
-      spends.push({ store, policy, failurePolicy, key, cost });
-      sync &&= isSync(store);
-    }
-  }
-  checkTogether("charges", spends);
-  if (sync) return chargeJointlySync(spends, "take");
-  const { store } = spends[0] as PartCharge;
-  let denials = denialsOf.get(store);
-  if (!denials) denialsOf.set(store, (denials = new DenialCache()));
-  const name = spends
-    .map(
-      ({ policy, key, cost }) =>
-        `${cost}:${policy.limit}:${policy.windowMs}:${policy.id.length}:${key.length}:${policy.id}${key}`,
-    )
-    .join();
-  return takeUnlessDenied(spends, name, denials);
+/** The same for charges whose keys and costs are checked, without a promise if every store is synchronous. */
+export function consumeChecked(charges: readonly Required<LimiterCharge>[]): MaybePromise<Decision> {
+  const all = jointCharges(charges);
+  checkTogether("charges", all);
+  return applyJointly(all);
 }
 
-/** What `consumeAll` was denied lately, for each store. */
-const denialsOf = new WeakMap<Store, DenialCache>();
-
-/** Takes, unless the very same was denied a moment ago. That is only remembered of one store that is elsewhere. */
-async function takeUnlessDenied(spends: readonly PartCharge[], name: string, denials: DenialCache): Promise<Decision> {
-  const { store } = spends[0] as PartCharge;
-  const forMs = Math.min(...spends.map(({ failurePolicy }) => failurePolicy.localDenialMs));
-  if (forMs === 0 || isSync(store) || spends.some((spend) => spend.store !== store))
-    return chargeJointly(spends, "take");
-  const { invalidations } = healthOf(store);
-  const stands = (sentAt: number) => spends.every(({ policy, key }) => invalidations.isCurrent(policy.id, key, sentAt));
-  const sentAt = monotonicMs();
-  const denial = denials.find(name, sentAt, forMs);
-  if (denial && stands(denial.sentAt)) return replay(denial, sentAt);
-  const decision = await chargeJointly(spends, "take");
-  if (stands(sentAt)) denials.record(name, 0, decision, sentAt, monotonicMs());
-  return decision;
+/** The charges to all parts of the limiters, in order. */
+export function jointCharges(charges: readonly Required<LimiterCharge>[]): JointCharge[] {
+  return charges.flatMap(({ limiter, key, cost }) => partsOf(limiter).map((part) => chargeTo(part, key, cost, "take")));
 }

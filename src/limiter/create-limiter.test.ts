@@ -75,7 +75,9 @@ describe("createLimiter", () => {
     first.consumeSync("k", 10);
     const twin = createLimiter({ policy, store });
     await first.dispose();
-    expect(() => createLimiter({ policy: { ...policy, capacity: 5 }, store })).toThrow(/no other policy/);
+    expect(() => createLimiter({ policy: { ...policy, capacity: 5 }, store })).toThrow(
+      /^Another policy on this store is named/,
+    );
     await twin.dispose();
     const next = createLimiter({ policy: { ...policy, capacity: 20, tokensPerSecond: 10 }, store });
     expect(next.consumeSync("k").allowed).toBe(false);
@@ -107,7 +109,9 @@ describe("createLimiter", () => {
 
   it("says what is missing when a window has no algorithm", () => {
     const bad = () => createLimiter({ policy: { limit: 5, windowMs: "1h" } as unknown as Policy });
-    expect(bad).toThrow(/^algorithm: expected fixed-window, sliding-window or sliding-log/);
+    expect(bad).toThrow(
+      /^A policy with limit and windowMs needs an algorithm: fixed-window, sliding-window or sliding-log\./,
+    );
   });
 
   it("never disposes of a store it was given, and always of its own", async () => {

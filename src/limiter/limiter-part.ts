@@ -1,32 +1,45 @@
-/** What stands behind a limiter: its policies and their stores. How `combine` looks inside one. */
-
+/** The parts of a limiter: its policies and their stores. */
+import type { Mode } from "../core/charge.ts";
 import type { CompiledPolicy } from "../core/compile.ts";
 import { optionError } from "../core/errors.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import type { Store } from "../core/store.ts";
-import type { FailurePolicy } from "../resilience/failure-policy.ts";
+import type { FailurePolicy, PartCharge } from "../resilience/failure-policy.ts";
+import type { StorePort } from "./store-port.ts";
 
 /** One policy on one store, and what its limiter does when that fails. */
 export interface LimiterPart {
-  readonly store: Store;
+  readonly port: StorePort;
   readonly policy: CompiledPolicy;
   readonly failurePolicy: FailurePolicy;
 }
 
-/** A limiter that tells what stands behind it. */
+/** One charge to one part of a limiter. */
+export interface JointCharge extends PartCharge {
+  readonly port: StorePort;
+}
+
+/** A limiter whose parts can be charged together with those of others. */
 export interface ComposableLimiter extends RateLimiter {
-  /** Its policies and their stores, in order. Not a part of the public contract. */
+  /** Its parts, in order. Not a part of the public contract. */
   parts(): readonly LimiterPart[];
 }
 
-/** What stands behind a limiter; of a combination, all of it in order. */
+/** The parts of a limiter; of a combination, all of them in order. */
 export function partsOf(limiter: RateLimiter): readonly LimiterPart[] {
-  if (typeof (limiter as ComposableLimiter | undefined)?.parts === "function")
+  if (typeof (limiter as ComposableLimiter | undefined)?.parts === "function") {
     return (limiter as ComposableLimiter).parts();
-  throw optionError(
-    "invalid-limiter",
-    "limiter",
-    "a limiter made by createLimiter, combine or a function that ends in RateLimiter, other than hybridRateLimiter",
-    limiter,
-  );
+  }
+  const expected =
+    "a limiter made by createLimiter, combine or a function whose name ends in RateLimiter, other than hybridRateLimiter";
+  throw optionError("invalid-limiter", "limiter", expected, limiter);
+}
+
+/** A charge to one part. */
+export function chargeTo(
+  { port, policy, failurePolicy }: LimiterPart,
+  key: string,
+  cost: number,
+  mode: Mode,
+): JointCharge {
+  return { port, policy, failurePolicy, key, cost, mode };
 }

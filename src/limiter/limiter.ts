@@ -1,57 +1,89 @@
-/** What all limiters of one policy have in common, wherever their store is. */
-import { checkCost, checkKey } from "../core/charge.ts";
-import type { CompiledPolicy } from "../core/compile.ts";
+/** What all limiters have in common, wherever their stores are. */
+import { checkCost, checkKey, type Mode } from "../core/charge.ts";
+import { monotonicMs } from "../core/clock.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { rejectDisposed } from "../core/errors.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
-import type { Consistency, Store } from "../core/store.ts";
-import type { FailurePolicy } from "../resilience/failure-policy.ts";
-import type { ComposableLimiter, LimiterPart } from "./limiter-part.ts";
+import type { Consistency } from "../core/store.ts";
+import { refundJointly } from "./joint-charge.ts";
+import { type ComposableLimiter, chargeTo, type JointCharge, type LimiterPart } from "./limiter-part.ts";
 
-/** One policy on one store. */
-export abstract class Limiter<S extends Store = Store> implements ComposableLimiter {
-  readonly store: S;
-  readonly policy: CompiledPolicy;
-  readonly failurePolicy: FailurePolicy;
-  /** What is given up with the limiter. */
-  private readonly release: () => Promise<void>;
+/** A limiter over one or more parts. */
+export abstract class Limiter implements ComposableLimiter {
+  readonly consistency: Consistency;
+  protected readonly limiterParts: readonly LimiterPart[];
   protected disposed = false;
+  private readonly smallest: ResolvedPolicy;
 
-  constructor(store: S, policy: CompiledPolicy, failurePolicy: FailurePolicy, release: () => Promise<void>) {
-    this.store = store;
-    this.policy = policy;
-    this.failurePolicy = failurePolicy;
-    this.release = release;
+  constructor(parts: readonly LimiterPart[]) {
+    this.limiterParts = parts;
+    this.consistency = parts.every(({ port }) => port.store.consistency === "exact") ? "exact" : "approximate";
+    const policies = parts.map(({ policy }) => policy.resolved);
+    this.smallest = policies.reduce((least, policy) => (policy.capacity < least.capacity ? policy : least));
   }
 
-  get consistency(): Consistency {
-    return this.store.consistency;
+  consume(key: string, cost = 1): Promise<Decision> {
+    // Not an async function: that would cost as much again as a synchronous decision.
+    try {
+      return Promise.resolve(this.apply(this.charges(key, cost, "take")));
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
-  abstract consume(key: string, cost?: number): Promise<Decision>;
-  abstract peek(key: string, cost?: number): Promise<Decision>;
-  abstract refund(key: string, cost: number, decision?: Decision): Promise<void>;
-  abstract reset(key: string): Promise<void>;
-  abstract inspect(key: string): Promise<Inspection>;
+  async peek(key: string, cost = 1): Promise<Decision> {
+    return this.apply(this.charges(key, cost, "peek"));
+  }
+
+  async refund(key: string, cost: number, decision?: Decision): Promise<void> {
+    const charges = this.charges(key, cost, "refund");
+    const decisions = decision === undefined ? undefined : this.partDecisions(decision);
+    if (decision === undefined || decisions) await refundJointly(charges, decisions);
+  }
+
+  async reset(key: string): Promise<void> {
+    await Promise.all(this.charges(key, 0, "reset").map((charge) => charge.port.reset(charge)));
+  }
+
+  async inspect(key: string): Promise<Inspection> {
+    const parts = await Promise.all(
+      this.charges(key, 0, "peek").map(({ port, policy, failurePolicy }) =>
+        port.inspect(policy, key, monotonicMs() + failurePolicy.deadlineMs),
+      ),
+    );
+    return this.summarize(parts);
+  }
 
   getPolicy(): ResolvedPolicy {
-    return this.policy.resolved;
+    return this.smallest;
   }
 
   async dispose(): Promise<void> {
-    if (this.disposed) return;
     this.disposed = true;
-    await this.release();
   }
 
   parts(): readonly LimiterPart[] {
     if (this.disposed) rejectDisposed("limiter");
-    return [this];
+    return this.limiterParts;
   }
+
+  /** Decides charges that all take or all peek. */
+  protected abstract apply(charges: readonly JointCharge[]): MaybePromise<Decision>;
+
+  /** The decision on each part of a decision that the caller passes to `refund`; `undefined` if nothing was granted. */
+  protected abstract partDecisions(decision: Decision): readonly Decision[] | undefined;
+
+  protected abstract summarize(parts: readonly Inspection[]): Inspection;
 
   protected check(key: string, cost: number): void {
     if (this.disposed) rejectDisposed("limiter");
     checkKey(key);
     checkCost(cost);
+  }
+
+  private charges(key: string, cost: number, mode: Mode): JointCharge[] {
+    this.check(key, cost);
+    return this.limiterParts.map((part) => chargeTo(part, key, cost, mode));
   }
 }

@@ -1,6 +1,7 @@
 /** Several policies in one memory store as one limiter, without what `combine` needs for stores elsewhere. */
+
+import { compilePolicy } from "../algorithms/compile-policy.ts";
 import { type Charge, checkCost, checkKey, MAX_CHARGES } from "../core/charge.ts";
-import { compilePolicy } from "../core/compile.ts";
 import type { Decision } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
 import { isGrant, refundOf } from "../core/grant.ts";

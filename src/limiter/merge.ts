@@ -1,44 +1,37 @@
-/** Many decisions as one. The part that binds gives the figures. */
+/** Merges the decisions on several parts into one. The limiting part supplies the numbers. */
 import type { Decision } from "../core/decision.ts";
 import { recordUnknownGrant } from "../core/grant.ts";
 
 type Draft = { -readonly [K in keyof Decision]: Decision[K] } & { delayMs?: number };
 
-/** Allowed if every part is. A denial reports the longest wait, an allowance the least remaining. */
+/** Allowed if every part is. A denial has the longest wait, an allowed decision the least remaining. */
 export function merge(parts: readonly Decision[]): Decision {
-  let binding = parts[0] as Decision;
-  for (const part of parts) if (isTighter(part, binding)) binding = part;
-  const { policy, limit, remaining, resetAfterMs, nextAfterMs } = binding;
-  const whole = (
-    binding.allowed
+  let limiting = parts[0] as Decision;
+  for (const part of parts) if (isTighter(part, limiting)) limiting = part;
+  const { policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs } = limiting;
+  const merged = (
+    limiting.allowed
       ? { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs, parts }
-      : {
-          allowed: false,
-          policy,
-          limit,
-          remaining,
-          resetAfterMs,
-          nextAfterMs,
-          retryAfterMs: binding.retryAfterMs,
-          parts,
-        }
+      : { allowed: false, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs, parts }
   ) as Draft;
   for (const part of parts) {
-    if (part.degraded) whole.degraded = true;
-    if (part.approximate) whole.approximate = true;
-    if (part.unknown) whole.unknown = true;
-    if (binding.allowed && part.delayMs !== undefined) whole.delayMs = Math.max(whole.delayMs ?? 0, part.delayMs);
+    if (part.degraded) merged.degraded = true;
+    if (part.approximate) merged.approximate = true;
+    if (part.unknown) merged.unknown = true;
+    if (limiting.allowed && part.delayMs !== undefined) merged.delayMs = Math.max(merged.delayMs ?? 0, part.delayMs);
   }
-  if (!binding.allowed && binding.unavailable) Object.assign(whole, { unavailable: true });
-  // The time of the grant is that of its parts.
-  recordUnknownGrant(whole as Decision, 0);
-  return whole as Decision;
+  if (!limiting.allowed && limiting.unavailable) Object.assign(merged, { unavailable: true });
+  if (limiting.source) merged.source = limiting.source;
+  // The parts have the times of their grants.
+  recordUnknownGrant(merged as Decision, 0);
+  return merged as Decision;
 }
 
-/** Whether `a` holds the caller back more than `b`. */
+/** Whether `a` restricts the caller more than `b`. */
 function isTighter(a: Decision, b: Decision): boolean {
-  if (a.allowed)
+  if (a.allowed) {
     return b.allowed && (a.remaining < b.remaining || (a.remaining === b.remaining && a.resetAfterMs > b.resetAfterMs));
+  }
   if (b.allowed) return true;
   // Never is longer than any wait.
   if (a.retryAfterMs === null || b.retryAfterMs === null) return b.retryAfterMs !== null;

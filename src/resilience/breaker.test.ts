@@ -19,35 +19,35 @@ describe("a part that fails", () => {
   it("is left alone, and the others are not", () => {
     const { breaker, told } = watched();
     for (let i = 0; i < 5; i++) breaker.failed(3, i * 10, fault(), false);
-    expect(breaker.refusal(3, 50)).toBeDefined();
-    expect(breaker.refusal(4, 50)).toBeUndefined();
-    expect(breaker.refusal(0, 50)).toBeUndefined();
+    expect(breaker.rejection(3, 50)).toBeDefined();
+    expect(breaker.rejection(4, 50)).toBeUndefined();
+    expect(breaker.rejection(0, 50)).toBeUndefined();
     expect(told).toEqual(["down"]);
-    expect(breaker.refusal(3, 2000), "one may try").toBeUndefined();
-    expect(breaker.refusal(3, 2001)).toBeDefined();
-    breaker.passed(3, 2002);
-    expect(breaker.refusal(3, 2003)).toBeUndefined();
+    expect(breaker.rejection(3, 2000), "one may try").toBeUndefined();
+    expect(breaker.rejection(3, 2001)).toBeDefined();
+    breaker.succeeded(3, 2002);
+    expect(breaker.rejection(3, 2003)).toBeUndefined();
     expect(told).toEqual(["down", "up"]);
   });
 
   it("is not the whole, however long it fails and nobody else is asked, and takes no other's turn to try", () => {
     const { breaker } = watched();
     for (let now = 0; now < 100_000; now += 10) {
-      if (!breaker.refusal("bad", now)) breaker.failed("bad", now, fault(), breaker.isOpen("bad"));
+      if (!breaker.rejection("bad", now)) breaker.failed("bad", now, fault(), breaker.isOpen("bad"));
     }
-    expect(breaker.refusal("good", 100_000)).toBeUndefined();
+    expect(breaker.rejection("good", 100_000)).toBeUndefined();
     for (let i = 0; i < 30; i++) breaker.failed(`key ${i}`, 100_001, fault(), false);
     // The whole is down. Who is refused for its own part has not tried for the others.
-    expect(breaker.refusal("good", 100_002)).toBeDefined();
+    expect(breaker.rejection("good", 100_002)).toBeDefined();
     breaker.failed("bad", 101_000, fault(), true);
-    expect(breaker.refusal("bad", 101_500)).toBeDefined();
-    expect(breaker.refusal("good", 102_100)).toBeUndefined();
+    expect(breaker.rejection("bad", 101_500)).toBeDefined();
+    expect(breaker.rejection("good", 102_100)).toBeUndefined();
   });
 
   it("is forgotten when nobody has asked it for a minute, so that the next one is told of", () => {
     const { breaker, told } = watched();
     for (let i = 0; i < 5; i++) breaker.failed("a", i * 10, fault(), false);
-    breaker.passed("b", 70_000);
+    breaker.succeeded("b", 70_000);
     expect(told).toEqual(["down", "up"]);
     for (let i = 0; i < 5; i++) breaker.failed("b", 70_000 + i * 10, fault(), false);
     expect(told).toEqual(["down", "up", "down"]);
@@ -60,7 +60,7 @@ describe("many parts that fail", () => {
     let asked = 0;
     for (let i = 0; i < 1000; i++) {
       const part = `key ${i}`;
-      if (breaker.refusal(part, i)) continue;
+      if (breaker.rejection(part, i)) continue;
       asked++;
       breaker.failed(part, i, fault(), false);
     }
@@ -68,10 +68,10 @@ describe("many parts that fail", () => {
     expect(told).toEqual(["down"]);
     expect(breaker.retryAfterMs("any", 999)).toBeGreaterThan(0);
     // One may try, whichever it is, and when it passes all may.
-    expect(breaker.refusal("key 0", 1100)).toBeUndefined();
-    expect(breaker.refusal("key 1", 1100)).toBeDefined();
-    breaker.passed("key 0", 1101);
-    expect(breaker.refusal("key 1", 1102)).toBeUndefined();
+    expect(breaker.rejection("key 0", 1100)).toBeUndefined();
+    expect(breaker.rejection("key 1", 1100)).toBeDefined();
+    breaker.succeeded("key 0", 1101);
+    expect(breaker.rejection("key 1", 1102)).toBeUndefined();
     expect(told).toEqual(["down", "up"]);
   });
 
@@ -79,18 +79,18 @@ describe("many parts that fail", () => {
     const { breaker } = watched();
     for (let i = 0; i < 1000; i++) {
       breaker.failed(`key ${i}`, i, fault(), false);
-      breaker.passed("healthy", i);
+      breaker.succeeded("healthy", i);
     }
-    expect(breaker.refusal("another", 1001)).toBeUndefined();
+    expect(breaker.rejection("another", 1001)).toBeUndefined();
   });
 
   it("are told of a bounded number", () => {
     const { breaker } = watched();
     for (let i = 0; i < 5000; i++) {
       breaker.failed(`key ${i}`, 1, fault(), false);
-      breaker.passed("healthy", 1);
+      breaker.succeeded("healthy", 1);
     }
-    expect((breaker as unknown as { troubles: Map<unknown, unknown> }).troubles.size).toBeLessThanOrEqual(1001);
+    expect((breaker as unknown as { failing: Map<unknown, unknown> }).failing.size).toBeLessThanOrEqual(1001);
   });
 });
 

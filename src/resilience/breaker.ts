@@ -1,141 +1,151 @@
 /**
- * Stops asking what fails: after some faults in a row it is left alone for a while, then tried by one call. That is a
- * whole store, or one part of it where parts fail by themselves.
+ * Circuit breaker: after consecutive failures, calls are rejected for a while; then one probe is let through. There is
+ * one circuit for the whole store, and one per shard where shards fail independently.
  */
-import { copyKey } from "../core/copy-key.ts";
+import { BoundedMap } from "../core/bounded-map.ts";
 import type { SluiceError } from "../core/errors.ts";
 
-/** So many faults in a row open it. */
+/** Consecutive failures that open a circuit. */
 const MAX_CONSECUTIVE_FAILURES = 5;
-/** How long it then stays open before a call may try. */
+/** Time in ms from opening to the next probe. */
 const OPEN_MS = 1000;
-/** So many parts with faults are known at once. */
+/** Failing shards that are tracked at once. */
 const MAX_SHARDS_TRACKED = 1000;
+/** Failures of any shards, without a success in between, that open the circuit of the whole store. */
+const MAX_FAILURES_OF_ALL_SHARDS = 25;
+/** The same error within this many ms is one failure: one call carries the charges of many callers. */
+const SAME_FAILURE_MS = 5;
+/** A shard without calls for this long is dropped. */
+const IDLE_MS = 60_000;
 
-/** Hears when the store goes down and when it is back. */
+/** Is called when the store goes down and when it is up again. */
 export interface Watcher {
   down(error: SluiceError): void;
   up(downMs: number): void;
 }
 
-/** A part of a store, as its `partOf` says, or all of it. */
+/** A shard, as the store's `shardOf` returns it, or `ALL_SHARDS`. */
 export type Shard = number | string;
 
-/** What is known of a part that has failed lately. Times are elapsed milliseconds. */
+/** The whole store. */
+export const ALL_SHARDS = -1;
+
+/** A shard that has failed lately. Times are monotonic milliseconds. */
 interface ShardHealth {
-  faults: number;
-  /** The last of them, and when it was. */
-  error: SluiceError;
-  at: number;
-  /** Whether it is left alone, but for one call that tries. */
-  open: boolean;
+  failures: number;
+  lastError: SluiceError;
+  lastFailedAt: number;
+  isOpen: boolean;
   probeAt: number;
 }
 
-/** All of it. It is left alone too when parts fail one after the other and none answers. */
-export const ALL_SHARDS = -1;
-/** So many faults of any parts, with no answer in between, and it is the whole that is down. */
-const MAX_FAILURES_OF_ALL_SHARDS = 25;
-/** What fails with the same error within so many milliseconds is one fault: a call that was made for many. */
-const ONE_FAULT_MS = 5;
-/** A part that nobody has asked for so long is forgotten. */
-const FORGET_MS = 60_000;
-
-/** One per store. Times are elapsed milliseconds, given by the caller. */
+/** The circuits of one store. Times are monotonic milliseconds, given by the caller. */
 export class Breaker {
-  /** Who is told of transitions: when the first part goes down, and when the last one is back. */
+  /** Called when the first circuit opens, and when the last one closes. */
   readonly watchers: Set<Watcher> = new Set();
-  private readonly troubles: Map<Shard, ShardHealth> = new Map();
-  /** How many parts are left alone, and since when there are any. */
-  private opened = 0;
-  private openedAt = 0;
-  private inRow = 0;
+  private readonly failing: BoundedMap<Shard, ShardHealth> = new BoundedMap({
+    maxEntries: MAX_SHARDS_TRACKED,
+    onEvict: (_, health) => this.closed(health, health.lastFailedAt),
+  });
+  private openCircuits = 0;
+  private openSince = 0;
+  private consecutiveFailures = 0;
 
-  /** Whether a part is left alone. */
-  isOpen(part: Shard): boolean {
-    return this.troubles.size > 0 && (this.openAt(part) ?? this.openAt(ALL_SHARDS)) !== undefined;
+  /** Whether calls to a shard are rejected, but for probes. */
+  isOpen(shard: Shard): boolean {
+    return this.failing.size > 0 && (this.openCircuit(shard) ?? this.openCircuit(ALL_SHARDS)) !== undefined;
   }
 
-  /** Why a part that is open was not asked; `undefined` when a call may go to it. While it is open, one may, once in a while. */
-  refusal(part: Shard, now: number): SluiceError | undefined {
-    if (this.troubles.size === 0) return undefined;
-    const open = [this.openAt(ALL_SHARDS), this.openAt(part)].filter((trouble) => trouble !== undefined);
-    const held = open.find(({ probeAt }) => now < probeAt);
-    if (held) return held.error;
-    // However long this one waits for its answer, others may try after the same time.
-    for (const trouble of open) trouble.probeAt = now + OPEN_MS;
+  /** The error to reject a call with, or `undefined` if the call may be sent. Lets one probe through per interval. */
+  rejection(shard: Shard, now: number): SluiceError | undefined {
+    if (this.failing.size === 0) return undefined;
+    const circuits = [this.openCircuit(ALL_SHARDS), this.openCircuit(shard)].filter((circuit) => circuit !== undefined);
+    const blocking = circuits.find(({ probeAt }) => now < probeAt);
+    if (blocking) return blocking.lastError;
+    // The next probe may follow after the same interval, however long this one takes.
+    for (const circuit of circuits) circuit.probeAt = now + OPEN_MS;
     return undefined;
   }
 
-  /** Milliseconds until a part may be tried again, at least 1. */
-  retryAfterMs(part: Shard, now: number): number {
-    const tryAt = Math.max(this.openAt(part)?.probeAt ?? 0, this.openAt(ALL_SHARDS)?.probeAt ?? 0);
-    return Math.max(1, Math.ceil(tryAt - now));
+  /** Milliseconds until the next probe of a shard, at least 1. */
+  retryAfterMs(shard: Shard, now: number): number {
+    const probeAt = Math.max(this.openCircuit(shard)?.probeAt ?? 0, this.openCircuit(ALL_SHARDS)?.probeAt ?? 0);
+    return Math.max(1, Math.ceil(probeAt - now));
   }
 
-  passed(part: Shard, now: number): void {
-    this.inRow = 0;
-    if (this.troubles.size === 0) return;
-    this.forget(ALL_SHARDS, now);
-    this.forget(part, now);
-    this.forgetOld(now);
+  /** Records that a shard has replied. */
+  succeeded(shard: Shard, now: number): void {
+    this.consecutiveFailures = 0;
+    if (this.failing.size === 0) return;
+    this.drop(ALL_SHARDS, now);
+    this.drop(shard, now);
+    this.dropIdle(now);
   }
 
-  /** Notes a fault; `tried` tells whether the call was the one that tried. */
-  failed(part: Shard, now: number, error: SluiceError, tried: boolean): void {
-    // One part alone, however often it is tried in vain, is not the whole.
-    const counts = !this.openAt(part);
-    if (this.note(part, now, error, tried, MAX_CONSECUTIVE_FAILURES) && counts) this.inRow++;
-    if (part !== ALL_SHARDS && this.inRow >= MAX_FAILURES_OF_ALL_SHARDS) this.note(ALL_SHARDS, now, error, tried, 1);
-    this.forgetOld(now);
-    if (this.troubles.size > MAX_SHARDS_TRACKED) this.forget(this.troubles.keys().next().value as Shard, now);
+  /** Records a failure of a call, which may have been a probe. */
+  failed(shard: Shard, now: number, error: SluiceError, isProbe: boolean): void {
+    // Repeated failures of a single shard must not open the circuit of the whole store.
+    const countsForAll = !this.openCircuit(shard);
+    const isNew = this.record(shard, now, error, isProbe, MAX_CONSECUTIVE_FAILURES);
+    if (isNew && countsForAll) this.consecutiveFailures++;
+    if (shard !== ALL_SHARDS && this.consecutiveFailures >= MAX_FAILURES_OF_ALL_SHARDS) {
+      this.record(ALL_SHARDS, now, error, isProbe, 1);
+    }
+    this.dropIdle(now);
   }
 
-  /** Counts a fault, if it is another one, and opens what has had too many. */
-  private note(part: Shard, now: number, error: SluiceError, tried: boolean, most: number): boolean {
-    const known = this.troubles.get(part);
-    const trouble = known ?? { faults: 0, error, at: Number.NEGATIVE_INFINITY, open: false, probeAt: 0 };
-    if (!known) this.troubles.set(typeof part === "string" ? copyKey(part) : part, trouble);
-    const isNew = now - trouble.at >= ONE_FAULT_MS || causeOf(error) !== causeOf(trouble.error);
-    if (isNew) trouble.faults++;
-    trouble.error = error;
-    trouble.at = now;
-    if (trouble.open) {
-      // What had been asked before it opened says nothing new.
-      if (tried) trouble.probeAt = now + OPEN_MS;
-    } else if (trouble.faults >= most) {
-      trouble.open = true;
-      trouble.probeAt = now + OPEN_MS;
-      if (++this.opened === 1) {
-        this.openedAt = now;
+  /** Records a failure and opens the circuit at `maxFailures`. Returns whether it is a new failure. */
+  private record(shard: Shard, now: number, error: SluiceError, isProbe: boolean, maxFailures: number): boolean {
+    let health = this.failing.get(shard);
+    const isNew =
+      !health || now - health.lastFailedAt >= SAME_FAILURE_MS || causeOf(error) !== causeOf(health.lastError);
+    if (!health) {
+      health = { failures: 0, lastError: error, lastFailedAt: now, isOpen: false, probeAt: 0 };
+      this.failing.set(shard, health);
+    }
+    if (isNew) health.failures++;
+    health.lastError = error;
+    health.lastFailedAt = now;
+    if (health.isOpen) {
+      // A call that was sent before the circuit opened is no news.
+      if (isProbe) health.probeAt = now + OPEN_MS;
+    } else if (health.failures >= maxFailures) {
+      health.isOpen = true;
+      health.probeAt = now + OPEN_MS;
+      if (++this.openCircuits === 1) {
+        this.openSince = now;
         for (const watcher of this.watchers) watcher.down(error);
       }
     }
     return isNew;
   }
 
-  private openAt(part: Shard): ShardHealth | undefined {
-    const trouble = this.troubles.get(part);
-    return trouble?.open ? trouble : undefined;
+  private openCircuit(shard: Shard): ShardHealth | undefined {
+    const health = this.failing.get(shard);
+    return health?.isOpen ? health : undefined;
   }
 
-  private forgetOld(now: number): void {
-    for (const [part, { at }] of this.troubles) {
-      // The oldest come first, or nearly so.
-      if (now - at < FORGET_MS) return;
-      this.forget(part, now);
+  private dropIdle(now: number): void {
+    for (const [shard, { lastFailedAt }] of this.failing) {
+      // Roughly oldest first.
+      if (now - lastFailedAt < IDLE_MS) return;
+      this.drop(shard, now);
     }
   }
 
-  private forget(part: Shard, now: number): void {
-    const open = this.openAt(part);
-    this.troubles.delete(part);
-    if (!open || --this.opened > 0) return;
-    for (const watcher of this.watchers) watcher.up(Math.round(now - this.openedAt));
+  private drop(shard: Shard, now: number): void {
+    const health = this.failing.get(shard);
+    this.failing.delete(shard);
+    if (health) this.closed(health, now);
+  }
+
+  private closed({ isOpen }: ShardHealth, now: number): void {
+    if (!isOpen || --this.openCircuits > 0) return;
+    for (const watcher of this.watchers) watcher.up(Math.round(now - this.openSince));
   }
 }
 
-/** What a client threw, where there is one: a call for many fails all of them with the same. */
+/** The client's error. Calls that carry many charges fail all of them with the same one. */
 function causeOf(error: SluiceError): unknown {
   return error.cause ?? error;
 }

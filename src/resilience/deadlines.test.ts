@@ -6,7 +6,6 @@ import { Deadlines, type Timed } from "./deadlines.ts";
 const hanging = (): Store => ({
   consistency: "exact",
   apply: () => new Promise(() => {}),
-  reset: async () => {},
   inspect: () => Promise.reject(new Error("not used")),
   dispose: async () => {},
 });

@@ -1,49 +1,49 @@
-/** Calls that must be settled by a certain time. One coarse timer for all of them, and none when there are none. */
+/** Deadlines of calls in flight: one coarse timer for all calls of a store, and none while there are no calls. */
 import { monotonicMs } from "../core/clock.ts";
 import type { SluiceError } from "../core/errors.ts";
 
-/** A call under way. */
+/** A call in flight. */
 export interface Timed {
-  /** When it is too late, in elapsed milliseconds. */
+  /** When it expires, in monotonic milliseconds. */
   readonly due: number;
-  /** Where it stands in the list. */
+  /** Its index in the list of calls. */
   place: number;
-  /** Those that it shares a timer with, where there is not one for all. */
+  /** The calls that it shares a timer with, on runtimes where timers belong to a request. */
   tick?: Tick;
-  /** Settles it as too late. Calls that expire together may share their error. */
+  /** Ends the call. Calls that expire together may share their error. */
   expire(shared: SharedError): void;
 }
 
-/** An error that is made when the first call needs it. */
+/** An error that is created when the first call needs it. */
 export interface SharedError {
   error?: SluiceError;
 }
 
-/** How late a deadline may be noticed: far less than anybody waits, and cheap at any rate of calls. */
+/** How late a call may expire. Coarse enough to be cheap at any rate of calls. */
 const GRAIN_MS = 10;
-/** Calls that expire in one turn of the event loop. 100 000 at once would stall it for a second. */
+/** Calls that expire per turn of the event loop. 100 000 at once would stall it for a second. */
 const MAX_EXPIRED_PER_TURN = 500;
 
-/** Calls of one tick, and so of one request. */
+/** The calls of one tick, and so of one request. */
 interface Tick {
   readonly calls: Set<Timed>;
-  /** When the timer goes off. */
+  /** When the timer fires. */
   due: number;
   timer: unknown;
 }
 
-/** On Cloudflare Workers a timer ends with the request that set it, and there may be only so many of them. */
-const timersPerTick: boolean =
+/** On Cloudflare Workers a timer ends with the request that set it, and the number of timers is limited. */
+const hasTimersPerRequest: boolean =
   (globalThis as { navigator?: { userAgent?: string } }).navigator?.userAgent === "Cloudflare-Workers";
 
-/** After a stall, replies that lie in the socket are read first: they are not late, we are. */
+/** After an event-loop stall, read buffered replies before expiring calls. */
 function afterReading(run: () => void): void {
   const { setImmediate } = globalThis as { setImmediate?: (run: () => void) => unknown };
   if (setImmediate) setImmediate(run);
   else run();
 }
 
-/** Sets the timer of a tick: at first for the first of its calls, and then for those that are left. */
+/** Sets the timer of a tick for the first of its calls, and again for those that are left. */
 function setTimer(tick: Tick): void {
   tick.timer = setTimeout(() => {
     const now = monotonicMs();
@@ -59,20 +59,20 @@ function setTimer(tick: Tick): void {
 /** The deadlines of one store. */
 export class Deadlines {
   private readonly pending: Timed[] = [];
-  private armed = false;
+  private isArmed = false;
   /** The calls of this tick. */
   private tick: Tick | undefined;
 
   add(call: Timed): void {
-    if (timersPerTick) {
+    if (hasTimersPerRequest) {
       this.addToTick(call);
       return;
     }
     call.place = this.pending.push(call) - 1;
-    if (!this.armed) this.arm();
+    if (!this.isArmed) this.arm();
   }
 
-  /** Forgets a call at once: what is kept until a timer looks at it is dear to collect. */
+  /** Removes a call that has ended. At once: objects that wait for a timer are expensive to collect. */
   remove(call: Timed): void {
     if (call.tick) {
       const { calls, timer } = call.tick;
@@ -88,7 +88,7 @@ export class Deadlines {
   }
 
   private addToTick(call: Timed): void {
-    // A call that is due before the timer goes off needs one of its own.
+    // A call that is due before the timer fires needs a timer of its own.
     if (!this.tick || call.due < this.tick.due) {
       const tick: Tick = { calls: new Set(), due: call.due, timer: undefined };
       setTimer(tick);
@@ -102,13 +102,13 @@ export class Deadlines {
   }
 
   private arm(): void {
-    this.armed = true;
-    const timer: unknown = setTimeout(() => afterReading(() => this.look()), GRAIN_MS);
-    // Where timers can hold a process open, this one must not.
+    this.isArmed = true;
+    const timer: unknown = setTimeout(() => afterReading(() => this.expireDue()), GRAIN_MS);
+    // Don't keep the process alive.
     (timer as { unref?(): void }).unref?.();
   }
 
-  private look(): void {
+  private expireDue(): void {
     const now = monotonicMs();
     this.expire(
       this.pending.filter(({ due }) => due <= now),
@@ -116,7 +116,7 @@ export class Deadlines {
     );
   }
 
-  /** Expires calls in slices. Replies that are read between two of them still count. */
+  /** Expires calls in slices. Replies that are read between two slices still count. */
   private expire(late: readonly Timed[], shared: SharedError, from = 0): void {
     const end = from + MAX_EXPIRED_PER_TURN;
     for (const call of late.slice(from, end)) call.expire(shared);
@@ -124,7 +124,7 @@ export class Deadlines {
       afterReading(() => this.expire(late, shared, end));
       return;
     }
-    this.armed = false;
+    this.isArmed = false;
     if (this.pending.length > 0) this.arm();
   }
 }

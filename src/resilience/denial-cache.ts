@@ -1,17 +1,17 @@
 /**
- * Denies again, without asking, who has just been denied: time alone frees budget, and the store has said how long
- * that takes. It never admits more. Another process that refunds or resets the key is noticed `localDenialMs` later
- * at most; a limiter here that shares the store, at once.
+ * Cached denials: a key that was just denied is denied again without a round trip, because only time can free budget,
+ * and the store has returned how long that takes. The cache never admits more. A refund or reset by another process is
+ * seen `localDenialMs` later at most; one in this process at once (invalidations.ts).
  */
-
-import type { CompiledPolicy } from "../core/compile.ts";
-import { copyKey } from "../core/copy-key.ts";
+import { algorithms } from "../algorithms/algorithms.ts";
+import { BoundedMap } from "../core/bounded-map.ts";
+import type { Charge } from "../core/charge.ts";
 import type { Decision, Denied } from "../core/decision.ts";
 
-/** So many denials are kept; the oldest go first, and then are only asked again. */
-const MAX_DENIALS = 10_000;
-/** Longer keys are always asked: what a client writes into a header must not fill the memory. */
-const MAX_KEY_CHARS = 512;
+/** The oldest denials are evicted first; their keys then cost a round trip again. */
+const MAX_DENIALS = 20_000;
+/** Longer keys are not cached: a client could fill the memory with a header. */
+const MAX_KEY_LENGTH = 1024;
 
 /**
  * A cached denial ends this long before `retryAfterMs`, so that a caller who waits with `setTimeout(retryAfterMs)` always
@@ -19,81 +19,100 @@ const MAX_KEY_CHARS = 512;
  */
 const EARLY_MS = 2;
 
-/** A denial of the store. Times are elapsed milliseconds. */
-export interface Denial {
+/** A denial by the store. Times are monotonic milliseconds. */
+interface Denial {
   readonly decision: Denied;
+  /** The denied cost of a single charge. The costs of a group are a part of its key. */
   readonly cost: number;
-  /** It stands for so long after the asking: counted from the reply, it would last longer than the store's own. */
+  /** It is valid from here on: counted from the reply, it would last longer than in the store. */
   readonly sentAt: number;
-  /** What it says is told as of the reply: who waits that long is admitted. */
+  /** Its durations are counted from here on: a caller who waits that long is admitted. */
   readonly repliedAt: number;
 }
 
-/** What was denied lately, by key. */
+/** The latest denials of one store, by the charges that were denied. */
 export class DenialCache {
-  private readonly byKey: Map<string, Denial> = new Map();
+  private readonly denials: BoundedMap<string, Denial> = new BoundedMap({
+    maxEntries: MAX_DENIALS,
+    maxKeyLength: MAX_KEY_LENGTH,
+  });
 
-  /** The denial of this key that has not run out. Whether the key was refunded or reset since is for the caller to ask. */
-  find(key: string, now: number, forMs: number): Denial | undefined {
-    const denial = this.byKey.get(key);
+  /**
+   * Returns the denial of the same charges, or of one with a lower cost, if it is still valid for `forMs`. `isCurrent`
+   * checks that none of the keys was refunded or reset after it was sent.
+   */
+  replay(
+    charges: readonly Charge[],
+    now: number,
+    forMs: number,
+    isCurrent: (sentAt: number) => boolean,
+  ): Denied | undefined {
+    if (this.denials.size === 0) return undefined;
+    const key = cacheKey(charges);
+    const denial = this.denials.get(key);
     if (denial === undefined) return undefined;
-    const lasts = (denial.decision.retryAfterMs as number) - EARLY_MS;
-    if (now - denial.sentAt < Math.min(lasts, forMs)) return denial;
-    // Others may repeat it for longer.
-    if (now - denial.sentAt >= lasts) this.byKey.delete(key);
+    const lastsMs = (denial.decision.retryAfterMs as number) - EARLY_MS;
+    const age = now - denial.sentAt;
+    if (age < Math.min(lastsMs, forMs) && isCurrent(denial.sentAt)) return replayFor(denial, charges, now);
+    // Limiters with a longer localDenialMs may still replay it.
+    if (age >= lastsMs) this.denials.delete(key);
     return undefined;
   }
 
-  /** Notes a decision of the store, if it is a denial that time will lift. What was allowed makes others wait longer. */
-  record(key: string, cost: number, decision: Decision, sentAt: number, now: number): void {
-    if (decision.allowed && this.byKey.size > 0) this.byKey.delete(key);
-    if (decision.allowed || decision.retryAfterMs === null || decision.degraded || decision.unavailable) return;
-    if (key.length > MAX_KEY_CHARS) return;
-    const known = this.byKey.get(key);
-    // The lowest cost says the most: who is denied that is denied more.
+  /** Records a decision of the store. An allowed one drops the denial: what was taken makes others wait longer. */
+  record(charges: readonly Charge[], decision: Decision, sentAt: number, now: number): void {
+    if (decision.allowed) {
+      if (this.denials.size > 0) this.denials.delete(cacheKey(charges));
+      return;
+    }
+    // A denial that was made without the store, or that time doesn't end, is not cached.
+    if (decision.retryAfterMs === null || decision.source || decision.degraded || decision.unavailable) return;
+    const key = cacheKey(charges);
+    const cost = charges.length === 1 ? (charges[0] as Charge).cost : 0;
+    const known = this.denials.get(key);
+    // The lowest cost covers the most: higher ones are denied as well.
     if (known && known.cost < cost && now - known.sentAt < (known.decision.retryAfterMs as number)) return;
-    this.byKey.delete(key);
-    this.byKey.set(copyKey(key), { decision, cost, sentAt, repliedAt: now });
-    if (this.byKey.size > MAX_DENIALS) this.byKey.delete(this.byKey.keys().next().value as string);
+    this.denials.set(key, { decision, cost, sentAt, repliedAt: now });
   }
 }
 
-/** What a denial says now. */
-export function replay({ decision, repliedAt }: Denial, now: number): Denied {
-  return later(decision, Math.floor(now - repliedAt), 0);
+/** Identifies charges that get the same decision. A single charge has the same key for every cost. */
+function cacheKey(charges: readonly Charge[]): string {
+  const [{ policy, key } = {} as Charge] = charges;
+  if (charges.length === 1) return `${policy.fingerprint}\0${key}`;
+  return charges.map(({ policy, key, cost }) => `${cost}\0${policy.fingerprint}\0${key.length}\0${key}`).join("");
 }
 
-/**
- * What a denial says to a greater cost, which waits longer: by how much is known of buckets and fixed windows. The
- * rest, and a lower cost, is a question for the store.
- */
-export function replayFor(denial: Denial, cost: number, policy: CompiledPolicy, now: number): Denied | undefined {
-  const { decision, cost: denied, repliedAt } = denial;
-  if (cost === denied) return replay(denial, now);
-  if (cost < denied || cost > policy.limit) return undefined;
-  if (!policy.refills && policy.algorithm !== "fixed-window") return undefined;
-  const longer = policy.refills ? Math.ceil(((cost - denied) * policy.unitsPerToken) / policy.unitsPerMs) : 0;
-  return later(decision, Math.floor(now - repliedAt), longer);
+/** Of a single charge, the denial for a greater cost, which waits longer. `undefined`: only the store knows for how long. */
+function replayFor(denial: Denial, charges: readonly Charge[], now: number): Denied | undefined {
+  const passedMs = Math.floor(now - denial.repliedAt);
+  const { policy, cost } = charges[0] as Charge;
+  if (charges.length > 1 || cost === denial.cost) return later(denial.decision, passedMs, 0);
+  if (cost < denial.cost || cost > policy.limit) return undefined;
+  const extraMs = algorithms[policy.algorithm].extraWaitMs?.(policy, cost - denial.cost);
+  return extraMs === undefined ? undefined : later(denial.decision, passedMs, extraMs);
 }
 
-/** The same denial some milliseconds later, for a cost that waits so much longer. */
-function later(decision: Denied, passed: number, longer: number): Denied {
+/** The same denial `passedMs` later, for a cost that waits `extraMs` longer. */
+function later(decision: Denied, passedMs: number, extraMs: number): Denied {
   const { policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs, parts } = decision;
   const denied: Denied = {
     allowed: false,
     policy,
     limit,
     remaining,
-    resetAfterMs: Math.max(1, resetAfterMs - passed),
-    nextAfterMs: Math.max(1, nextAfterMs - passed),
-    retryAfterMs: Math.max(1, (retryAfterMs as number) + longer - passed),
+    resetAfterMs: Math.max(1, resetAfterMs - passedMs),
+    nextAfterMs: Math.max(1, nextAfterMs - passedMs),
+    retryAfterMs: Math.max(1, (retryAfterMs as number) + extraMs - passedMs),
+    source: "cache",
   };
   if (parts === undefined && !decision.approximate && !decision.unknown) return denied;
-  return { ...decision, ...denied, ...(parts && { parts: parts.map((part) => laterPart(part, passed)) }) };
+  return { ...decision, ...denied, ...(parts && { parts: parts.map((part) => laterPart(part, passedMs)) }) };
 }
 
-function laterPart(part: Decision, passed: number): Decision {
-  if (!part.allowed && part.retryAfterMs !== null) return later(part, passed, 0);
-  const resetAfterMs = Math.max(0, part.resetAfterMs - passed);
-  return { ...part, resetAfterMs, nextAfterMs: Math.min(resetAfterMs, Math.max(1, part.nextAfterMs - passed)) };
+function laterPart(part: Decision, passedMs: number): Decision {
+  if (!part.allowed && part.retryAfterMs !== null) return later(part, passedMs, 0);
+  const resetAfterMs = Math.max(0, part.resetAfterMs - passedMs);
+  const nextAfterMs = Math.min(resetAfterMs, Math.max(1, part.nextAfterMs - passedMs));
+  return { ...part, resetAfterMs, nextAfterMs, source: "cache" };
 }

@@ -86,6 +86,7 @@ describe("onStoreError", () => {
         resetAfterMs: 0,
         nextAfterMs: 0,
         degraded: true,
+        source: "open",
       });
     }
     expect(await limiter.consume("k", 11)).toMatchObject({ allowed: false, retryAfterMs: null, degraded: true });
@@ -106,6 +107,7 @@ describe("onStoreError", () => {
       nextAfterMs: 700,
       retryAfterMs: 700,
       unavailable: true,
+      source: "closed",
     });
     expect(await limiter.consume("k", 0)).toMatchObject({ allowed: true, degraded: true });
   });

@@ -1,37 +1,33 @@
 /**
- * When keys were last refunded or reset by this process. What was learned of a key before that is out of date: a
- * denial must not be repeated from memory, and a reply that was under way must not bring it back.
+ * When this process last refunded or reset a key. Denials that were sent before that are out of date: a cached one must
+ * not be replayed, and a reply that was in flight must not be cached.
  */
-import { copyKey } from "../core/copy-key.ts";
+import { BoundedMap } from "../core/bounded-map.ts";
 
-/** So many keys are told apart; of older ones only the time of the last is known, which then stands for every key. */
+/** Evicted entries collapse into one timestamp that applies to all keys. */
 const MAX_KEYS = 1000;
-/** Keys longer than this are not told apart at all. */
-const MAX_NAME_CHARS = 1024;
+/** Longer keys are recorded as if they were all keys. */
+const MAX_KEY_LENGTH = 1024;
 
-/** One per store. Times are elapsed milliseconds. */
+/** The invalidations of one store. Times are monotonic milliseconds. */
 export class Invalidations {
-  private readonly times: Map<string, number> = new Map();
-  private floor: number = Number.NEGATIVE_INFINITY;
+  private allBefore: number = Number.NEGATIVE_INFINITY;
+  private readonly times: BoundedMap<string, number> = new BoundedMap({
+    maxEntries: MAX_KEYS,
+    maxKeyLength: MAX_KEY_LENGTH,
+    onEvict: (_, time) => {
+      this.allBefore = Math.max(this.allBefore, time);
+    },
+  });
 
-  /** Notes that a key of a bucket was changed for the better. */
-  record(bucket: string, key: string, now: number): void {
-    const name = `${bucket}\0${key}`;
-    if (name.length > MAX_NAME_CHARS) {
-      this.floor = now;
-      return;
-    }
-    this.times.delete(name);
-    this.times.set(copyKey(name), now);
-    if (this.times.size <= MAX_KEYS) return;
-    const [oldest, time] = this.times.entries().next().value as [string, number];
-    this.times.delete(oldest);
-    this.floor = Math.max(this.floor, time);
+  /** Records that budget of a key was freed. */
+  record(policyId: string, key: string, now: number): void {
+    if (!this.times.set(`${policyId}\0${key}`, now)) this.allBefore = now;
   }
 
-  /** Whether what was asked at `sentAt` still stands. */
-  isCurrent(bucket: string, key: string, sentAt: number): boolean {
-    if (sentAt <= this.floor) return false;
-    return this.times.size === 0 || sentAt > (this.times.get(`${bucket}\0${key}`) ?? Number.NEGATIVE_INFINITY);
+  /** Whether a decision that was requested at `sentAt` is still valid. */
+  isCurrent(policyId: string, key: string, sentAt: number): boolean {
+    if (sentAt <= this.allBefore) return false;
+    return this.times.size === 0 || sentAt > (this.times.get(`${policyId}\0${key}`) ?? Number.NEGATIVE_INFINITY);
   }
 }

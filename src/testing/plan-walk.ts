@@ -1,6 +1,8 @@
 /** Random charges of two plans that share their buckets, and a check that each plan stays within its own bound. */
+
+import { compilePolicy } from "../algorithms/compile-policy.ts";
 import type { Charge, Group, Mode } from "../core/charge.ts";
-import { type CompiledPolicy, compilePolicy } from "../core/compile.ts";
+import type { CompiledPolicy } from "../core/compile.ts";
 import type { Decision } from "../core/decision.ts";
 import type { AlgorithmName, Policy } from "../core/policy.ts";
 import type { Random } from "./random.ts";

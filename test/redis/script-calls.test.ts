@@ -74,7 +74,7 @@ describe("script calls", () => {
       evalsha: async (hash, count, ...rest) => {
         calls++;
         // The error of a command in a script, on a master that has just become a replica.
-        if (calls === 1) return ["READONLY You can't write against a read only replica."];
+        if (calls === 1) return [1, "READONLY You can't write against a read only replica.", 0];
         return replica.evalsha(hash, count, ...rest);
       },
       eval: (text, count, ...rest) => replica.eval(text, count, ...rest),

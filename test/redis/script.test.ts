@@ -3,9 +3,10 @@ import { readFileSync } from "node:fs";
 import { fakeClock } from "sluice/testing";
 import { beforeAll, describe, expect, it } from "vitest";
 import { joinScript, PARTS, readPart, scriptModule, shaOf } from "../../scripts/make-redis-script.js";
+import { compilePolicy } from "../../src/algorithms/compile-policy.ts";
 import { decide } from "../../src/algorithms/decide.ts";
 import type { Charge, Group, Mode } from "../../src/core/charge.ts";
-import { type CompiledPolicy, compilePolicy } from "../../src/core/compile.ts";
+import type { CompiledPolicy } from "../../src/core/compile.ts";
 import type { Decision } from "../../src/core/decision.ts";
 import type { AlgorithmName } from "../../src/core/policy.ts";
 import { memoryStore } from "../../src/stores/memory/memory-store.ts";
@@ -85,7 +86,7 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
       const got = await runOnRedis(algorithm, groups, now);
       for (const [i, group] of groups.entries()) {
         if ("reset" in group) {
-          await memory.reset(group.reset, group.key);
+          memory.applySync([{ policy: group.reset, key: group.key, cost: 0, mode: "reset" }]);
           states.delete(`${group.key} ${group.reset.id}`);
           continue;
         }
@@ -182,18 +183,10 @@ async function copyState(
   key: string,
   policy: CompiledPolicy,
 ): Promise<void> {
-  const buckets = memory.open(policy) as unknown as {
-    slotsFor(name: string): {
-      slotOf: Map<string, number>;
-      cells: { slice(a: number, b: number): ArrayLike<number | number[]> };
-      algorithm: { width: number };
-    };
-  };
-  const { slotOf, cells, algorithm } = buckets.slotsFor(key);
-  const at = slotOf.get(key);
-  if (at === undefined) return void states.delete(`${key} ${policy.id}`);
-  const slice = cells.slice(at * algorithm.width, (at + 1) * algorithm.width);
-  states.set(`${key} ${policy.id}`, (Array.from(slice as ArrayLike<number>) as number[]).flat());
+  const buckets = memory.open(policy) as unknown as { read(name: string): readonly number[] | undefined };
+  const state = buckets.read(key);
+  if (state === undefined) states.delete(`${key} ${policy.id}`);
+  else states.set(`${key} ${policy.id}`, [...state]);
 }
 
 function makePolicies(algorithm: AlgorithmName, random: ReturnType<typeof randomFrom>): CompiledPolicy[] {

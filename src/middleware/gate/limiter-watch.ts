@@ -22,7 +22,7 @@ export function limiterWatch<Call>(
     // A combination may be made for a request from limiters that last.
     const [part] = (limiter as Partial<ComposableLimiter>).parts?.() ?? [];
     if (!part) return;
-    const { store } = part;
+    const { store } = part.port;
     const hash = keyHash(key);
     const count = seen.has(store) ? 0 : (newInRow.get(hash) ?? 0) + 1;
     seen.add(store);

@@ -1,8 +1,10 @@
 /** The limiter that a middleware asks: made from the policies it was given, or given itself. */
+
+import { policyFromText } from "../../algorithms/policy-text.ts";
 import type { Decision } from "../../core/decision.ts";
 import { optionError, type SluiceError } from "../../core/errors.ts";
 import type { Policy, ResolvedPolicy } from "../../core/policy.ts";
-import { type PolicyText, policyFromText } from "../../core/policy-text.ts";
+import type { PolicyText } from "../../core/policy-text.ts";
 import { areResolved } from "../../http/headers/rate-limit-headers.ts";
 import { memoryCombination } from "../../limiter/memory-combination.ts";
 import { memoryRateLimiter } from "../../stores/memory/rate-limiter.ts";

@@ -3,7 +3,7 @@
  * charged to the caller's budget. Left uncounted they would be a bypass, so they have a budget per IP address.
  */
 
-import { compilePolicy } from "../../core/compile.ts";
+import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import { optionError } from "../../core/errors.ts";
 import { andThen, type MaybePromise } from "../../core/maybe-promise.ts";

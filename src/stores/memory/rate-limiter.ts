@@ -1,6 +1,5 @@
-/** The shortest way to a limiter: one policy, in memory. */
-
-import { compilePolicy } from "../../core/compile.ts";
+/** `memoryRateLimiter`: one policy in memory. */
+import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
 import type { SyncRateLimiter } from "../../core/rate-limiter.ts";
@@ -13,7 +12,7 @@ export interface MemoryRateLimiter extends SyncRateLimiter {
   readonly store: MemoryStore;
 }
 
-/** A limiter for one policy in this process's memory. */
+/** Creates a limiter for one policy in this process's memory. */
 export function memoryRateLimiter(policy: Policy | PolicyText, options: MemoryStoreOptions = {}): MemoryRateLimiter {
   return limiterOwning(memoryStore(options), compilePolicy(policy)) as MemoryRateLimiter;
 }

@@ -1,10 +1,11 @@
 /** A queued group of charges and the promise of its caller. */
+import { algorithms } from "../../algorithms/algorithms.ts";
 import type { Charge, Mode } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { CallState } from "../../core/store.ts";
 
-/** What the script can do with a bucket: the modes of a charge, and `reset` and `inspect`. */
-export type Action = Mode | "reset" | "inspect";
+/** What the script can do with a bucket: the modes of a charge, and `inspect`. */
+export type Action = Mode | "inspect";
 
 /** One charge with the stored key of its bucket. */
 export interface Step extends Omit<Charge, "mode"> {
@@ -32,7 +33,7 @@ export interface Job {
   reject(error: unknown): void;
 }
 
-/** A step on a sliding log takes Redis about as long as this many on a token bucket, whatever the limit. */
+/** A step on a state that is a list, such as a sliding log, takes Redis about as long as this many on a token bucket, whatever the limit. */
 const LOG_WEIGHT = 4;
 /** A refund of one grant may rewrite half of a log, which is as much as one call should do. */
 const LOG_REFUND_WEIGHT = 32;
@@ -41,7 +42,7 @@ const LOG_REFUND_WEIGHT = 32;
 export function jobWeight({ steps }: Job): number {
   let weight = 0;
   for (const { policy, grantEndsAt } of steps) {
-    if (policy.algorithm !== "sliding-log") weight += 1;
+    if (!algorithms[policy.algorithm].list) weight += 1;
     else weight += grantEndsAt === undefined ? LOG_WEIGHT : LOG_REFUND_WEIGHT;
   }
   return weight;

@@ -102,10 +102,6 @@ class ScriptStore implements RedisStore {
     return Promise.all(groups.map((group) => this.run(group, callState, (decisions) => decisions)));
   }
 
-  async reset(policy: CompiledPolicy, key: string): Promise<void> {
-    await this.run([{ policy, key, cost: 0, mode: "reset" }], undefined, () => undefined);
-  }
-
   async inspect(policy: CompiledPolicy, key: string): Promise<Inspection> {
     return this.run([{ policy, key, cost: 0, mode: "inspect" }], undefined, ([decision], stored) => {
       const { limit, remaining, resetAfterMs } = decision as Decision;
@@ -142,7 +138,8 @@ class ScriptStore implements RedisStore {
     return new Promise((resolve, reject) => {
       if (this.disposed) rejectDisposed(this.name);
       let slot = 0;
-      const steps = group.map(({ policy, key, cost, mode, grantEndsAt }, i): Step => {
+      const steps = group.map((charge, i): Step => {
+        const { policy, key, cost, mode, grantEndsAt, hold } = charge;
         const tag = keyTag(key, this.keyOptions);
         if (this.connection.isCluster) {
           const ownSlot = hashSlot(tag);
@@ -154,7 +151,9 @@ class ScriptStore implements RedisStore {
           }
           slot = ownSlot;
         }
-        return { policy, key, cost, mode, grantEndsAt, storedKey: storedKey(tag, policy.id), ttlMs: this.ttlMs };
+        // Not a spread: one hidden class for all steps.
+        const name = storedKey(tag, policy.id);
+        return { policy, key, cost, mode, grantEndsAt, hold, storedKey: name, ttlMs: this.ttlMs };
       });
       this.batches.add({
         steps,

@@ -22,20 +22,22 @@ function hasSameShape(a: Job, b: Job): boolean {
   return (
     a.steps.length === b.steps.length &&
     a.steps.every((step, i) => {
-      const { policy, mode, cost, ttlMs, grantEndsAt } = b.steps[i] as Step;
+      const { policy, mode, cost, ttlMs, grantEndsAt, hold } = b.steps[i] as Step;
       return (
         step.policy === policy &&
         step.mode === mode &&
         step.cost === cost &&
         step.ttlMs === ttlMs &&
-        step.grantEndsAt === grantEndsAt
+        step.grantEndsAt === grantEndsAt &&
+        step.hold === hold
       );
     })
   );
 }
 
-function encodeStep({ policy, mode, cost, ttlMs, grantEndsAt }: Step): string {
+function encodeStep({ policy, mode, cost, ttlMs, grantEndsAt, hold }: Step): string {
   const { algorithm, limit, windowMs, unitsPerToken, unitsPerMs } = policy;
   const text = `${algorithm} ${mode} ${cost} ${limit} ${windowMs} ${unitsPerToken} ${unitsPerMs} ${ttlMs}`;
-  return grantEndsAt === undefined ? text : `${text} ${grantEndsAt}`;
+  const grant = grantEndsAt === undefined ? "" : ` grant=${grantEndsAt}`;
+  return hold === undefined ? text + grant : `${text}${grant} hold=${hold.id},${hold.forMs}`;
 }

@@ -2,11 +2,9 @@
 import type { Cells } from "../../algorithms/algorithm.ts";
 import { algorithms } from "../../algorithms/algorithms.ts";
 import { report } from "../../algorithms/step.ts";
-import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
+import { SluiceError, show } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
-import type { AlgorithmName } from "../../core/policy.ts";
 import type { Job, Step, StoredValue } from "./job.ts";
 
 /** The part of a reply about one step. */
@@ -15,20 +13,14 @@ interface StepReply {
   readonly fits: boolean;
   /** Units in use after the step. */
   readonly usedUnits: number;
-  /** The numbers that the algorithm's `reply` function in Lua adds; `decisionFrom` names them. */
-  readonly fields: readonly number[];
+  /** Durations in ms, of algorithms that don't refill continuously. Those of the others follow from the units in use. */
+  readonly durations: { resetAfterMs: number; nextAfterMs: number; retryAfterMs: number } | undefined;
   /** The stored value, of `inspect` only. */
   readonly stored: StoredValue | undefined;
 }
 
-/** How many numbers the `reply` function of each algorithm adds. */
-const FIELD_COUNT: Readonly<Record<AlgorithmName, number>> = {
-  "token-bucket": 0,
-  "leaky-bucket": 0,
-  "fixed-window": 1,
-  "sliding-window": 3,
-  "sliding-log": 3,
-};
+/** Version of the reply. It is checked because a proxy or another build may run another script. */
+const REPLY_VERSION = 1;
 
 /** Resolves jobs with their decisions, and returns those that failed: an error at one bucket fails only its own group. */
 export function resolveJobs(jobs: readonly Job[], reply: unknown): [Job, Error][] {
@@ -59,9 +51,11 @@ class ReplyReader {
   /** The server's time in milliseconds since the epoch. */
   readonly now: number;
   private readonly items: readonly unknown[];
-  private position = 0;
+  /** The first item is the version. */
+  private position = 1;
 
   constructor(items: readonly unknown[]) {
+    if (Number(items[0]) !== REPLY_VERSION) throw otherVersion(items[0]);
     this.items = items;
     this.now = Number(items.at(-1));
   }
@@ -86,11 +80,12 @@ class ReplyReader {
     // Units in use, or -1 minus that if the cost does not fit.
     const verdict = this.nextNumber();
     const fits = verdict >= 0;
-    const fields: number[] = [];
-    for (let i = FIELD_COUNT[policy.algorithm]; i > 0; i--) fields.push(this.nextNumber());
+    const durations = policy.refills
+      ? undefined
+      : { resetAfterMs: this.nextNumber(), nextAfterMs: this.nextNumber(), retryAfterMs: this.nextNumber() };
     const stored =
       mode === "inspect" ? { raw: String(this.items[this.position++]), ttlMs: this.nextNumber() } : undefined;
-    return { fits, usedUnits: fits ? verdict : -1 - verdict, fields, stored };
+    return { fits, usedUnits: fits ? verdict : -1 - verdict, durations, stored };
   }
 
   private nextNumber(): number {
@@ -114,62 +109,31 @@ function errorFrom({ storedKey }: Step, text: unknown): Error {
   return new SluiceError("foreign-value", message, { option: storedKey, expected: "a value written by sluice" });
 }
 
-/** Makes the decision on a step that took `takenCost`. */
-function decisionFrom(step: Step, { fits, usedUnits, fields }: StepReply, takenCost: number): Decision {
-  const { policy, cost } = step;
-  const { windowMs, unitsPerMs } = policy;
-  const outcome = { cost, allowed: fits, takenCost };
-  switch (policy.algorithm) {
-    case "token-bucket":
-    case "leaky-bucket": {
-      const wholeMs = Math.floor(usedUnits / unitsPerMs);
-      return decisionAt(policy, [wholeMs, usedUnits - wholeMs * unitsPerMs, unitsPerMs], 0, outcome);
-    }
-    case "fixed-window": {
-      const [windowEndsInMs = 0] = fields;
-      return decisionAt(policy, [0, usedUnits, 0], windowMs - windowEndsInMs, outcome);
-    }
-    case "sliding-window": {
-      const [previousCount = 0, currentCount = 0, windowEndsInMs = 0] = fields;
-      return decisionAt(policy, [0, previousCount, currentCount], windowMs - windowEndsInMs, outcome);
-    }
-    case "sliding-log":
-      return logDecision(policy, usedUnits, fields, outcome);
-  }
-}
-
-interface StepOutcome {
-  readonly cost: number;
-  readonly allowed: boolean;
-  readonly takenCost: number;
+function otherVersion(received: unknown): SluiceError {
+  const message = `The Redis script replied in format ${show(received)}, but this version of sluice reads ${REPLY_VERSION}. Run one version of sluice, without a proxy that changes replies.`;
+  return new SluiceError("store-unavailable", message, {
+    option: "store",
+    expected: `format ${REPLY_VERSION}`,
+    received,
+  });
 }
 
 // Reused for every decision, to allocate less.
 const cells: Cells = new Float64Array(3);
 
-/**
- * Makes a decision from a state. The state and `now` are relative to the start of the window, or to the present of a
- * bucket: only their differences matter.
- */
-function decisionAt(
-  policy: CompiledPolicy,
-  state: readonly [number, number, number],
-  now: number,
-  { cost, allowed, takenCost }: StepOutcome,
-): Decision {
-  [cells[0], cells[1], cells[2]] = state;
-  return report(algorithms[policy.algorithm], cells, 0, policy, cost, now, allowed, takenCost);
-}
-
-/** A log stays in Redis because it may be long, so the script replies the durations themselves. */
-function logDecision(
-  { name: policy, limit }: CompiledPolicy,
-  used: number,
-  [resetAfterMs = 0, nextAfterMs = 0, retryMs = 0]: readonly number[],
-  { cost, allowed }: StepOutcome,
-): Decision {
-  const remaining = Math.max(0, limit - used);
-  if (allowed) return { allowed, policy, limit, remaining, resetAfterMs, nextAfterMs };
-  const retryAfterMs = cost > limit ? null : retryMs;
-  return { allowed, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs };
+/** Makes the decision on a step that took `takenCost`. */
+function decisionFrom(step: Step, { fits, usedUnits, durations }: StepReply, takenCost: number): Decision {
+  const { policy, cost } = step;
+  const { name, limit, unitsPerMs, unitsPerToken, capacityUnits } = policy;
+  if (durations) {
+    const { resetAfterMs, nextAfterMs } = durations;
+    const remaining = usedUnits < capacityUnits ? Math.floor((capacityUnits - usedUnits) / unitsPerToken) : 0;
+    if (fits) return { allowed: true, policy: name, limit, remaining, resetAfterMs, nextAfterMs };
+    const retryAfterMs = cost > limit ? null : durations.retryAfterMs;
+    return { allowed: false, policy: name, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs };
+  }
+  // A bucket at time 0 with these units in use: only differences of times matter.
+  const wholeMs = Math.floor(usedUnits / unitsPerMs);
+  [cells[0], cells[1], cells[2]] = [wholeMs, usedUnits - wholeMs * unitsPerMs, unitsPerMs];
+  return report({ algorithm: algorithms[policy.algorithm], cells, at: 0, policy }, cost, 0, fits, takenCost);
 }

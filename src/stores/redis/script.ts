@@ -1,4 +1,4 @@
-/** The script of the Redis store. Made from lua/ by scripts/make-redis-script.js; do not edit. */
+/** The script of the Redis store. Generated from lua/ by scripts/make-redis-script.js; do not edit. */
 
 export const script: string = `local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -8,6 +8,7 @@ local function isWhole(n)
 return n and n >= 0 and n <= 9007199254740991 and floor(n) == n
 end
 local try, match = redis.pcall, string.match
+local REPLY_VERSION = 1
 local PART = ':' .. WHOLE .. '/' .. WHOLE
 local function parseInstant(raw)
 local full = tonumber(raw)
@@ -28,7 +29,7 @@ local low = (high - quotient * writtenUnitsPerMs) * 65536 + part * (unitsPerMs %
 return quotient * 65536 + ceil(low / writtenUnitsPerMs)
 end
 local function takeTokens(cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs)
-local capacityUnits, amount, out = limit * unitsPerToken, cost * unitsPerToken, {}
+local capacityUnits, amount, out = limit * unitsPerToken, cost * unitsPerToken, { REPLY_VERSION }
 for i = 1, #KEYS do
 local key, full, part, writtenUnitsPerMs = KEYS[i], 0, 0, 0
 local raw = try('GET', key)
@@ -53,12 +54,12 @@ local text, ttl = format(WHOLE, now + whole), ceil(after / unitsPerMs)
 if rest > 0 then text = text .. format(PART, rest, unitsPerMs) end
 verdict = try('SET', key, text, 'PX', format(WHOLE, ttl > ttlMs and ttl or ttlMs)).err or verdict
 end
-out[i] = verdict
+out[i + 1] = verdict
 else
-out[i] = type(raw) == 'table' and raw.err or 'FOREIGN value'
+out[i + 1] = type(raw) == 'table' and raw.err or 'FOREIGN value'
 end
 end
-out[#KEYS + 1] = now
+out[#KEYS + 2] = now
 return out
 end
 if #ARGV == 2 and tonumber(match(ARGV[1], '^([1-9]%d*) 1$')) == #KEYS then
@@ -76,11 +77,11 @@ tonumber(ttlMs)
 return replies
 end
 end
-local call = redis.call
+local call, makers = redis.call, {}
 local function windowStart(policy)
 return now - fmod(now, policy.windowMs)
 end
-local function tokenBucket()
+makers['token-bucket'] = function()
 local function parse(raw)
 if not raw then return 0, 0, 0 end
 local full, part, unitsPerMs = parseInstant(raw)
@@ -98,8 +99,8 @@ if untilFull > policy.windowMs then return capacityUnits end
 local used = untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs)
 return used < capacityUnits and used or capacityUnits
 end
-local function reset(policy, used)
-return ceil(used / policy.unitsPerMs)
+local function untilRefilled(policy, amount)
+return ceil(amount / policy.unitsPerMs)
 end
 local function fullAt(policy, used)
 local whole = floor(used / policy.unitsPerMs)
@@ -120,20 +121,18 @@ local refunded = min(cost, policy.limit) * policy.unitsPerToken
 if policy.grantEndsAt then refunded = min(refunded, (policy.grantEndsAt - now) * policy.unitsPerMs) end
 return fullAt(policy, max(0, used - refunded))
 end
-local function reply() end
 return {
 parse = parse,
 text = text,
 used = used,
-reset = reset,
+wait = untilRefilled,
+reset = untilRefilled,
 isInFuture = isInFuture,
 add = add,
 refund = refund,
-reply = reply,
 }
 end
-local leakyBucket = tokenBucket
-local function fixedWindow()
+makers['fixed-window'] = function()
 local PAIR = WHOLE .. ':' .. WHOLE
 local function parse(raw)
 if not raw then return 0, 0 end
@@ -155,7 +154,7 @@ local start = min(stored, now)
 if now < start + policy.windowMs then return start end
 return windowStart(policy)
 end
-local function reset(policy, _, start)
+local function untilEnd(policy, _, start)
 return startAt(policy, start) + policy.windowMs - now
 end
 local function isInFuture(_, _, start)
@@ -167,84 +166,19 @@ end
 local function refund(policy, _, cost, start, count)
 return startAt(policy, start), max(0, countAt(policy, start, count) - cost)
 end
-local function reply(append, policy, used, _, start)
-append(reset(policy, used, start))
-end
 return {
 parse = parse,
 text = text,
 used = used,
-reset = reset,
+wait = untilEnd,
+reset = untilEnd,
 isInFuture = isInFuture,
 add = add,
 refund = refund,
-reply = reply,
 }
 end
-local function slidingWindow()
-local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
-local function parse(raw)
-if not raw then return 0, 0, 0 end
-local start, previous, current = string.match(raw, '^(%d+):(%d+):(%d+)$')
-start, previous, current = tonumber(start), tonumber(previous), tonumber(current)
-if isWhole(start) and isWhole(previous) and isWhole(current) then return start, previous, current end
-end
-local function text(start, previous, current)
-return format(TRIPLE, start, previous, current)
-end
-local function viewAt(policy, start, previous, current)
-local windowMs = policy.windowMs
-if start > now then
-start, previous, current = windowStart(policy), 0, previous + current
-elseif now >= start + 2 * windowMs then
-start, previous, current = windowStart(policy), 0, 0
-elseif now >= start + windowMs then
-start, previous, current = start + windowMs, current, 0
-end
-return start, previous, current, start + windowMs - now
-end
-local function used(policy, a, b, c)
-local _, previous, current, left = viewAt(policy, a, b, c)
-return min(previous, policy.limit) * left + min(current, policy.limit) * policy.windowMs
-end
-local function reset(policy, _, a, b, c)
-local _, _, current, left = viewAt(policy, a, b, c)
-return current > 0 and left + policy.windowMs or left
-end
-local function isInFuture(_, _, start)
-return start > now
-end
-local function add(policy, _, cost, a, b, c)
-local start, previous, current = viewAt(policy, a, b, c)
-return start, previous, current + cost
-end
-local function refund(policy, _, cost, a, b, c)
-local start, previous, current = viewAt(policy, a, b, c)
-if not policy.grantEndsAt then
-local older = max(0, cost - current)
-return start, max(0, previous - older), max(0, current - cost)
-end
-if start < policy.grantEndsAt - policy.windowMs then return start, previous, max(0, current - cost) end
-return start, max(0, previous - cost), current
-end
-local function reply(append, policy, _, _, a, b, c)
-local _, previous, current, left = viewAt(policy, a, b, c)
-append(previous)
-append(current)
-append(left)
-end
-return {
-parse = parse,
-text = text,
-used = used,
-reset = reset,
-isInFuture = isInFuture,
-add = add,
-refund = refund,
-reply = reply,
-}
-end
-local function slidingLog()
+makers['leaky-bucket'] = makers['token-bucket']
+makers['sliding-log'] = function()
 local ENDS_AT, TOTAL = 1, 2
 local INTERPOLATED_PROBES = 3
 local function parse(raw)
@@ -409,13 +343,6 @@ local i, grant = reach(log, TOTAL, total)
 log.kept, log.newest = i - 1, { grant[ENDS_AT], total }
 return log
 end
-local function reply(append, policy, used, cost, log)
-local over = used + cost - policy.limit
-local lacking = max(0, used - policy.limit) + 1
-append(used > 0 and reset(policy, used, log) or 0)
-append(used > 0 and wait(policy, lacking, log) or 0)
-append(over > 0 and cost > 0 and cost <= policy.limit and wait(policy, over, log) or 0)
-end
 local function raw(key)
 local list = call('LRANGE', key, '0', '201')
 if list[202] then list[202] = '...' end
@@ -425,40 +352,104 @@ return {
 load = load,
 commands = commands,
 used = used,
+wait = wait,
 reset = reset,
 isInFuture = isInFuture,
 add = add,
 refund = refund,
-reply = reply,
 raw = raw,
 }
 end
-local made = {}
-local function algorithmOf(name)
-if not made[name] then
-local make = name == 'token-bucket' and tokenBucket
-or name == 'leaky-bucket' and leakyBucket
-or name == 'fixed-window' and fixedWindow
-or name == 'sliding-window' and slidingWindow
-or name == 'sliding-log' and slidingLog
-made[name] = make and make()
+makers['sliding-window'] = function()
+local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
+local function parse(raw)
+if not raw then return 0, 0, 0 end
+local start, previous, current = string.match(raw, '^(%d+):(%d+):(%d+)$')
+start, previous, current = tonumber(start), tonumber(previous), tonumber(current)
+if isWhole(start) and isWhole(previous) and isWhole(current) then return start, previous, current end
 end
-return made[name]
+local function text(start, previous, current)
+return format(TRIPLE, start, previous, current)
+end
+local function viewAt(policy, start, previous, current)
+local windowMs = policy.windowMs
+if start > now then
+start, previous, current = windowStart(policy), 0, previous + current
+elseif now >= start + 2 * windowMs then
+start, previous, current = windowStart(policy), 0, 0
+elseif now >= start + windowMs then
+start, previous, current = start + windowMs, current, 0
+end
+return start, previous, current, start + windowMs - now
+end
+local function used(policy, a, b, c)
+local _, previous, current, left = viewAt(policy, a, b, c)
+return min(previous, policy.limit) * left + min(current, policy.limit) * policy.windowMs
+end
+local function wait(policy, amount, a, b, c)
+local _, previous, current, left = viewAt(policy, a, b, c)
+previous, current = min(previous, policy.limit), min(current, policy.limit)
+local fading = previous * left
+if amount <= fading then return ceil(amount / previous) end
+return left + ceil((amount - fading) / current)
+end
+local function reset(policy, _, a, b, c)
+local _, _, current, left = viewAt(policy, a, b, c)
+return current > 0 and left + policy.windowMs or left
+end
+local function isInFuture(_, _, start)
+return start > now
+end
+local function add(policy, _, cost, a, b, c)
+local start, previous, current = viewAt(policy, a, b, c)
+return start, previous, current + cost
+end
+local function refund(policy, _, cost, a, b, c)
+local start, previous, current = viewAt(policy, a, b, c)
+if not policy.grantEndsAt then
+local older = max(0, cost - current)
+return start, max(0, previous - older), max(0, current - cost)
+end
+if start < policy.grantEndsAt - policy.windowMs then return start, previous, max(0, current - cost) end
+return start, max(0, previous - cost), current
+end
+return {
+parse = parse,
+text = text,
+used = used,
+wait = wait,
+reset = reset,
+isInFuture = isInFuture,
+add = add,
+refund = refund,
+}
+end
+local MODES = {
+take = { asks = true, apply = 'add' },
+peek = { asks = true },
+refund = { apply = 'subtract' },
+reset = { apply = 'clear' },
+penalty = { asks = true, applyIfDenied = 'add' },
+inspect = {},
+}
+local algorithms = {}
+local function algorithmOf(name)
+if not algorithms[name] and makers[name] then algorithms[name] = makers[name]() end
+return algorithms[name]
 end
 local function parseCharge(text)
-local name, mode, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs, grantEndsAt =
-match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)( ?%d*)$')
-local algorithm = algorithmOf(name or '')
-local asks = mode == 'take' or mode == 'peek'
-local known = asks or mode == 'refund' or mode == 'reset' or mode == 'inspect'
-if not algorithm or not known then return end
-if grantEndsAt ~= '' and not (mode == 'refund' and match(grantEndsAt, '^ %d+$')) then return end
+local name, modeName, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs, options =
+match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
+local algorithm, mode = algorithmOf(name or ''), MODES[modeName]
+if not algorithm or not mode then return end
+local grant, afterGrant = match(options, '^ grant=(%d+)(.*)$')
+local hold, forMs = match(afterGrant or options, '^ hold=([%w_.~-]+),(%d+)$')
+if not hold and (afterGrant or options) ~= '' then return end
 cost = tonumber(cost)
 return {
 algorithm = algorithm,
 mode = mode,
-takes = mode == 'take',
-asks = asks and cost > 0,
+asks = mode.asks and cost > 0,
 cost = cost,
 amount = cost * unitsPerToken,
 limit = tonumber(limit),
@@ -467,7 +458,8 @@ unitsPerToken = tonumber(unitsPerToken),
 unitsPerMs = tonumber(unitsPerMs),
 capacityUnits = limit * unitsPerToken,
 ttlMs = tonumber(ttlMs),
-grantEndsAt = tonumber(grantEndsAt),
+grantEndsAt = tonumber(grant),
+hold = hold and { id = hold, forMs = tonumber(forMs) },
 }
 end
 local function parseShapes()
@@ -483,48 +475,74 @@ end
 return keys == #KEYS and shapes
 end
 local shapes = parseShapes()
-if not shapes then return redis.error_reply('ERR sluice: arguments of another version') end
-local replies, replied = {}, 0
-local function say(value)
+if not shapes then return redis.error_reply('ERR sluice: invalid arguments, or arguments of another version') end
+local replies, replied = { REPLY_VERSION }, 1
+local function append(value)
 replied = replied + 1
 replies[replied] = value
 end
 local current, mark
-local function sayFault(size, fault)
+local function appendError(size, err)
 for i = mark + 1, replied do replies[i] = nil end
 replied = mark
-for i = 1, size do say(i == current and fault or 'SKIPPED') end
+for i = 1, size do append(i == current and err or 'SKIPPED') end
 end
 local function read(charge, key)
-local load, known = charge.algorithm.load, charge.mode ~= 'reset'
-if load then return load(known and key) end
-local raw = known and try('GET', key)
+local load = charge.algorithm.load
+if load then return load(key) end
+local raw = try('GET', key)
 if type(raw) == 'table' then return raw.err end
 local a, b, c = charge.algorithm.parse(raw)
 if not a then return 'FOREIGN value' end
 return nil, a, b, c
 end
-local function prepare(charge, key, every, over, used, a, b, c)
+local function untouched(charge)
+local algorithm = charge.algorithm
+if algorithm.load then return algorithm.load(false) end
+return nil, algorithm.parse(false)
+end
+local function excess(charge, used)
+return charge.asks and used - (charge.capacityUnits - charge.amount) or 0
+end
+local function appendDurations(charge, used, over, a, b, c)
+if used == 0 then
+append(0)
+append(0)
+else
+local remaining = used < charge.capacityUnits and floor((charge.capacityUnits - used) / charge.unitsPerToken) or 0
+local lacking = used - (charge.capacityUnits - (remaining + 1) * charge.unitsPerToken)
+append(charge.algorithm.reset(charge, used, a, b, c))
+append(charge.algorithm.wait(charge, lacking, a, b, c))
+end
+append(over > 0 and charge.cost <= charge.limit and charge.algorithm.wait(charge, over, a, b, c) or 0)
+end
+local function prepare(charge, key, action, over, used, a, b, c)
 local algorithm, changed = charge.algorithm, false
-if charge.takes then
-if every and charge.asks then
+if action == 'add' and charge.cost > 0 then
 a, b, c = algorithm.add(charge, used, charge.cost, a, b, c)
 used, changed = used + charge.amount, true
-elseif over > 0 and charge.cost <= charge.limit and algorithm.isInFuture(charge, used, a, b, c) then
+if charge.mode.applyIfDenied then
+used = algorithm.used(charge, a, b, c)
+over = excess(charge, used)
+end
+elseif action == 'subtract' and used > 0 and (charge.grantEndsAt or now + 1) > now then
+a, b, c = algorithm.refund(charge, used, charge.cost, a, b, c)
+used, changed = algorithm.used(charge, a, b, c), true
+elseif action == 'clear' then
+local _
+_, a, b, c = untouched(charge)
+used, changed = 0, true
+elseif charge.mode.apply == 'add' and over > 0 and charge.cost <= charge.limit then
+if algorithm.isInFuture(charge, used, a, b, c) then
 a, b, c = algorithm.add(charge, used, 0, a, b, c)
 changed = true
 end
-elseif charge.mode == 'refund' and every and used > 0 and (charge.grantEndsAt or now + 1) > now then
-a, b, c = algorithm.refund(charge, used, charge.cost, a, b, c)
-used, changed = algorithm.used(charge, a, b, c), true
-elseif charge.mode == 'reset' then
-changed = true
 end
-say(over > 0 and -1 - used or used)
-algorithm.reply(say, charge, used, over > 0 and charge.cost or 0, a, b, c)
-if charge.mode == 'inspect' then
-say(algorithm.raw and algorithm.raw(key) or call('GET', key) or '')
-say(call('PTTL', key))
+append(over > 0 and -1 - used or used)
+if charge.unitsPerMs == 0 then appendDurations(charge, used, over, a, b, c) end
+if charge.mode == MODES.inspect then
+append(algorithm.raw and algorithm.raw(key) or call('GET', key) or '')
+append(call('PTTL', key))
 end
 if not changed then return end
 if used == 0 then return false end
@@ -541,37 +559,43 @@ local reply = try(unpack(list[i]))
 if type(reply) == 'table' and reply.err then return reply.err end
 end
 end
-local function excess(charge, used)
-return charge.asks and used - (charge.capacityUnits - charge.amount) or 0
-end
-local function settleOne(shape, first)
+local function decideOne(shape, first)
 local charge, key = shape[1], KEYS[first + 1]
-local fault, a, b, c = read(charge, key)
-if fault then return fault end
+local err, a, b, c
+if charge.mode.apply == 'clear' then err, a, b, c = untouched(charge) else err, a, b, c = read(charge, key) end
+if err then return err end
 local used = charge.algorithm.used(charge, a, b, c)
 local over = excess(charge, used)
-return write(key, prepare(charge, key, over <= 0, over, used, a, b, c))
+return write(key, prepare(charge, key, over <= 0 and charge.mode.apply, over, used, a, b, c))
 end
-local function settleGroup(shape, first)
-local every, steps, values = true, {}, {}
+local function decideGroup(shape, first)
+local admitted, isViolation, isOnlyLook = true, true, true
+local steps, values = {}, {}
 for i = 1, shape.size do
 current = i
 local charge = shape[i]
-local fault, a, b, c = read(charge, KEYS[first + i])
-if fault then return fault end
+local err, a, b, c = read(charge, KEYS[first + i])
+if err then return err end
 local used = charge.algorithm.used(charge, a, b, c)
 local over = excess(charge, used)
-every = every and over <= 0
+if charge.mode.apply then isOnlyLook = false end
+if over > 0 then
+admitted = false
+if charge.mode.applyIfDenied or charge.cost > charge.limit then isViolation = false end
+end
 steps[i] = { over, used, a, b, c }
 end
 for i = 1, shape.size do
 current = i
-values[i] = { prepare(shape[i], KEYS[first + i], every, unpack(steps[i], 1, 5)) }
+local mode = shape[i].mode
+local action
+if admitted then action = mode.apply elseif isViolation and not isOnlyLook then action = mode.applyIfDenied end
+values[i] = { prepare(shape[i], KEYS[first + i], action, unpack(steps[i], 1, 5)) }
 end
 for i = 1, shape.size do
 current = i
-local fault = write(KEYS[first + i], values[i][1], values[i][2])
-if fault then return fault end
+local err = write(KEYS[first + i], values[i][1], values[i][2])
+if err then return err end
 end
 end
 local k = 0
@@ -579,14 +603,14 @@ for s = 1, #shapes do
 local shape = shapes[s]
 for _ = 1, shape.count do
 current, mark = 1, replied
-local ok, fault = pcall(shape.size == 1 and settleOne or settleGroup, shape, k)
-if not ok then fault = type(fault) == 'table' and fault.err or 'FOREIGN value' end
-if fault then sayFault(shape.size, fault) end
+local ok, err = pcall(shape.size == 1 and decideOne or decideGroup, shape, k)
+if not ok then err = type(err) == 'table' and err.err or 'FOREIGN value' end
+if err then appendError(shape.size, err) end
 k = k + shape.size
 end
 end
-say(now)
+append(now)
 return replies`;
 
-/** The script's SHA-1, by which Redis knows it. */
-export const sha: string = "95a49fdfef4010a90e79a32dcdf662dd5c5223c1";
+/** The script's SHA-1, its name in Redis. */
+export const sha: string = "527bd1bce820045b792b036c6a43b642b65e3ea8";

@@ -1,6 +1,8 @@
 /** What a law of stores is, and what most of them need. */
+
+import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import type { Charge, Mode } from "../../core/charge.ts";
-import { type CompiledPolicy, compilePolicy } from "../../core/compile.ts";
+import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { AlgorithmName, Policy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";

@@ -1,6 +1,8 @@
 /** What a store promises of single charges beyond the laws of a limiter on it. */
+
+import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import type { Charge } from "../../core/charge.ts";
-import { type CompiledPolicy, compilePolicy } from "../../core/compile.ts";
+import type { CompiledPolicy } from "../../core/compile.ts";
 import type { Decision } from "../../core/decision.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, refuses, same } from "../check.ts";
@@ -50,7 +52,7 @@ export const storeLaws: readonly StoreLaw[] = [
       const [small, large] = [compiledPolicy(bench, 10, "plan"), compiledPolicy(bench, 20, "plan")];
       await store.apply([[charge(small, "k", 10)]]);
       check((await left(store, large, "k")) <= 10, "a raised limit gave a fresh bucket");
-      await store.reset(small, "k");
+      await store.apply([[charge(small, "k", 0, "reset")]]);
       await store.apply([[charge(large, "k", 4)]]);
       const rest = await left(store, small, "k");
       check(rest < 10, `a lowered limit leaves ${rest} of 10 after 4 were spent`);
@@ -102,7 +104,7 @@ export const storeLaws: readonly StoreLaw[] = [
       const store = await bench.create();
       const [a, b] = [compiledPolicy(bench, 2, "a"), compiledPolicy(bench, 2, "b")];
       await store.apply([[charge(a, "k", 2), charge(b, "k", 2)]]);
-      await store.reset(a, "k");
+      await store.apply([[charge(a, "k", 0, "reset")]]);
       same([await left(store, a, "k"), await left(store, b, "k")], [2, 0], "left after the reset of one");
     },
   },

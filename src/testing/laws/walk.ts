@@ -1,7 +1,8 @@
 /** A random walk of a limiter beside the pure function. */
+
+import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import { decide } from "../../algorithms/decide.ts";
 import type { Mode } from "../../core/charge.ts";
-import { compilePolicy } from "../../core/compile.ts";
 import type { Decision } from "../../core/decision.ts";
 import { figures, same } from "../check.ts";
 import { policyOf } from "../subject.ts";

@@ -86,7 +86,6 @@ it("warns once about a store that fails while frames are rejected for it (issue 
   const store: Store = {
     consistency: "exact",
     apply: () => Promise.reject(new Error("connection refused")),
-    reset: async () => {},
     inspect: () => Promise.reject(new Error("not used")),
     dispose: async () => {},
   };

@@ -1,10 +1,13 @@
 /** What a guard can be told. A wrong option never becomes a silent default. */
+
+import { compilePolicy } from "../../algorithms/compile-policy.ts";
+import { policyFromText } from "../../algorithms/policy-text.ts";
 import { type Clock, checkedClock, systemClock } from "../../core/clock.ts";
-import { type CompiledPolicy, compilePolicy } from "../../core/compile.ts";
+import type { CompiledPolicy } from "../../core/compile.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { Policy } from "../../core/policy.ts";
-import { type PolicyText, policyFromText } from "../../core/policy-text.ts";
+import type { PolicyText } from "../../core/policy-text.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { tokenBucket } from "../../core/shorthand.ts";
 import { partsOf } from "../../limiter/limiter-part.ts";

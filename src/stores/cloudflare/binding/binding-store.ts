@@ -32,14 +32,14 @@ class BindingStore implements Store {
     this.binding = binding;
   }
 
-  check({ algorithm, windowMs }: CompiledPolicy, together: boolean): void {
+  check({ algorithm, windowMs }: CompiledPolicy, isGroup: boolean): void {
     if (algorithm !== "fixed-window") {
       throw optionError("unsupported", "algorithm", "fixed-window for a rate limit binding", algorithm);
     }
     if (!PERIODS_MS.includes(windowMs)) {
       throw optionError("unsupported", "windowMs", "10000 or 60000 for a rate limit binding", windowMs);
     }
-    if (together) {
+    if (isGroup) {
       throw new SluiceError(
         "unsupported",
         "A bindingRateLimiter can't be combined with other limiters, because it can't peek or refund. Use hybridRateLimiter(first, exact) to put a binding first.",
@@ -50,10 +50,6 @@ class BindingStore implements Store {
 
   apply(groups: readonly Group[]): Promise<Decision[][]> {
     return Promise.all(groups.map((group) => Promise.all(group.map((charge) => this.applyCharge(charge)))));
-  }
-
-  async reset(): Promise<void> {
-    rejectMethod("reset");
   }
 
   async inspect(): Promise<Inspection> {

@@ -93,8 +93,7 @@ export class Entry {
 
   /** Replaces its own state after a grant or refund. */
   setOwn(state: readonly number[]): void {
-    const isFull = state.every((cell) => cell === 0);
-    this.own = { version: this.own.version + 1, state: isFull ? undefined : state };
+    this.own = { version: this.own.version + 1, state: state.length === 0 ? undefined : state };
     this.dirty = true;
   }
 
@@ -136,5 +135,5 @@ export class Entry {
 
 function usageOf(state: readonly number[], policy: CompiledPolicy, now: number): number {
   const algorithm = algorithms[policy.algorithm];
-  return usage(algorithm, algorithm.list ? [[...state]] : [...state], 0, policy, now);
+  return usage({ algorithm, cells: algorithm.list ? [[...state]] : [...state], at: 0, policy }, now);
 }

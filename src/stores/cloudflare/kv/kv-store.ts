@@ -8,8 +8,8 @@
  *
  * KV accepts one write per second and key, so an isolate reads and writes a key about once per second.
  */
-import { decide } from "../../../algorithms/decide.ts";
-import { decideGroup } from "../../../algorithms/decide-group.ts";
+import { algorithms } from "../../../algorithms/algorithms.ts";
+import { decide, decideGroup } from "../../../algorithms/decide.ts";
 import type { Charge, Group } from "../../../core/charge.ts";
 import { monotonicMs, wallClockMs } from "../../../core/clock.ts";
 import type { CompiledPolicy } from "../../../core/compile.ts";
@@ -85,19 +85,23 @@ class KV implements KVStore {
   }
 
   check({ algorithm }: CompiledPolicy): void {
-    if (algorithm !== "token-bucket" && algorithm !== "leaky-bucket") return;
+    if (algorithms[algorithm].merging) return;
     const expected = "fixed-window, sliding-window or sliding-log on KV";
     throw optionError("unsupported", "algorithm", expected, algorithm);
   }
 
   async apply(groups: readonly Group[], callState?: CallState): Promise<Decision[][]> {
     const decisions: Decision[][] = [];
-    for (const group of groups) decisions.push(await this.applyGroup(group, callState));
+    for (const group of groups) {
+      const [only] = group;
+      if (only?.mode === "reset" && group.length === 1) await this.reset(only);
+      decisions.push(await this.applyGroup(group, callState));
+    }
     return decisions;
   }
 
   /** Writes the time of the reset: if the key were deleted, other isolates would write their counts again. */
-  async reset(policy: CompiledPolicy, key: string): Promise<void> {
+  private async reset({ policy, key }: Charge): Promise<void> {
     const bucket = this.bucketOf(policy, key);
     await this.isolate.use([bucket], async ([found]) => {
       const entry = found as Entry;
@@ -166,12 +170,7 @@ class KV implements KVStore {
       if (charge.mode === "refund") applyToOwn(charge, entry, now);
     });
     const totals = new Map(group.map(({ key, policy }, i) => [key, (entries[i] as Entry).total(policy)]));
-    const decisions = decideGroup(
-      group.map((charge) => (charge.mode === "refund" ? { ...charge, cost: 0, mode: "peek" } : charge)),
-      { read: (bucket) => totals.get(bucket) },
-      now,
-      new Map(),
-    );
+    const decisions = decideGroup(group.map(asLook), ({ key }) => totals.get(key), now).map(({ decision }) => decision);
     if (decisions.every(({ allowed }) => allowed)) {
       group.forEach((charge, i) => {
         if (charge.mode === "take") applyToOwn(charge, entries[i] as Entry, now);
@@ -245,6 +244,13 @@ class KV implements KVStore {
       throw error;
     }
   }
+}
+
+/** What a charge asks of the sum of all counts: refunds and resets have changed them before. */
+function asLook(charge: Charge): Charge {
+  if (charge.mode === "take" || charge.mode === "peek") return charge;
+  if (charge.mode === "refund" || charge.mode === "reset") return { ...charge, cost: 0, mode: "peek" };
+  throw new SluiceError("unsupported", `kvStore does not support charges in mode ${charge.mode}.`, { option: "mode" });
 }
 
 /** Applies a charge to this isolate's own count. */

@@ -1,6 +1,8 @@
 /** The value of a KV key: JSON with one count per isolate, `{ isolates: { id: [version, ...state] }, until, resetAt? }`. */
+
+import { isState } from "../../../algorithms/algorithm.ts";
+import { algorithms } from "../../../algorithms/algorithms.ts";
 import type { AlgorithmName } from "../../../core/policy.ts";
-import { isState } from "../durable-object/object/state-text.ts";
 
 /** What one isolate has granted. */
 export interface IsolateCount {
@@ -27,7 +29,7 @@ export function parseValue(text: string | null, algorithm: AlgorithmName): KVVal
   for (const [id, count] of Object.entries(isolates ?? {})) {
     const [version, ...state] = Array.isArray(count) ? (count as unknown[]) : [];
     if (!isWhole(version) || !state.every(isWhole)) continue;
-    if (state.length === 0 || isState(state, algorithm)) {
+    if (state.length === 0 || isState(state, algorithms[algorithm])) {
       counts.set(id, { version, state: state.length > 0 ? state : undefined });
     }
   }

@@ -1,15 +1,14 @@
--- Shared by the algorithms. Each algorithm is a function, called when a charge first needs it, that returns a table with
--- the functions of its TypeScript twin (algorithm.ts) and these:
+-- Shared by the algorithms. Each algorithm file adds a function to `makers`, called when a charge first needs it, that
+-- returns a table with the functions of its TypeScript twin (algorithm.ts) and these:
 --   parse(raw)             the state in a stored value, or an untouched one if raw is false; nil if the value is foreign
 --   text(a, b, c)          the value to store
---   reply(append, ...)     appends the numbers that the client needs besides the units in use (script-reply.ts)
 -- A state is up to three values, passed as a, b, c: tables would cost more than the arithmetic.
 -- An algorithm whose state is not one string has other functions in place of parse and text:
 --   load(key)              an error text or nil, then the state at the key, or an untouched one if key is false
 --   commands(state, ttl)   the commands that store the state
 --   raw(key)               the stored value as text
 -- They run before the first write of their group. An error in one of them is reported as a foreign value.
-local call = redis.call
+local call, makers = redis.call, {}
 
 -- The start of the window that contains now: windows start at multiples of their length.
 local function windowStart(policy)

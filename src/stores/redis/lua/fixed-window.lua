@@ -1,7 +1,6 @@
 -- Fixed window: a counter that starts again at every multiple of the window. See fixed-window.ts.
 -- Stored:  start:count
--- Replies: the milliseconds until the window ends.
-local function fixedWindow()
+makers['fixed-window'] = function()
   local PAIR = WHOLE .. ':' .. WHOLE
 
   local function parse(raw)
@@ -31,7 +30,8 @@ local function fixedWindow()
     return windowStart(policy)
   end
 
-  local function reset(policy, _, start)
+  -- Milliseconds until the window ends: the wait for any amount, and for all.
+  local function untilEnd(policy, _, start)
     return startAt(policy, start) + policy.windowMs - now
   end
 
@@ -47,18 +47,14 @@ local function fixedWindow()
     return startAt(policy, start), max(0, countAt(policy, start, count) - cost)
   end
 
-  local function reply(append, policy, used, _, start)
-    append(reset(policy, used, start))
-  end
-
   return {
     parse = parse,
     text = text,
     used = used,
-    reset = reset,
+    wait = untilEnd,
+    reset = untilEnd,
     isInFuture = isInFuture,
     add = add,
     refund = refund,
-    reply = reply,
   }
 end

@@ -3,9 +3,7 @@
 --          running total after it. New grants are pushed at the back. Expired grants are trimmed from the front,
 --          which leaves a running total at the start of the list. A decision reads both ends of the list and searches in between:
 --          its time grows with the logarithm of the length.
--- Replies: the milliseconds until nothing is in use, until less is in use, and until the cost fits (0 if it fits or never
---          can).
-local function slidingLog()
+makers['sliding-log'] = function()
   -- A grant is { end, running total }.
   local ENDS_AT, TOTAL = 1, 2
   -- Grants are often evenly spaced: the first probes of a search interpolate, later ones bisect.
@@ -212,14 +210,6 @@ local function slidingLog()
     return log
   end
 
-  local function reply(append, policy, used, cost, log)
-    local over = used + cost - policy.limit
-    local lacking = max(0, used - policy.limit) + 1
-    append(used > 0 and reset(policy, used, log) or 0)
-    append(used > 0 and wait(policy, lacking, log) or 0)
-    append(over > 0 and cost > 0 and cost <= policy.limit and wait(policy, over, log) or 0)
-  end
-
   -- The first elements of the list, for `inspect`.
   local function raw(key)
     local list = call('LRANGE', key, '0', '201')
@@ -231,11 +221,11 @@ local function slidingLog()
     load = load,
     commands = commands,
     used = used,
+    wait = wait,
     reset = reset,
     isInFuture = isInFuture,
     add = add,
     refund = refund,
-    reply = reply,
     raw = raw,
   }
 end

@@ -1,7 +1,6 @@
 -- Sliding window: the counter of the current window, and the previous one weighted by its overlap. See sliding-window.ts.
 -- Stored:  start:previous:current
--- Replies: the previous and the current counter as of now, and the milliseconds until the current window ends.
-local function slidingWindow()
+makers['sliding-window'] = function()
   local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
 
   local function parse(raw)
@@ -34,6 +33,15 @@ local function slidingWindow()
     return min(previous, policy.limit) * left + min(current, policy.limit) * policy.windowMs
   end
 
+  local function wait(policy, amount, a, b, c)
+    local _, previous, current, left = viewAt(policy, a, b, c)
+    previous, current = min(previous, policy.limit), min(current, policy.limit)
+    -- First the previous window fades out; after that, in the next window, the current one does.
+    local fading = previous * left
+    if amount <= fading then return ceil(amount / previous) end
+    return left + ceil((amount - fading) / current)
+  end
+
   local function reset(policy, _, a, b, c)
     local _, _, current, left = viewAt(policy, a, b, c)
     return current > 0 and left + policy.windowMs or left
@@ -59,21 +67,14 @@ local function slidingWindow()
     return start, max(0, previous - cost), current
   end
 
-  local function reply(append, policy, _, _, a, b, c)
-    local _, previous, current, left = viewAt(policy, a, b, c)
-    append(previous)
-    append(current)
-    append(left)
-  end
-
   return {
     parse = parse,
     text = text,
     used = used,
+    wait = wait,
     reset = reset,
     isInFuture = isInFuture,
     add = add,
     refund = refund,
-    reply = reply,
   }
 end

@@ -1,44 +1,37 @@
--- Many groups of charges in one call, each all or none, in order. See step.ts.
+-- Decides many groups of charges in one call, each all or nothing, in order. See decide.ts.
 -- KEYS: the bucket of every charge of every group.
--- ARGV: the groups, told by their shape, which they mostly share: "count size", how many groups in a row have it and
---       how many charges it has, and then each of those as "algorithm mode cost limit windowMs unit p ttlMs", and
---       " grantEndsAt" of a refund for which that is known. ttlMs is the shortest time that a value is kept.
--- Returns for every charge what is in use, or -1 minus it when the cost would not fit alone, and then what its
--- algorithm replies; `inspect` adds the value as it is stored and its time to live. A charge of which the bucket can't
--- be read or written gets a text in the place of all that, and so do the others of its group. The last reply is the
--- server's time.
--- All arguments are checked before the first write, and of every group all is computed before its first write, because
--- Redis does not roll back. An error while a group is computed is that group's alone.
-local made = {}
+-- ARGV: the shapes of the groups. Consecutive groups that differ only in their keys share one: "count size" (how many
+--       groups, how many charges each), then for each charge
+--       "algorithm mode cost limit windowMs unitsPerToken unitsPerMs ttlMs", followed by " grant=endsAt" and
+--       " hold=id,forMs" if it has them. ttlMs is the minimum time to live of the value.
+-- Returns a version, then for each charge the units in use, or -1 minus that if its cost does not fit. An algorithm that
+--       does not refill continuously adds three durations in ms: until nothing is in use, until more is left, and until
+--       the cost fits (0: it does, or never can). `inspect` adds the stored value and its time to live. If a bucket can't
+--       be read or written, its group has a text for each charge instead: the error, or SKIPPED. Last comes the time.
+-- All arguments are checked before the first write, and each group is computed before its own first write, because Redis
+-- does not roll back. An error while a group is computed fails that group alone.
+local algorithms = {}
 
 local function algorithmOf(name)
-  if not made[name] then
-    local make = name == 'token-bucket' and tokenBucket
-      or name == 'leaky-bucket' and leakyBucket
-      or name == 'fixed-window' and fixedWindow
-      or name == 'sliding-window' and slidingWindow
-      or name == 'sliding-log' and slidingLog
-    made[name] = make and make()
-  end
-  return made[name]
+  if not algorithms[name] and makers[name] then algorithms[name] = makers[name]() end
+  return algorithms[name]
 end
 
--- A charge as the arithmetic sees it, or nothing when it is not one.
+-- A charge with its policy, or nil if the text is not one.
 local function parseCharge(text)
-  local name, mode, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs, grantEndsAt =
-    match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)( ?%d*)$')
-  local algorithm = algorithmOf(name or '')
-  local asks = mode == 'take' or mode == 'peek'
-  local known = asks or mode == 'refund' or mode == 'reset' or mode == 'inspect'
-  if not algorithm or not known then return end
-  if grantEndsAt ~= '' and not (mode == 'refund' and match(grantEndsAt, '^ %d+$')) then return end
+  local name, modeName, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs, options =
+    match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
+  local algorithm, mode = algorithmOf(name or ''), MODES[modeName]
+  if not algorithm or not mode then return end
+  local grant, afterGrant = match(options, '^ grant=(%d+)(.*)$')
+  local hold, forMs = match(afterGrant or options, '^ hold=([%w_.~-]+),(%d+)$')
+  if not hold and (afterGrant or options) ~= '' then return end
   cost = tonumber(cost)
   return {
     algorithm = algorithm,
     mode = mode,
-    takes = mode == 'take',
-    -- What is given back or only looked at always fits, and so does cost 0.
-    asks = asks and cost > 0,
+    -- Cost 0 always fits.
+    asks = mode.asks and cost > 0,
     cost = cost,
     amount = cost * unitsPerToken,
     limit = tonumber(limit),
@@ -47,11 +40,12 @@ local function parseCharge(text)
     unitsPerMs = tonumber(unitsPerMs),
     capacityUnits = limit * unitsPerToken,
     ttlMs = tonumber(ttlMs),
-    grantEndsAt = tonumber(grantEndsAt),
+    grantEndsAt = tonumber(grant),
+    hold = hold and { id = hold, forMs = tonumber(forMs) },
   }
 end
 
--- Reads all arguments; gives nothing when they do not fit together.
+-- Parses all arguments. Returns nil if they do not fit together.
 local function parseShapes()
   local shapes, keys, at = {}, 0, 1
   while keys < #KEYS do
@@ -66,59 +60,93 @@ local function parseShapes()
 end
 
 local shapes = parseShapes()
-if not shapes then return redis.error_reply('ERR sluice: arguments of another version') end
+if not shapes then return redis.error_reply('ERR sluice: invalid arguments, or arguments of another version') end
 
-local replies, replied = {}, 0
+local replies, replied = { REPLY_VERSION }, 1
 
-local function say(value)
+local function append(value)
   replied = replied + 1
   replies[replied] = value
 end
 
--- The charge of its group that is being computed, and what was said before the group.
+-- The charge of the group that is being computed, and the number of replies before the group.
 local current, mark
 
--- Says that the current charge of a group is at fault, and that the others were not made, in place of all else.
-local function sayFault(size, fault)
+-- Replaces the replies of a group by an error at its current charge.
+local function appendError(size, err)
   for i = mark + 1, replied do replies[i] = nil end
   replied = mark
-  for i = 1, size do say(i == current and fault or 'SKIPPED') end
+  for i = 1, size do append(i == current and err or 'SKIPPED') end
 end
 
--- The state of a bucket, after a text that says why it can't be read.
+-- An error text or nil, then the state of a bucket.
 local function read(charge, key)
-  local load, known = charge.algorithm.load, charge.mode ~= 'reset'
-  if load then return load(known and key) end
-  local raw = known and try('GET', key)
+  local load = charge.algorithm.load
+  if load then return load(key) end
+  local raw = try('GET', key)
   if type(raw) == 'table' then return raw.err end
   local a, b, c = charge.algorithm.parse(raw)
   if not a then return 'FOREIGN value' end
   return nil, a, b, c
 end
 
--- Says what becomes of a charge of a group, of which every one fits or not. Returns the value to store and its time to
--- live: nothing when nothing changes, false for a key to delete.
-local function prepare(charge, key, every, over, used, a, b, c)
+-- An untouched bucket.
+local function untouched(charge)
+  local algorithm = charge.algorithm
+  if algorithm.load then return algorithm.load(false) end
+  return nil, algorithm.parse(false)
+end
+
+-- By how much the cost does not fit; it fits at 0 or less.
+local function excess(charge, used)
+  return charge.asks and used - (charge.capacityUnits - charge.amount) or 0
+end
+
+-- Appends the durations of a decision on an algorithm that does not refill continuously.
+local function appendDurations(charge, used, over, a, b, c)
+  if used == 0 then
+    append(0)
+    append(0)
+  else
+    local remaining = used < charge.capacityUnits and floor((charge.capacityUnits - used) / charge.unitsPerToken) or 0
+    local lacking = used - (charge.capacityUnits - (remaining + 1) * charge.unitsPerToken)
+    append(charge.algorithm.reset(charge, used, a, b, c))
+    append(charge.algorithm.wait(charge, lacking, a, b, c))
+  end
+  append(over > 0 and charge.cost <= charge.limit and charge.algorithm.wait(charge, over, a, b, c) or 0)
+end
+
+-- Applies an action, or none, and appends the reply. Returns the value to store and its time to live: nil if nothing
+-- changes, false if the key is to be deleted.
+local function prepare(charge, key, action, over, used, a, b, c)
   local algorithm, changed = charge.algorithm, false
-  if charge.takes then
-    if every and charge.asks then
-      a, b, c = algorithm.add(charge, used, charge.cost, a, b, c)
-      used, changed = used + charge.amount, true
-    elseif over > 0 and charge.cost <= charge.limit and algorithm.isInFuture(charge, used, a, b, c) then
+  if action == 'add' and charge.cost > 0 then
+    a, b, c = algorithm.add(charge, used, charge.cost, a, b, c)
+    used, changed = used + charge.amount, true
+    if charge.mode.applyIfDenied then
+      -- A strike is added whether it fits or not, and may be what blocks the key.
+      used = algorithm.used(charge, a, b, c)
+      over = excess(charge, used)
+    end
+  elseif action == 'subtract' and used > 0 and (charge.grantEndsAt or now + 1) > now then
+    a, b, c = algorithm.refund(charge, used, charge.cost, a, b, c)
+    used, changed = algorithm.used(charge, a, b, c), true
+  elseif action == 'clear' then
+    local _
+    _, a, b, c = untouched(charge)
+    used, changed = 0, true
+  elseif charge.mode.apply == 'add' and over > 0 and charge.cost <= charge.limit then
+    -- A denied take clamps a state dated in the future.
+    if algorithm.isInFuture(charge, used, a, b, c) then
       a, b, c = algorithm.add(charge, used, 0, a, b, c)
       changed = true
     end
-  elseif charge.mode == 'refund' and every and used > 0 and (charge.grantEndsAt or now + 1) > now then
-    a, b, c = algorithm.refund(charge, used, charge.cost, a, b, c)
-    used, changed = algorithm.used(charge, a, b, c), true
-  elseif charge.mode == 'reset' then
-    changed = true
   end
-  say(over > 0 and -1 - used or used)
-  algorithm.reply(say, charge, used, over > 0 and charge.cost or 0, a, b, c)
-  if charge.mode == 'inspect' then
-    say(algorithm.raw and algorithm.raw(key) or call('GET', key) or '')
-    say(call('PTTL', key))
+  append(over > 0 and -1 - used or used)
+  if charge.unitsPerMs == 0 then appendDurations(charge, used, over, a, b, c) end
+  if charge.mode == MODES.inspect then
+    append(algorithm.raw and algorithm.raw(key) or call('GET', key) or '')
+    append(call('PTTL', key))
   end
   if not changed then return end
   if used == 0 then return false end
@@ -127,7 +155,7 @@ local function prepare(charge, key, every, over, used, a, b, c)
   return algorithm.text(a, b, c), ttl
 end
 
--- Stores what `prepare` returned. Gives the text of an error.
+-- Stores what `prepare` returned. Returns an error text or nil.
 local function write(key, value, ttl)
   if value == nil then return end
   if type(value) == 'string' then return try('SET', key, value, 'PX', ttl).err end
@@ -138,42 +166,47 @@ local function write(key, value, ttl)
   end
 end
 
--- By how much a charge does not fit; it fits at 0 or less.
-local function excess(charge, used)
-  return charge.asks and used - (charge.capacityUnits - charge.amount) or 0
-end
-
--- Both settle a group and give the text of an error.
-local function settleOne(shape, first)
+-- Both decide a group and return an error text or nil.
+local function decideOne(shape, first)
   local charge, key = shape[1], KEYS[first + 1]
-  local fault, a, b, c = read(charge, key)
-  if fault then return fault end
+  -- A reset must not fail because the value is foreign.
+  local err, a, b, c
+  if charge.mode.apply == 'clear' then err, a, b, c = untouched(charge) else err, a, b, c = read(charge, key) end
+  if err then return err end
   local used = charge.algorithm.used(charge, a, b, c)
   local over = excess(charge, used)
-  return write(key, prepare(charge, key, over <= 0, over, used, a, b, c))
+  return write(key, prepare(charge, key, over <= 0 and charge.mode.apply, over, used, a, b, c))
 end
 
-local function settleGroup(shape, first)
-  local every, steps, values = true, {}, {}
+local function decideGroup(shape, first)
+  local admitted, isViolation, isOnlyLook = true, true, true
+  local steps, values = {}, {}
   for i = 1, shape.size do
     current = i
     local charge = shape[i]
-    local fault, a, b, c = read(charge, KEYS[first + i])
-    if fault then return fault end
+    local err, a, b, c = read(charge, KEYS[first + i])
+    if err then return err end
     local used = charge.algorithm.used(charge, a, b, c)
     local over = excess(charge, used)
-    every = every and over <= 0
+    if charge.mode.apply then isOnlyLook = false end
+    if over > 0 then
+      admitted = false
+      if charge.mode.applyIfDenied or charge.cost > charge.limit then isViolation = false end
+    end
     steps[i] = { over, used, a, b, c }
   end
   for i = 1, shape.size do
     current = i
-    values[i] = { prepare(shape[i], KEYS[first + i], every, unpack(steps[i], 1, 5)) }
+    local mode = shape[i].mode
+    local action
+    if admitted then action = mode.apply elseif isViolation and not isOnlyLook then action = mode.applyIfDenied end
+    values[i] = { prepare(shape[i], KEYS[first + i], action, unpack(steps[i], 1, 5)) }
   end
   for i = 1, shape.size do
     current = i
-    -- Only the first write of a call can fail: from then on Redis refuses none, whatever its memory or its role.
-    local fault = write(KEYS[first + i], values[i][1], values[i][2])
-    if fault then return fault end
+    -- Only the first write of a call can fail: after it Redis rejects none, whatever its memory or its role.
+    local err = write(KEYS[first + i], values[i][1], values[i][2])
+    if err then return err end
   end
 end
 
@@ -182,12 +215,12 @@ for s = 1, #shapes do
   local shape = shapes[s]
   for _ = 1, shape.count do
     current, mark = 1, replied
-    local ok, fault = pcall(shape.size == 1 and settleOne or settleGroup, shape, k)
-    -- An error of a command is a table since Redis 7.
-    if not ok then fault = type(fault) == 'table' and fault.err or 'FOREIGN value' end
-    if fault then sayFault(shape.size, fault) end
+    local ok, err = pcall(shape.size == 1 and decideOne or decideGroup, shape, k)
+    -- The error of a command is a table since Redis 7.
+    if not ok then err = type(err) == 'table' and err.err or 'FOREIGN value' end
+    if err then appendError(shape.size, err) end
     k = k + shape.size
   end
 end
-say(now)
+append(now)
 return replies

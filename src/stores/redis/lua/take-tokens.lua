@@ -1,6 +1,8 @@
 -- Fast path for the most common call: every group is a single take from a token bucket, with the same policy and cost. It
 -- decides and replies like token-bucket.lua and step.lua, without the generality that they need for other calls.
 local try, match = redis.pcall, string.match
+-- Version of the reply; script-reply.ts expects the same.
+local REPLY_VERSION = 1
 local PART = ':' .. WHOLE .. '/' .. WHOLE
 
 -- The instant in a stored value, full + part/unitsPerMs ms: whole milliseconds, the part, and the unitsPerMs it was
@@ -28,7 +30,7 @@ local function partIn(unitsPerMs, part, writtenUnitsPerMs)
 end
 
 local function takeTokens(cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs)
-  local capacityUnits, amount, out = limit * unitsPerToken, cost * unitsPerToken, {}
+  local capacityUnits, amount, out = limit * unitsPerToken, cost * unitsPerToken, { REPLY_VERSION }
   for i = 1, #KEYS do
     local key, full, part, writtenUnitsPerMs = KEYS[i], 0, 0, 0
     local raw = try('GET', key)
@@ -54,12 +56,12 @@ local function takeTokens(cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlM
         if rest > 0 then text = text .. format(PART, rest, unitsPerMs) end
         verdict = try('SET', key, text, 'PX', format(WHOLE, ttl > ttlMs and ttl or ttlMs)).err or verdict
       end
-      out[i] = verdict
+      out[i + 1] = verdict
     else
-      out[i] = type(raw) == 'table' and raw.err or 'FOREIGN value'
+      out[i + 1] = type(raw) == 'table' and raw.err or 'FOREIGN value'
     end
   end
-  out[#KEYS + 1] = now
+  out[#KEYS + 2] = now
   return out
 end
 

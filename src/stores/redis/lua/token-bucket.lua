@@ -1,7 +1,6 @@
 -- Token bucket: stores the instant at which the bucket will be full, full + part/unitsPerMs ms. See token-bucket.ts.
 -- Stored:  full, or full:part/unitsPerMs if part is not 0.
--- Replies: nothing besides the units in use.
-local function tokenBucket()
+makers['token-bucket'] = function()
   local function parse(raw)
     if not raw then return 0, 0, 0 end
     local full, part, unitsPerMs = parseInstant(raw)
@@ -22,8 +21,9 @@ local function tokenBucket()
     return used < capacityUnits and used or capacityUnits
   end
 
-  local function reset(policy, used)
-    return ceil(used / policy.unitsPerMs)
+  -- Milliseconds until an amount has refilled: the wait for it, and for all that is in use.
+  local function untilRefilled(policy, amount)
+    return ceil(amount / policy.unitsPerMs)
   end
 
   -- The instant at which the units in use will have refilled.
@@ -52,16 +52,14 @@ local function tokenBucket()
     return fullAt(policy, max(0, used - refunded))
   end
 
-  local function reply() end
-
   return {
     parse = parse,
     text = text,
     used = used,
-    reset = reset,
+    wait = untilRefilled,
+    reset = untilRefilled,
     isInFuture = isInFuture,
     add = add,
     refund = refund,
-    reply = reply,
   }
 end

@@ -109,12 +109,6 @@ class DurableObjects implements DurableObjectStore {
     );
   }
 
-  async reset(policy: CompiledPolicy, key: string): Promise<void> {
-    if (this.disposed) rejectDisposed("durableObjectStore");
-    const tag = keyTag(key, this.options);
-    await this.callObject(this.shardOfTag(tag), "reset", encodeBucketCall(policy, storedKey(tag, policy.id)));
-  }
-
   async inspect(policy: CompiledPolicy, key: string): Promise<Inspection> {
     if (this.disposed) rejectDisposed("durableObjectStore");
     const tag = keyTag(key, this.options);
@@ -209,7 +203,7 @@ class DurableObjects implements DurableObjectStore {
   }
 
   /** Calls a method of an object by RPC. */
-  private async callObject<M extends "apply" | "reset" | "inspect">(
+  private async callObject<M extends "apply" | "inspect">(
     shard: Shard,
     method: M,
     call: ApplyCall | BucketCall,

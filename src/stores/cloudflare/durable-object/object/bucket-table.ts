@@ -5,10 +5,12 @@
  * `kept_until` is rounded up: a bucket in constant use moves in the index only now and then, not with every grant.
  */
 
-import type { Changes, States } from "../../../../algorithms/decide-group.ts";
+import { isState } from "../../../../algorithms/algorithm.ts";
+import { algorithms } from "../../../../algorithms/algorithms.ts";
+import type { State } from "../../../../algorithms/decide.ts";
 import type { AlgorithmName } from "../../../../core/policy.ts";
 import type { DurableObjectStorageLike } from "../../platform.ts";
-import { formatState, isState, parseState } from "./state-text.ts";
+import { formatState, parseState } from "./state-text.ts";
 
 /** `kept_until` is a multiple of this, so alarms are at least this far apart. */
 const KEPT_UNTIL_STEP_MS = 5000;
@@ -29,8 +31,11 @@ interface Bucket {
   readonly keptUntil: number;
 }
 
+/** States to write by stored key, and when each expires in milliseconds since the epoch. An empty state deletes its row. */
+export type Changes = Map<string, { readonly state: State; readonly expires: number }>;
+
 /** Buckets by stored key. */
-export class BucketTable implements States {
+export class BucketTable {
   private readonly storage: DurableObjectStorageLike;
   /** The buckets that were loaded or written last. Not a `BoundedMap`, because a log of 10 000 grants is one entry. */
   private readonly cache: Map<string, Bucket> = new Map();
@@ -50,7 +55,7 @@ export class BucketTable implements States {
   /** Returns the state of a bucket, or `undefined` if there is none that the algorithm can read. */
   read(bucket: string, algorithm: AlgorithmName): readonly number[] | undefined {
     const cached = this.cache.get(bucket);
-    if (cached) return isState(cached.state, algorithm) ? cached.state : undefined;
+    if (cached) return isState(cached.state, algorithms[algorithm]) ? cached.state : undefined;
     const row = this.readRow(bucket);
     const state = parseState(row?.raw, algorithm);
     if (row && state) this.addToCache(bucket, { state, keptUntil: row.keptUntil });
@@ -61,7 +66,10 @@ export class BucketTable implements States {
   write(changes: Changes, now: number): number {
     let firstExpiry = Number.POSITIVE_INFINITY;
     const written = new Map<string, Bucket | undefined>();
-    if (!this.exists) this.createTable();
+    if (!this.exists) {
+      if ([...changes.values()].every(({ state }) => state.length === 0)) return firstExpiry;
+      this.createTable();
+    }
     this.storage.transactionSync(() => {
       for (const [bucket, { state, expires }] of changes) {
         const row = this.writeRow(bucket, state, expires, now);
@@ -79,8 +87,7 @@ export class BucketTable implements States {
 
   private writeRow(bucket: string, state: readonly number[], expires: number, now: number): Bucket | undefined {
     const { sql } = this.storage;
-    // A full bucket has no row.
-    if (state.every((cell) => cell === 0)) {
+    if (state.length === 0) {
       sql.exec(`DELETE FROM ${TABLE} WHERE bucket = ?`, bucket);
       return undefined;
     }
@@ -100,11 +107,6 @@ export class BucketTable implements States {
       newKeptUntil,
     );
     return { state, keptUntil: newKeptUntil };
-  }
-
-  /** Deletes a bucket. */
-  remove(bucket: string): void {
-    if (this.exists) this.write(new Map([[bucket, { state: [], expires: 0 }]]), 0);
   }
 
   /** Returns the row of a bucket as it is stored. */

@@ -3,15 +3,15 @@
  * writes in one synchronous step, so no other call can run in between.
  */
 
-import { type Changes, decideGroup } from "../../../../algorithms/decide-group.ts";
-import type { Charge } from "../../../../core/charge.ts";
+import { decide, decideGroup } from "../../../../algorithms/decide.ts";
+import type { Charge, Group } from "../../../../core/charge.ts";
 import { wallClockMs } from "../../../../core/clock.ts";
 import type { Decision } from "../../../../core/decision.ts";
 import type { DurableObjectStorageLike } from "../../platform.ts";
 import { PROTOCOL_VERSION } from "../wire/calls.ts";
 import { type ApplyReply, encodeDecision, type InspectReply } from "../wire/replies.ts";
 import { parseApplyCall, parseBucketCall } from "../wire/validate.ts";
-import { BucketTable } from "./bucket-table.ts";
+import { BucketTable, type Changes } from "./bucket-table.ts";
 
 /** Minimum delay of the next alarm if this one was early and found nothing to delete. */
 const MIN_ALARM_DELAY_MS = 1000;
@@ -38,21 +38,17 @@ export class DurableBuckets {
     const groups = parseApplyCall(call);
     const now = wallClockMs();
     const changes: Changes = new Map();
-    const decided = groups.map((group) => decideGroup(group, this.table, now, changes).map(encodeDecision));
+    const decided = groups.map((group) => this.decideGroup(group, now, changes).map(encodeDecision));
     // Set the alarm in the same turn: rows and alarm are then stored together or not at all.
     if (changes.size > 0) await this.setAlarmBy(this.table.write(changes, now));
     return { version: PROTOCOL_VERSION, now, groups: decided };
-  }
-
-  async reset(call: unknown): Promise<void> {
-    this.table.remove(parseBucketCall(call).bucket);
   }
 
   async inspect(call: unknown): Promise<InspectReply> {
     const { policy, bucket } = parseBucketCall(call);
     const now = wallClockMs();
     const charge: Charge = { policy, key: bucket, cost: 0, mode: "peek" };
-    const [decision] = decideGroup([charge], this.table, now, new Map()) as [Decision];
+    const { decision } = decide(this.table.read(bucket, policy.algorithm), charge, now);
     const row = decision.resetAfterMs > 0 ? this.table.readRow(bucket) : undefined;
     return {
       version: PROTOCOL_VERSION,
@@ -69,6 +65,19 @@ export class DurableBuckets {
     const next = this.table.deleteExpired(now);
     if (next === undefined) await this.table.deleteStorage();
     else await this.setAlarmBy(next > now ? Math.max(next, now + MIN_ALARM_DELAY_MS) : now);
+  }
+
+  /** Decides one group. Later groups of the call see its changes, which are written in one transaction. */
+  private decideGroup(group: Group, now: number, changes: Changes): Decision[] {
+    const results = decideGroup(
+      group,
+      ({ key, policy }) => changes.get(key)?.state ?? this.table.read(key, policy.algorithm),
+      now,
+    );
+    return results.map(({ decision, state, changed, ttlMs }, i) => {
+      if (changed) changes.set((group[i] as Charge).key, { state, expires: now + ttlMs });
+      return decision;
+    });
   }
 
   /** Sets the alarm, unless one is due by then. */

@@ -9,8 +9,6 @@ import { DurableBuckets } from "./durable-buckets.ts";
 export interface RateLimiterObject {
   /** Applies groups of charges in one atomic step, each group all or nothing. */
   apply(call: ApplyCall): Promise<ApplyReply>;
-  /** Deletes a bucket, which makes it full. */
-  reset(call: BucketCall): Promise<void>;
   /** Returns the state of a bucket. */
   inspect(call: BucketCall): Promise<InspectReply>;
   /** Deletes expired buckets. Cloudflare calls it. */
@@ -45,10 +43,6 @@ export function rateLimiterObject(Base: new (ctx: never, env: never) => object):
 
     apply(call: ApplyCall): Promise<ApplyReply> {
       return this.#buckets.apply(call);
-    }
-
-    reset(call: BucketCall): Promise<void> {
-      return this.#buckets.reset(call);
     }
 
     inspect(call: BucketCall): Promise<InspectReply> {

@@ -1,6 +1,9 @@
 /** The calls that a Worker sends to a Durable Object by RPC. validate.ts checks them in the object. */
+
+import { algorithms } from "../../../../algorithms/algorithms.ts";
+import { compilePolicy } from "../../../../algorithms/compile-policy.ts";
 import type { Group, Mode } from "../../../../core/charge.ts";
-import { type CompiledPolicy, compilePolicy } from "../../../../core/compile.ts";
+import type { CompiledPolicy } from "../../../../core/compile.ts";
 import type { Policy } from "../../../../core/policy.ts";
 
 /**
@@ -22,6 +25,8 @@ export interface WireCharge {
   readonly mode: Mode;
   /** When the refunded grant expires, in milliseconds since the epoch. Absent if that is unknown. */
   readonly grantEndsAt?: number;
+  /** The hold's id and its length in milliseconds, for modes that hold an amount. */
+  readonly hold?: { readonly id: string; readonly forMs: number };
 }
 
 /** Groups of charges, each all or nothing, applied in order. */
@@ -32,7 +37,7 @@ export interface ApplyCall {
   readonly groups: readonly (readonly WireCharge[])[];
 }
 
-/** The bucket to reset or to inspect. */
+/** The bucket to inspect. */
 export interface BucketCall {
   readonly version: number;
   readonly policy: Policy;
@@ -50,16 +55,22 @@ export function encodeApplyCall(groups: readonly Group[]): ApplyCall {
   return {
     version: PROTOCOL_VERSION,
     groups: groups.map((group) =>
-      group.map(({ policy, key: bucket, cost, mode, grantEndsAt }): WireCharge => {
-        const charge = { policy: indexOf(policy), bucket, cost, mode };
-        return grantEndsAt === undefined ? charge : { ...charge, grantEndsAt };
-      }),
+      group.map(
+        ({ policy, key: bucket, cost, mode, grantEndsAt, hold }): WireCharge => ({
+          policy: indexOf(policy),
+          bucket,
+          cost,
+          mode,
+          ...(grantEndsAt !== undefined && { grantEndsAt }),
+          ...(hold !== undefined && { hold }),
+        }),
+      ),
     ),
     policies: policies.map(encodePolicy),
   };
 }
 
-/** Encodes the bucket that is reset or inspected. */
+/** Encodes the bucket to inspect. */
 export function encodeBucketCall(policy: CompiledPolicy, bucket: string): BucketCall {
   return { version: PROTOCOL_VERSION, policy: encodePolicy(policy), bucket };
 }
@@ -69,10 +80,7 @@ export function checkEncodable(policy: CompiledPolicy): void {
   compilePolicy(encodePolicy(policy));
 }
 
-/** Encodes the numbers of a policy, without its name. The rate is a ratio because a decimal number would round it. */
-function encodePolicy({ algorithm, limit, windowMs, unitsPerMs, unitsPerToken }: CompiledPolicy): Policy {
-  const rate = `${unitsPerMs}/${unitsPerToken}ms` as const;
-  if (algorithm === "token-bucket") return { algorithm, capacity: limit, tokensPerSecond: rate };
-  if (algorithm === "leaky-bucket") return { algorithm, capacity: limit, leaksPerSecond: rate };
-  return { algorithm, limit, windowMs };
+/** Encodes the numbers of a policy, without its name. */
+function encodePolicy(policy: CompiledPolicy): Policy {
+  return algorithms[policy.algorithm].form.fromNumbers(policy);
 }

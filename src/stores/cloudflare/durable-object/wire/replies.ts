@@ -1,4 +1,5 @@
 /** The replies of a Durable Object: encoded in the object, decoded in the Worker. */
+import { algorithms } from "../../../../algorithms/algorithms.ts";
 import type { Charge } from "../../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../../core/compile.ts";
 import type { Decision } from "../../../../core/decision.ts";
@@ -71,6 +72,6 @@ export function decodeDecision(
   if (!allowed) {
     return { allowed: false, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs: waitMs };
   }
-  if (algorithm !== "leaky-bucket") return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs };
+  if (!algorithms[algorithm].queues) return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs };
   return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs, delayMs: waitMs as number };
 }

@@ -2,9 +2,11 @@
  * Validates the calls that a Durable Object receives, before anything is written. Every Worker with a binding to the
  * object can call it, so policies, keys and costs are checked again.
  */
+import { compilePolicy } from "../../../../algorithms/compile-policy.ts";
+import { MODES } from "../../../../algorithms/modes.ts";
 import { BoundedMap } from "../../../../core/bounded-map.ts";
-import { type Charge, checkCost, MAX_CHARGES, type Mode } from "../../../../core/charge.ts";
-import { type CompiledPolicy, compilePolicy } from "../../../../core/compile.ts";
+import { type Charge, checkCost, MAX_CHARGES } from "../../../../core/charge.ts";
+import type { CompiledPolicy } from "../../../../core/compile.ts";
 import { optionError, SluiceError, show } from "../../../../core/errors.ts";
 import type { Policy } from "../../../../core/policy.ts";
 import { type ApplyCall, type BucketCall, MAX_CHARGES_PER_CALL, PROTOCOL_VERSION, type WireCharge } from "./calls.ts";
@@ -14,7 +16,9 @@ const MAX_STORED_KEY_CHARS = 1024;
 /** Maximum number of compiled policies that are cached. */
 const MAX_CACHED_POLICIES = 1000;
 
-const MODES: readonly unknown[] = ["take", "peek", "refund"] satisfies Mode[];
+/** Maximum length of the id of a hold. */
+const MAX_HOLD_ID_CHARS = 64;
+const MAX_HOLD_MS = 86_400_000;
 
 /** Returns the groups of a call. The keys of the charges are stored keys. */
 export function parseApplyCall(call: unknown): Charge[][] {
@@ -48,7 +52,7 @@ function tooManyCharges(where: "group" | "call", max: number, received: number):
   return new SluiceError("invalid-option", message, { option: where, expected, received });
 }
 
-/** Returns the bucket to reset or to inspect. */
+/** Returns the bucket to inspect. */
 export function parseBucketCall(call: unknown): { policy: CompiledPolicy; bucket: string } {
   const { policy, bucket } = checkVersion(call) as Partial<BucketCall>;
   return { policy: compileOnce(policy as Policy), bucket: checkBucket(bucket) };
@@ -67,15 +71,25 @@ function checkVersion(call: unknown): object {
 
 function parseCharge(charge: unknown, policies: readonly CompiledPolicy[]): Charge {
   if (typeof charge !== "object" || charge === null) throw optionError("invalid-option", "charge", "an object", charge);
-  const { policy: index, bucket, cost, mode, grantEndsAt } = charge as Partial<WireCharge>;
+  const { policy: index, bucket, cost, mode, grantEndsAt, hold } = charge as Partial<WireCharge>;
   const policy = Number.isInteger(index) ? policies[index as number] : undefined;
   if (!policy) throw optionError("invalid-option", "policy", "the index of a policy in this call", index);
   checkCost(cost as number);
-  if (!MODES.includes(mode)) throw optionError("invalid-option", "mode", `one of ${MODES.join(", ")}`, mode);
+  if (typeof mode !== "string" || !Object.hasOwn(MODES, mode)) {
+    throw optionError("invalid-option", "mode", `one of ${Object.keys(MODES).join(", ")}`, mode);
+  }
   if (grantEndsAt !== undefined && !Number.isSafeInteger(grantEndsAt)) {
     throw optionError("invalid-option", "grantEndsAt", "whole milliseconds since the epoch", grantEndsAt);
   }
-  return { policy, key: checkBucket(bucket), cost: cost as number, mode: mode as Mode, grantEndsAt };
+  if (hold !== undefined && !isHold(hold)) {
+    throw optionError("invalid-option", "hold", "an id of 1 to 64 characters and its length in ms", hold);
+  }
+  return { policy, key: checkBucket(bucket), cost: cost as number, mode, grantEndsAt, hold };
+}
+
+function isHold({ id, forMs }: Partial<NonNullable<WireCharge["hold"]>>): boolean {
+  if (typeof id !== "string" || id === "" || id.length > MAX_HOLD_ID_CHARS) return false;
+  return Number.isSafeInteger(forMs) && (forMs as number) >= 0 && (forMs as number) <= MAX_HOLD_MS;
 }
 
 function checkBucket(bucket: unknown): string {

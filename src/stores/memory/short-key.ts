@@ -10,7 +10,7 @@ const MAX_KEY_CHARS = 128;
 let secret: Int32Array | undefined;
 
 /** The key itself when it is short, else its tag. */
-export function storedKey(key: string): string {
+export function shortKey(key: string): string {
   return key.length <= MAX_KEY_CHARS ? key : tagOf(key);
 }
 

@@ -1,24 +1,25 @@
 /**
- * Buckets side by side: a `Map` from key to slot over one flat array of cells. Slots are dense, so that
- * any of them can be drawn at random. A `Map` is used for its hash, which the engine seeds; a table of
- * our own would need a keyed hash that costs more than a whole decision.
+ * Buckets of one policy side by side: a `Map` from key to slot over one flat array of cells. Slots are dense, so that a
+ * random one can be picked. `Map` has a seeded hash; a table of our own would need a keyed hash that costs more than a
+ * whole decision.
  */
 import type { Algorithm, Cells } from "../../algorithms/algorithm.ts";
 import { algorithms } from "../../algorithms/algorithms.ts";
+import type { State } from "../../algorithms/decide.ts";
 import { usage } from "../../algorithms/step.ts";
 import type { CompiledPolicy } from "../../core/compile.ts";
 import { copyKey } from "../../core/copy-key.ts";
 
-const FIRST_SIZE = 16;
+const INITIAL_SLOTS = 16;
 
-/** The buckets of one policy, or a part of them. */
+/** The buckets of one policy, or a shard of them. */
 export class SlotTable {
   readonly algorithm: Algorithm;
   keys: string[] = [];
   readonly slotOf: Map<string, number> = new Map();
-  /** The cells of all slots; slot `i` begins at `i * algorithm.width`. */
+  /** The cells of all slots; slot `i` starts at `i * algorithm.width`. */
   cells: Cells = [];
-  /** The policy that keep a bucket longest, of all plans that share these. */
+  /** Of all plans that share the buckets, the one that keeps a bucket longest. */
   policy: CompiledPolicy;
 
   constructor(policy: CompiledPolicy) {
@@ -30,10 +31,10 @@ export class SlotTable {
   clear(): void {
     this.keys = [];
     this.slotOf.clear();
-    this.cells = this.algorithm.list ? [] : new Float64Array(FIRST_SIZE * this.algorithm.width);
+    this.cells = this.algorithm.list ? [] : new Float64Array(INITIAL_SLOTS * this.algorithm.width);
   }
 
-  /** Makes an untouched bucket for a key that has none. */
+  /** Adds an untouched bucket for a key that has none. */
   add(given: string): number {
     const { cells, keys, algorithm } = this;
     const key = copyKey(given);
@@ -51,7 +52,7 @@ export class SlotTable {
     return slot;
   }
 
-  /** Forgets a slot; the last one takes its place. */
+  /** Removes a slot; the last one moves to its place. */
   remove(slot: number): void {
     const { cells, keys, slotOf, algorithm } = this;
     slotOf.delete(keys[slot] as string);
@@ -65,8 +66,23 @@ export class SlotTable {
     if (!(cells instanceof Float64Array)) cells.length = last;
   }
 
-  /** The part of the limit in use; at 0 the slot may be forgotten. */
+  /** The state of a slot. A list is not copied: it must not be changed. */
+  read(slot: number): State {
+    const { cells, algorithm } = this;
+    const at = slot * algorithm.width;
+    return cells instanceof Float64Array ? [...cells.subarray(at, at + algorithm.width)] : (cells[at] as number[]);
+  }
+
+  write(slot: number, state: State): void {
+    const { cells, algorithm } = this;
+    const at = slot * algorithm.width;
+    if (cells instanceof Float64Array) cells.set(state, at);
+    else cells[at] = state as number[];
+  }
+
+  /** The used share of the limit; at 0 the slot may be removed. */
   usage(slot: number, now: number): number {
-    return usage(this.algorithm, this.cells, slot * this.algorithm.width, this.policy, now);
+    const { algorithm, cells, policy } = this;
+    return usage({ algorithm, cells, at: slot * algorithm.width, policy }, now);
   }
 }

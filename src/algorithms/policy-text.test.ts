@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
+import type { Policy } from "../core/policy.ts";
+import type { PolicyText } from "../core/policy-text.ts";
+import { tokenBucket } from "../core/shorthand.ts";
 import { createLimiter } from "../limiter/create-limiter.ts";
 import { memoryRateLimiter } from "../stores/memory/rate-limiter.ts";
-import { compilePolicy } from "./compile.ts";
-import type { Policy } from "./policy.ts";
-import { type PolicyText, parsePolicy } from "./policy-text.ts";
-import { tokenBucket } from "./shorthand.ts";
+import { compilePolicy } from "./compile-policy.ts";
+import { parsePolicy } from "./policy-text.ts";
 
 describe("policies as text", () => {
   it("chooses the algorithm by a word after the rate", () => {
@@ -60,13 +61,13 @@ describe("policies as text", () => {
     ["10 per second", '"10/s"'],
     ["100 / m", '"100/m"'],
     ["100/M", '"100/m"'],
-    ["fast", "units are ms, s, m, h and d"],
+    ["fast", "units: ms, s, m, h and d"],
     ["10/s burst", "10/s burst 50"],
     ["10/s burst 1.5", "10/s burst 50"],
     ["10/s fixed 5", "1000/d fixed"],
     ["10/s  burst 5", "a rate such as"],
     ["", "a rate such as"],
-    ["100/constructor", "units are"],
+    ["100/constructor", "units: ms"],
   ])("refuses %j and says what to write", (text, hint) => {
     expect(() => parsePolicy(text)).toThrow(
       expect.objectContaining({ code: "invalid-option", option: "policy", message: expect.stringContaining(hint) }),
@@ -78,8 +79,8 @@ describe("policies as text", () => {
     const wrong = tokenBucket as unknown as (...args: unknown[]) => unknown;
     expect(() => wrong(10, "1 s")).toThrow('"10/s"');
     expect(() => wrong({ capacity: 1, tokensPerSecond: 1 }, { name: "x" })).toThrow(
-      "put name, prefix and share into the policy object",
+      "Put name, prefix and share into the policy object",
     );
-    expect(() => tokenBucket("5/s", { burst: 0 })).toThrow(/^burst: /);
+    expect(() => tokenBucket("5/s", { burst: 0 })).toThrow(/^burst must be /);
   });
 });

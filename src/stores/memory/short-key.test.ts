@@ -1,7 +1,7 @@
 /** The tag of a long key: the reference vectors of HalfSipHash, and what a store makes of it. */
 import { memoryRateLimiter } from "sluice";
 import { describe, expect, it } from "vitest";
-import { halfSipHash, storedKey } from "./long-key.ts";
+import { halfSipHash, shortKey } from "./short-key.ts";
 
 describe("halfSipHash", () => {
   // Reference vectors for the key 00 01 .. 07 and the bytes 00 01 02 .. of each even length.
@@ -19,19 +19,19 @@ describe("halfSipHash", () => {
   });
 });
 
-describe("storedKey", () => {
+describe("shortKey", () => {
   it("keeps a key of up to 128 characters and makes 32 of a longer one", () => {
-    expect(storedKey("k".repeat(128))).toBe("k".repeat(128));
-    expect(storedKey("k".repeat(129))).toMatch(/^[0-9a-f]{32}$/);
-    expect(storedKey("k".repeat(2 ** 20))).toHaveLength(32);
+    expect(shortKey("k".repeat(128))).toBe("k".repeat(128));
+    expect(shortKey("k".repeat(129))).toMatch(/^[0-9a-f]{32}$/);
+    expect(shortKey("k".repeat(2 ** 20))).toHaveLength(32);
   });
 
   it("tells long keys apart by their last character and their length", () => {
     const tags = [129, 130, 131, 132, 133].flatMap((length) =>
-      ["a", "b"].map((end) => storedKey("k".repeat(length - 1) + end)),
+      ["a", "b"].map((end) => shortKey("k".repeat(length - 1) + end)),
     );
     expect(new Set(tags).size).toBe(10);
-    expect(storedKey(`${"k".repeat(200)}a`)).toBe(storedKey(`${"k".repeat(200)}a`));
+    expect(shortKey(`${"k".repeat(200)}a`)).toBe(shortKey(`${"k".repeat(200)}a`));
   });
 
   it("bounds what a store holds, and shows the tag to a human", async () => {

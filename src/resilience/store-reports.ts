@@ -1,0 +1,69 @@
+/** Reports problems of a store, each once: as a process warning, or as an event if a limiter has `onEvent`. */
+import { copyKey } from "../core/copy-key.ts";
+import type { SluiceError } from "../core/errors.ts";
+import { originOf, type Store } from "../core/store.ts";
+import { describeError, emitProcessWarning } from "../core/warnings.ts";
+import { healthOf, type StoreFailure, type StoreHealth } from "./store-health.ts";
+
+/** Corrupt keys that are reported, each once. They stay corrupt until they are reset. */
+const MAX_CORRUPT_KEYS = 1000;
+
+/** One per backing service. */
+export class StoreReports {
+  private readonly health: StoreHealth;
+  private lastWarning: string | undefined;
+  private hasWarnedUnavailable = false;
+  private hasWarnedForeign = false;
+  private readonly corruptKeys: Set<string> = new Set();
+
+  constructor(health: StoreHealth) {
+    this.health = health;
+  }
+
+  /** The store's own warning, if it has changed since the last call. */
+  nextWarning({ warning }: Store): string | undefined {
+    if (warning === this.lastWarning) return undefined;
+    this.lastWarning = warning;
+    return warning;
+  }
+
+  /** Whether an error is the first report of a corrupt key. */
+  isFirstReport({ code, option }: SluiceError): boolean {
+    const { corruptKeys } = this;
+    if (code !== "foreign-value" || corruptKeys.has(option) || corruptKeys.size >= MAX_CORRUPT_KEYS) return false;
+    corruptKeys.add(copyKey(option));
+    return true;
+  }
+
+  /**
+   * Warns once that decisions are made without the store: if it has never replied, or if its circuit is open. Not if a
+   * limiter on the store has `onEvent`, which is called with `store-down`.
+   */
+  warnUnavailable({ error, shard }: StoreFailure, effect: string): void {
+    const { breaker, hasReplied } = this.health;
+    if (breaker.watchers.size > 0) return;
+    if (error.code === "foreign-value") {
+      if (this.hasWarnedForeign) return;
+      this.hasWarnedForeign = true;
+      const message = `A value in the store was not written by sluice, so ${effect} Set onEvent to see its key.`;
+      emitProcessWarning("SLUICE_FOREIGN_VALUE", message);
+      return;
+    }
+    // A slow first reply is no outage, but a client that is not connected, or a call that fails, is one at once.
+    const isFirstFailure = !hasReplied && (error.option === "client" || error.cause !== undefined);
+    if (this.hasWarnedUnavailable || !(isFirstFailure || breaker.isOpen(shard))) return;
+    this.hasWarnedUnavailable = true;
+    const message = `The store is unavailable, so ${effect} Cause: ${describeError(error)} Set onEvent to follow outages.`;
+    emitProcessWarning("SLUICE_STORE_UNAVAILABLE", message);
+  }
+}
+
+const reports = new WeakMap<object, StoreReports>();
+
+/** The reports of a store. Stores with the same origin share them. */
+export function reportsOf(store: Store): StoreReports {
+  const origin = originOf(store);
+  let own = reports.get(origin);
+  if (!own) reports.set(origin, (own = new StoreReports(healthOf(store))));
+  return own;
+}
