@@ -9,6 +9,7 @@ import {
   slidingLog,
   tokenBucket,
 } from "sluice";
+import { compilePolicy } from "sluice/algorithms";
 import {
   bindingRateLimiter,
   durableObjectRateLimiter,
@@ -178,6 +179,17 @@ export const bindingTasks: Tasks<Env> = {
       kvBucket: await errorOf(() => kvRateLimiter(KV, tokenBucket("5/s"))),
       kvQueue: await errorOf(() =>
         createLimiter({ policy: { algorithm: "leaky-bucket", capacity: 1, leaksPerSecond: 1 }, store: kvStore(KV) }),
+      ),
+      kvResetInGroup: await errorOf(() =>
+        kvStore(KV).apply([
+          [
+            { policy: compilePolicy(FIVE), key: "a", cost: 0, mode: "reset" },
+            { policy: compilePolicy(FIVE), key: "b", cost: 1, mode: "take" },
+          ],
+        ]),
+      ),
+      kvPenalty: await errorOf(() =>
+        kvStore(KV).apply([[{ policy: compilePolicy(FIVE), key: "a", cost: 1, mode: "penalty" }]]),
       ),
       kvOption: await errorOf(() => kvStore(KV, { ttl: 5 } as never)),
       kvWaitUntil: await errorOf(() => kvStore(KV, { waitUntil: 5 } as never)),

@@ -36,6 +36,10 @@ export const inputTasks: Tasks<Env> = {
       "an unknown mode": withCharge({ mode: "steal" }),
       "a policy that does not exist": withCharge({ policy: 7 }),
       "a grant end that is not a time": withCharge({ mode: "refund", grantEndsAt: "now" }),
+      "a hold that is null": withCharge({ hold: null }),
+      "a hold with an id of 65 characters": withCharge({ hold: { id: "h".repeat(65), forMs: 1 } }),
+      "a hold of half a millisecond": withCharge({ hold: { id: "h", forMs: 0.5 } }),
+      "a hold of two days": withCharge({ hold: { id: "h", forMs: 2 * 86_400_000 } }),
       "the same bucket twice": { ...call, groups: [[charge, charge]] },
       "seventeen charges": {
         ...call,
