@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
+import { withImportMap } from "../scripts/draw-imports.js";
 
 const src = fileURLToPath(new URL("../src", import.meta.url));
 
@@ -131,6 +132,11 @@ describe("the architecture", () => {
     const loading = files.filter((file) => /\bimport\(/.test(readFileSync(join(src, file), "utf8")));
     expect(loading).toEqual(["http/identity/jwt.ts"]);
     expect(readFileSync(join(src, "http/identity/jwt.ts"), "utf8")).toContain('import("jose")');
+  });
+
+  it("is drawn in CONTRIBUTING.md as it is", () => {
+    const page = readFileSync(new URL("../CONTRIBUTING.md", import.meta.url), "utf8");
+    expect(page, "run node scripts/draw-imports.js").toBe(withImportMap(page));
   });
 
   it("has no cycles", () => {

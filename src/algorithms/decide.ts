@@ -80,8 +80,8 @@ function applyAction(state: State | undefined, charge: Charge, action: Action | 
     return { decision: peek(view(undefined, charge), 0, now), state: [], changed: true, ttlMs: 1 };
   }
   return change(state, charge, (bucket) => {
-    if (action === "add") add(bucket, cost, now);
-    else refund(bucket, cost, now, grantEndsAt);
+    if (action === "add" && cost > 0) add(bucket, cost, now);
+    if (action === "subtract") refund(bucket, cost, now, grantEndsAt);
     return peek(bucket, MODES[mode].asks ? cost : 0, now);
   });
 }

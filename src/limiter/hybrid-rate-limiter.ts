@@ -1,4 +1,4 @@
-/** Two rings: a cheap one that turns floods away, and an exact one that decides what it lets through. */
+/** Two limiters in a row: a cheap one that rejects floods, and an exact one that decides on the rest. */
 import { checkCost, checkKey } from "../core/charge.ts";
 import type { Decision, Denied, Inspection } from "../core/decision.ts";
 import { type ErrorCode, optionError, rejectDisposed, SluiceError } from "../core/errors.ts";
@@ -6,8 +6,9 @@ import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 
 /**
- * A limiter that asks `first`, and then `exact`. What `first` denies is denied; what it allows is for `exact` to say.
- * It never admits more than `exact` does. When `first` can't be asked, `exact` decides alone.
+ * Combines a cheap limiter with an exact one, such as a Workers binding with Durable Objects. Calls that `first` denies
+ * are denied; the others are decided by `exact`. It never admits more than `exact` does. If `first` is unavailable,
+ * `exact` decides alone.
  */
 export function hybridRateLimiter(first: RateLimiter, exact: RateLimiter): RateLimiter {
   for (const [option, limiter] of Object.entries({ first, exact })) {
@@ -15,63 +16,65 @@ export function hybridRateLimiter(first: RateLimiter, exact: RateLimiter): RateL
     throw optionError("invalid-limiter", option, "a limiter", limiter);
   }
   if (exact.consistency !== "exact") {
-    throw optionError("invalid-limiter", "exact", "a limiter that is exact", exact.consistency);
+    throw optionError("invalid-limiter", "exact", "a limiter whose consistency is exact", exact.consistency);
   }
   return new Hybrid(first, exact);
 }
 
 class Hybrid implements RateLimiter {
-  // It admits no more than an exact limiter, and may deny what that would admit.
+  // Admits no more than the exact limiter, and may deny what that would admit.
   readonly consistency = "approximate";
   private readonly first: RateLimiter;
   private readonly exact: RateLimiter;
   private readonly policies: readonly ResolvedPolicy[];
-  /** What the first ring decided, by the decision that was returned. */
+  /** The decisions of `first`, by the decision that was returned. */
   private readonly firstDecisions: WeakMap<Decision, Decision> = new WeakMap();
   private disposed = false;
 
   constructor(first: RateLimiter, exact: RateLimiter) {
     this.first = first;
     this.exact = exact;
-    this.policies = Object.freeze([first, exact].flatMap((ring) => ring.getPolicies?.() ?? [ring.getPolicy()]));
+    this.policies = Object.freeze(
+      [first, exact].flatMap((limiter) => limiter.getPolicies?.() ?? [limiter.getPolicy()]),
+    );
   }
 
   async consume(key: string, cost = 1): Promise<Decision> {
     this.check(key, cost);
-    const first = await this.onFirst((ring) => ring.consume(key, cost));
-    if (first && !first.allowed) return first;
-    const giveBack = () =>
-      this.onFirst((ring) => (first && cost > 0 ? ring.refund(key, cost, first) : Promise.resolve()));
+    const decided = await this.onFirst((first) => first.consume(key, cost));
+    if (decided && !decided.allowed) return decided;
+    const refundFirst = () =>
+      this.onFirst((first) => (decided && cost > 0 ? first.refund(key, cost, decided) : Promise.resolve()));
     try {
       const decision = await this.exact.consume(key, cost);
-      if (!decision.allowed) await giveBack();
-      else if (first) this.firstDecisions.set(decision, first);
+      if (!decision.allowed) await refundFirst();
+      else if (decided) this.firstDecisions.set(decision, decided);
       return decision;
     } catch (error) {
-      await giveBack();
+      await refundFirst();
       throw error;
     }
   }
 
   async peek(key: string, cost = 1): Promise<Decision> {
     this.check(key, cost);
-    const first = await this.onFirst((ring) => ring.peek(key, cost));
-    return first && !first.allowed ? first : this.exact.peek(key, cost);
+    const decided = await this.onFirst((first) => first.peek(key, cost));
+    return decided && !decided.allowed ? decided : this.exact.peek(key, cost);
   }
 
   async refund(key: string, cost: number, decision?: Decision): Promise<void> {
     this.check(key, cost);
-    const first = decision && this.firstDecisions.get(decision);
+    const decided = decision && this.firstDecisions.get(decision);
     await Promise.all([
-      // A decision that the first ring had no part in took nothing from it.
-      decision && !first ? undefined : this.onFirst((ring) => ring.refund(key, cost, first)),
+      // A decision that `first` had no part in took nothing from it.
+      decision && !decided ? undefined : this.onFirst((first) => first.refund(key, cost, decided)),
       this.exact.refund(key, cost, decision),
     ]);
   }
 
   async reset(key: string): Promise<void> {
     this.check(key, 0);
-    await Promise.all([this.onFirst((ring) => ring.reset(key)), this.exact.reset(key)]);
+    await Promise.all([this.onFirst((first) => first.reset(key)), this.exact.reset(key)]);
   }
 
   async inspect(key: string): Promise<Inspection> {
@@ -87,7 +90,7 @@ class Hybrid implements RateLimiter {
     return this.policies;
   }
 
-  /** Both rings are somebody else's. */
+  /** Disposes of neither limiter: both belong to the caller. */
   async dispose(): Promise<void> {
     this.disposed = true;
   }
@@ -99,19 +102,20 @@ class Hybrid implements RateLimiter {
   }
 
   /**
-   * Does something with the first ring, if that can be done: a binding can only be asked, and for one at a time. What
-   * it says without its store is about itself, and no verdict on the key.
+   * Calls `first`, if it supports the call: a binding only supports `consume` with cost 1. Ignores what it decides without
+   * its store.
    */
   private async onFirst<T>(action: (first: RateLimiter) => Promise<T>): Promise<T | undefined> {
     try {
-      const answer = await action(this.first);
-      const { degraded, unavailable } = (answer ?? {}) as Partial<Denied>;
-      return degraded || unavailable ? undefined : answer;
+      const result = await action(this.first);
+      const { degraded, unavailable } = (result ?? {}) as Partial<Denied>;
+      return degraded || unavailable ? undefined : result;
     } catch (error) {
-      if (error instanceof SluiceError && PASSED_BY.includes(error.code)) return undefined;
+      if (error instanceof SluiceError && IGNORED_CODES.includes(error.code)) return undefined;
       throw error;
     }
   }
 }
 
-const PASSED_BY: readonly ErrorCode[] = ["unsupported", "invalid-cost", "store-unavailable"];
+/** Errors of `first` that leave the decision to `exact`. */
+const IGNORED_CODES: readonly ErrorCode[] = ["unsupported", "invalid-cost", "store-unavailable"];

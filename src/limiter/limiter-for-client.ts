@@ -1,4 +1,4 @@
-/** A limiter straight from a client or binding: limiters on one of them share a store, so that `combine` is one step. */
+/** Creates limiters straight from a client or binding. Limiters on one client share a store, so that `combine` is one step. */
 import { checkOptions } from "../core/options.ts";
 import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
@@ -7,20 +7,33 @@ import type { Store } from "../core/store.ts";
 import { FAILURE_OPTIONS, type FailureOptions } from "../resilience/failure-policy.ts";
 import { createLimiter } from "./create-limiter.ts";
 
-/** How the stores of one kind are made. */
+/** How the stores of one kind are created. */
 export interface StoreKind<Client, Options extends object> {
-  /** What users call, for errors. */
+  /** Name of the function that users call, for errors. */
   readonly where: string;
-  /** The names of the store's own options. */
+  /** Names of the store's options. */
   readonly options: readonly string[];
-  make(client: Client, options: Options): Store;
-  /** Options that belong to a call, such as those of a request: a store with others is made for it, and not kept. */
+  create(client: Client, options: Options): Store;
+  /** Options that belong to one call, such as those of a request. A store with other ones is created and not kept. */
   readonly perCall?: readonly string[];
-  /** What an option is compared by, where the same can be said in two ways. */
-  same?(name: string, value: unknown): unknown;
+  /** The value that an option is compared by, if it can be written in two ways. */
+  normalize?(name: string, value: unknown): unknown;
 }
 
-/** A limiter for one policy. `options` are those of the store and of its failures. */
+/** A store that was created for a client. */
+interface KnownStore {
+  readonly kind: object;
+  readonly options: object;
+  readonly store: Store;
+}
+
+/** Stores kept per client. Options with functions that are created per request would be new ones every time. */
+const MAX_STORES = 16;
+
+/** The stores of every client, one for each set of options. */
+const storesOf = new WeakMap<object, readonly KnownStore[]>();
+
+/** Creates a limiter for one policy. `options` are those of the store and of its failures. */
 export function limiterForClient<Client extends object, Options extends object>(
   kind: StoreKind<Client, Options>,
   client: Client,
@@ -28,26 +41,41 @@ export function limiterForClient<Client extends object, Options extends object>(
   options: Options & FailureOptions,
 ): RateLimiter {
   checkOptions(kind.where, options, [...kind.options, ...FAILURE_OPTIONS]);
-  const own: Record<string, unknown> = {};
-  const failure: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(options)) {
-    if (value !== undefined) (kind.options.includes(name) ? own : failure)[name] = value;
-  }
-  const sign = (name: string, value: unknown) => kind.same?.(name, value) ?? value;
-  const same = (one: Record<string, unknown>) => (name: string) => sign(name, one[name]) === sign(name, own[name]);
-  const known = (typeof client === "object" && client !== null && stores.get(client)) || [];
-  let made = known.find((one) => one.kind === kind && kind.options.every(same(one.options)));
-  if (!made) {
-    made = { kind, options: own, store: kind.make(client, own as Options) };
-    const lasting = kind.options.filter((name) => !kind.perCall?.includes(name));
-    const likeIt = known.some((one) => one.kind === kind && lasting.every(same(one.options)));
-    if (!likeIt) stores.set(client, [...known.slice(-MAX_STORES), made]);
-  }
-  return createLimiter({ policy, store: made.store, ...failure });
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  const isStoreOption = ([name]: [string, unknown]) => kind.options.includes(name);
+  const storeOptions = Object.fromEntries(given.filter(isStoreOption));
+  const failureOptions = Object.fromEntries(given.filter((entry) => !isStoreOption(entry)));
+  const store = storeFor(kind, client, storeOptions as Options);
+  return createLimiter({ policy, store, ...failureOptions });
 }
 
-/** So many stores of one client are known: functions that are made anew for every request are new options every time. */
-const MAX_STORES = 15;
+/** The store of a client with these options, created if there is none. */
+function storeFor<Client extends object, Options extends object>(
+  kind: StoreKind<Client, Options>,
+  client: Client,
+  options: Options,
+): Store {
+  const known = (typeof client === "object" && client !== null && storesOf.get(client)) || [];
+  const ofKind = known.filter((one) => one.kind === kind);
+  const same = ofKind.find((one) => hasSame(kind, kind.options, one.options, options));
+  if (same) return same.store;
+  const store = kind.create(client, options);
+  // Keep one store per set of options, whatever its per-call options are.
+  const lasting = kind.options.filter((name) => !kind.perCall?.includes(name));
+  const isKept = !ofKind.some((one) => hasSame(kind, lasting, one.options, options));
+  if (isKept) storesOf.set(client, [...known.slice(1 - MAX_STORES), { kind, options, store }]);
+  return store;
+}
 
-/** The stores of every client, one for each set of options. */
-const stores = new WeakMap<object, { kind: object; options: Record<string, unknown>; store: Store }[]>();
+function hasSame<Client, Options extends object>(
+  { normalize }: StoreKind<Client, Options>,
+  names: readonly string[],
+  a: object,
+  b: object,
+): boolean {
+  const valueOf = (options: object, name: string) => {
+    const value = (options as Record<string, unknown>)[name];
+    return normalize?.(name, value) ?? value;
+  };
+  return names.every((name) => valueOf(a, name) === valueOf(b, name));
+}

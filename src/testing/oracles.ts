@@ -1,4 +1,5 @@
 /** Checks on a log of decisions that need no model: they hold for every right limiter. */
+import { algorithms } from "../algorithms/algorithms.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 
 /** One admitted charge: when, by the store's clock, and how much. A refund is a negative cost. */
@@ -41,10 +42,10 @@ function boundOf(
 ): number {
   const elapsed = toMs - fromMs;
   // A whole number was admitted, so that the floor takes no room; the margin is for the rounding of the rate alone.
-  if (algorithm === "token-bucket" || algorithm === "leaky-bucket") {
+  if (!algorithms[algorithm].form.options.includes("windowMs")) {
     return Math.floor(limit + (tokensPerSecond * elapsed) / 1000 + 1e-6);
   }
-  if (algorithm === "sliding-log") return limit * (Math.floor(elapsed / windowMs) + 1);
+  if (algorithms[algorithm].list) return limit * (Math.floor(elapsed / windowMs) + 1);
   // Aligned windows: each holds the limit.
   return limit * (Math.floor(toMs / windowMs) - Math.floor(fromMs / windowMs) + 1);
 }

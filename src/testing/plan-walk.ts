@@ -1,5 +1,6 @@
 /** Random charges of two plans that share their buckets, and a check that each plan stays within its own bound. */
 
+import { algorithms } from "../algorithms/algorithms.ts";
 import { compilePolicy } from "../algorithms/compile-policy.ts";
 import type { Charge, Group, Mode } from "../core/charge.ts";
 import type { CompiledPolicy } from "../core/compile.ts";
@@ -78,7 +79,7 @@ export class PlanBounds {
 
   private meterOf(plan: CompiledPolicy): Meter {
     if (plan.refills) return bucketMeter(plan, this.plans);
-    return plan.algorithm === "sliding-log" ? logMeter(plan) : windowMeter(plan);
+    return algorithms[plan.algorithm].list ? logMeter(plan) : windowMeter(plan);
   }
 }
 

@@ -1,4 +1,5 @@
 /** What a suite is pointed at: a limiter, and how to move its time. */
+import { algorithms } from "../algorithms/algorithms.ts";
 import type { AlgorithmName, Policy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 
@@ -37,11 +38,15 @@ export function subjectOf(made: RateLimiter | Subject): Subject {
   return "limiter" in made ? made : { limiter: made };
 }
 
-/** A policy that holds `limit` and is full again `spanMs` after it was emptied (two windows for sliding-window). */
+/** A policy with this limit that is full again `spanMs` after it was used up (two windows for sliding-window). */
 export function policyOf(algorithm: AlgorithmName, limit: number, spanMs: number, name?: string): Policy {
   const label = name === undefined ? {} : { name };
-  if (algorithm === "token-bucket") return { capacity: limit, tokensPerSecond: `${limit}/${spanMs}ms`, ...label };
-  if (algorithm === "leaky-bucket")
-    return { algorithm, capacity: limit, leaksPerSecond: `${limit}/${spanMs}ms`, ...label };
-  return { algorithm, limit, windowMs: spanMs, ...label };
+  const rateOption = algorithms[algorithm].form.options.find((option) => option.endsWith("PerSecond"));
+  if (!rateOption) return { algorithm, limit, windowMs: spanMs, ...label } as Policy;
+  return { algorithm, capacity: limit, [rateOption]: `${limit}/${spanMs}ms`, ...label } as unknown as Policy;
+}
+
+/** The largest limit to test: a list state grows with it. */
+export function maxLimitOf(algorithm: AlgorithmName): number {
+  return algorithms[algorithm].list ? 10_000 : 2 ** 31 - 1;
 }

@@ -1,5 +1,6 @@
 /** Durable Objects in real workerd: the contract suite, and random steps compared with memory. Needs `npm run build`. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { STRIKE_LOG } from "../list-state/strike-log.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
 let workerd: Workerd;
@@ -13,21 +14,22 @@ afterAll(() => workerd?.stop());
 const ALGORITHMS = ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-log"] as const;
 
 describe("the contract suite in workerd", () => {
-  it.each(ALGORITHMS.flatMap((algorithm) => ([128, "per-key"] as const).map((shards) => ({ algorithm, shards }))))(
-    "passes for $algorithm with shards: $shards",
-    async ({ algorithm, shards }) => {
-      const { cases, failures } = await workerd.run<{ cases: number; failures: string[] }>("contractSuite", {
-        algorithm,
-        shards,
-      });
-      expect(failures).toEqual([]);
-      expect(cases).toBeGreaterThan(20);
-    },
-  );
+  it.each(
+    [...ALGORITHMS, STRIKE_LOG].flatMap((algorithm) =>
+      ([128, "per-key"] as const).map((shards) => ({ algorithm, shards })),
+    ),
+  )("passes for $algorithm with shards: $shards", async ({ algorithm, shards }) => {
+    const { cases, failures } = await workerd.run<{ cases: number; failures: string[] }>("contractSuite", {
+      algorithm,
+      shards,
+    });
+    expect(failures).toEqual([]);
+    expect(cases).toBeGreaterThan(20);
+  });
 });
 
 describe("random steps with crashes", () => {
-  it.each(ALGORITHMS)("%s: give the same 4000 decisions as memory", async (algorithm) => {
+  it.each([...ALGORITHMS, STRIKE_LOG])("%s: give the same 4000 decisions as memory", async (algorithm) => {
     const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
     const { done, crashes, allowed } = await workerd.run<{ done: number; crashes: number; allowed: number }>(
       "randomSteps",

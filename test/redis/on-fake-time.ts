@@ -7,9 +7,9 @@ import { fakeClockScript, type Variant } from "./script-variants.js";
 let made = 0;
 
 /** Wraps an ioredis client. */
-export function onFakeTime(redis: Redis, clock: Clock): IoredisLike {
+export function onFakeTime(redis: Redis, clock: Clock, variant: Variant = fakeClockScript): IoredisLike {
   return {
-    ...withVariant(redis, fakeClockScript, `t${process.pid}.${made++}:`, () => [String(clock.now())]),
+    ...withVariant(redis, variant, `t${process.pid}.${made++}:`, () => [String(clock.now())]),
     get status() {
       return redis.status;
     },

@@ -7,7 +7,7 @@ import { joinScript, readPart, shaOf } from "../../scripts/make-redis-script.js"
 /** @typedef {{ readonly text: string, readonly sha: string }} Variant */
 
 /** @returns {Variant} */
-const variant = (/** @type {string} */ text) => ({ text, sha: shaOf(text) });
+export const variant = (/** @type {string} */ text) => ({ text, sha: shaOf(text) });
 
 /** Replaces the two lines of clock.lua. */
 export const FAKE_CLOCK = "local now = tonumber(table.remove(ARGV))";

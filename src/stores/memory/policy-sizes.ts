@@ -1,18 +1,18 @@
-/** Ranks the policies of a memory store by how many keys they have: a binary heap, the largest first. */
+/** Ranks the policies of a memory store by their number of keys: a binary heap, the largest first. */
 
-/** A policy with keys. */
+/** A policy that has keys. */
 export interface Sized {
-  /** How many keys it has. */
+  /** Number of keys. */
   size: number;
   /** Its index in the heap. */
   place: number;
 }
 
-/** Holds the policies that have keys. A change of one key costs at most a logarithm of their number. */
+/** The policies that have keys. Adding or removing a key takes logarithmic time in their number. */
 export class PolicySizes<Policy extends Sized> {
   private readonly heap: Policy[] = [];
 
-  /** How many policies have keys. */
+  /** Number of policies that have keys. */
   get count(): number {
     return this.heap.length;
   }
@@ -22,7 +22,7 @@ export class PolicySizes<Policy extends Sized> {
     return this.heap[0] as Policy;
   }
 
-  /** Any policy, chosen with the given random number from 0 to 1. */
+  /** A random policy, chosen by a number from 0 to 1. */
   pick(random: number): Policy {
     return this.heap[Math.floor(random * this.heap.length)] as Policy;
   }
@@ -33,12 +33,12 @@ export class PolicySizes<Policy extends Sized> {
     this.move(policy);
   }
 
-  /** Counts one key less, and drops a policy that has none left. */
+  /** Counts one key less, and removes a policy that has none left. */
   decrement(policy: Policy): void {
     policy.size--;
     this.move(policy);
     if (policy.size > 0) return;
-    // All others have keys, so that it is a leaf by now: the last leaf can take its place.
+    // All others have keys, so it is a leaf now: the last leaf can take its place.
     const last = this.heap.pop() as Policy;
     if (last === policy) return;
     this.heap[policy.place] = last;

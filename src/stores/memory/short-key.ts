@@ -1,21 +1,21 @@
 /**
- * Long keys are kept as a tag of fixed length, so that a store's memory is bounded by its count of keys
- * and not by what a client writes into a header. The tag is HalfSipHash-2-4 under two keys drawn once
- * per process, 128 bits in all: nobody outside can make two long keys meet.
+ * Shortens long keys to a tag of fixed length, so that the number of keys bounds a store's memory, and not what clients
+ * send in headers. The tag is HalfSipHash-2-4 under two random keys of this process, 128 bits in all, so clients can't
+ * create collisions.
  */
 
-/** Keys up to this length are kept as they are. */
+/** Shorter keys are kept as they are. */
 const MAX_KEY_CHARS = 128;
 
 let secret: Int32Array | undefined;
 
-/** The key itself when it is short, else its tag. */
+/** The key itself if it is short, otherwise its tag. */
 export function shortKey(key: string): string {
   return key.length <= MAX_KEY_CHARS ? key : tagOf(key);
 }
 
 function tagOf(key: string): string {
-  // Drawn at first use: some runtimes give no random numbers while a module loads.
+  // On first use: some runtimes have no random numbers while a module loads.
   secret ??= crypto.getRandomValues(new Int32Array(4));
   const [a, b, c, d] = secret as unknown as [number, number, number, number];
   return halfSipHash(key, a, b) + halfSipHash(key, c, d);
@@ -40,7 +40,7 @@ export function halfSipHash(text: string, k0: number, k1: number): string {
   };
   const { length } = text;
   for (let i = 0; i <= length; i += 2) {
-    // The last block holds the unit that is left, if any, and the length in bytes.
+    // The last block contains the remaining unit, if any, and the length in bytes.
     const whole = i + 1 < length;
     const block = (i < length ? text.charCodeAt(i) : 0) | (whole ? text.charCodeAt(i + 1) << 16 : length << 25);
     v3 ^= block;

@@ -26,8 +26,8 @@ export function redisRateLimiter(
 const redis: StoreKind<RedisClient, RedisStoreOptions> = {
   where: "redisRateLimiter",
   options: REDIS_OPTIONS,
-  make: redisStore,
-  same: comparableOption,
+  create: redisStore,
+  normalize: comparableOption,
 };
 
 /** Returns what an option is compared by: `ttlMs` as a number, because `"1s"` equals 1000. */

@@ -19,6 +19,6 @@ export function upstashRateLimiter(
 const upstash: StoreKind<UpstashClient, RedisStoreOptions> = {
   where: "upstashRateLimiter",
   options: REDIS_OPTIONS,
-  make: upstashStore,
-  same: comparableOption,
+  create: upstashStore,
+  normalize: comparableOption,
 };

@@ -1,4 +1,5 @@
 /** Charges that stand or fall together, in groups and through combine and consumeAll. */
+import type { Mode } from "../../core/charge.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { combine, consumeAll } from "../../limiter/combine.ts";
 import { bareLimiter } from "../bare-limiter.ts";
@@ -42,6 +43,31 @@ export const groupLaws: readonly StoreLaw[] = [
         "a group of which a part never fits",
       );
       same(await left(store, wide, a), 8, "left after a group that never fits");
+    },
+  },
+  {
+    title:
+      "a penalty charge takes its cost if another charge of its group is denied, and denies by itself when it is full",
+    async run(bench) {
+      const store = await bench.create();
+      const [rate, penalty] = [compiledPolicy(bench, 1, "rate"), compiledPolicy(bench, 2, "penalty")];
+      const [a, b] = together(store);
+      const attempt = async (cost: number, mode: Mode = "take") => {
+        const [decisions] = await store.apply([[charge(rate, a, cost, mode), charge(penalty, b, 1, "penalty")]]);
+        return decisions?.map(({ allowed, remaining }) => [allowed, remaining]);
+      };
+      const expected = (rateDecision: [boolean, number], penaltyDecision: [boolean, number]) => [
+        rateDecision,
+        penaltyDecision,
+      ];
+      same(await attempt(1), expected([true, 0], [true, 2]), "an admitted group");
+      same(await attempt(2), expected([false, 0], [true, 2]), "a cost that never fits is no violation");
+      same(await attempt(1, "peek"), expected([false, 0], [true, 2]), "a look is no violation");
+      same(await attempt(1), expected([false, 0], [true, 1]), "a violation");
+      same(await attempt(1), expected([false, 0], [false, 0]), "the violation that uses up the penalty");
+      await store.apply([[charge(rate, a, 0, "reset")]]);
+      same(await attempt(1), expected([true, 1], [false, 0]), "a group that the penalty denies");
+      same([await left(store, rate, a), await left(store, penalty, b)], [1, 0], "left afterwards");
     },
   },
   {

@@ -1,14 +1,14 @@
 /** What a limiter takes, refuses and tells. */
 import type { Policy } from "../../core/policy.ts";
 import { check, refuses, same } from "../check.ts";
-import { policyOf } from "../subject.ts";
+import { maxLimitOf, policyOf } from "../subject.ts";
 import { drain, type Law, slow } from "./law.ts";
 
 export const inputLaws: readonly Law[] = [
   {
     title: "law 8: large numbers are exact",
     async run(bench) {
-      const limit = bench.algorithm === "sliding-log" ? 10_000 : 2 ** 31 - 1;
+      const limit = maxLimitOf(bench.algorithm);
       const { limiter } = await bench.create(policyOf(bench.algorithm, limit, 2 ** 20));
       same((await limiter.consume("user:1", limit - 1)).allowed, true, `a cost of ${limit - 1}`);
       const one = await limiter.peek("user:1", limit);

@@ -5,13 +5,13 @@ import { decide } from "../../algorithms/decide.ts";
 import type { Mode } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import { figures, same } from "../check.ts";
-import { policyOf } from "../subject.ts";
+import { maxLimitOf, policyOf } from "../subject.ts";
 import { type Bench, pass, phase } from "./law.ts";
 
 /** Charges a limiter and the pure function alike and compares every figure. */
 export async function walk(bench: Bench, limit: number, spanMs: number, steps: number): Promise<void> {
   const { random } = bench;
-  const policy = policyOf(bench.algorithm, bench.algorithm === "sliding-log" ? Math.min(limit, 10_000) : limit, spanMs);
+  const policy = policyOf(bench.algorithm, Math.min(limit, maxLimitOf(bench.algorithm)), spanMs);
   const compiled = compilePolicy(policy);
   const subject = await bench.create(policy);
   const { limiter } = subject;

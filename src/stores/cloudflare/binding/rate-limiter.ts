@@ -21,4 +21,8 @@ export function bindingRateLimiter(
   return limiterForClient(bindings, binding, policy, { ...options, localDenialMs: options.localDenialMs ?? 0 });
 }
 
-const bindings: StoreKind<RateLimitBinding, object> = { where: "bindingRateLimiter", options: [], make: bindingStore };
+const bindings: StoreKind<RateLimitBinding, object> = {
+  where: "bindingRateLimiter",
+  options: [],
+  create: bindingStore,
+};

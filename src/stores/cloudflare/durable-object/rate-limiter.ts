@@ -27,6 +27,6 @@ export function durableObjectRateLimiter(
 const durableObjects: StoreKind<DurableObjectNamespaceLike, DurableObjectStoreOptions> = {
   where: "durableObjectRateLimiter",
   options: DURABLE_OBJECT_OPTIONS,
-  make: durableObjectStore,
-  same: (name, value) => (name === "shards" ? (value ?? DEFAULT_SHARDS) : value),
+  create: durableObjectStore,
+  normalize: (name, value) => (name === "shards" ? (value ?? DEFAULT_SHARDS) : value),
 };

@@ -23,5 +23,5 @@ const kvNamespaces: StoreKind<KVNamespaceLike, KVStoreOptions> = {
   where: "kvRateLimiter",
   options: KV_OPTIONS,
   perCall: ["waitUntil"],
-  make: kvStore,
+  create: kvStore,
 };
