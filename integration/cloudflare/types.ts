@@ -1,4 +1,4 @@
-/** Cloudflare's own types in the positions of ours, against the built package. Nothing here runs; tsc reads it. */
+/** Type tests: Cloudflare's types fit the built package. Checked by tsc, not run. */
 import { DurableObject, env, waitUntil } from "cloudflare:workers";
 import { fixedWindow, slidingLog, tokenBucket } from "sluice";
 import {
@@ -16,7 +16,7 @@ import {
 import { rateLimit } from "sluice/fetch";
 import { guardDurableObject } from "sluice/ws-durable-object";
 
-/** The class under a name of one's own, with a method more. */
+/** A derived class with another method. */
 export class Counters extends RateLimiterDO {
   async hello(): Promise<string> {
     return "hello";
@@ -42,7 +42,7 @@ declare global {
 const bucket = tokenBucket("5/s", { burst: 10 });
 const log = slidingLog("100/60s");
 
-/** Every binding goes where it belongs, as Cloudflare types it. */
+/** Every binding fits with Cloudflare's type. */
 export function limitersOf({ TYPED, OWN, PLAIN, KV, RL }: Env, ctx: ExecutionContext) {
   const objects: DurableObjectNamespaceLike[] = [TYPED, OWN, PLAIN, env.GLOBAL];
   const keys: KVNamespaceLike = KV;
@@ -64,13 +64,13 @@ export function limitersOf({ TYPED, OWN, PLAIN, KV, RL }: Env, ctx: ExecutionCon
   ];
 }
 
-/** Stubs know the methods of the class. */
+/** Stubs have the methods of the class. */
 export async function greet({ OWN }: Env): Promise<string> {
   return OWN.getByName("shard:0").hello();
 }
 
-/** Objects are made by the platform, with its own state. */
-export const made = (ctx: DurableObjectState, env: Env): RateLimiterDO => new RateLimiterDO(ctx, env);
+/** The platform creates objects with its own state type. */
+export const created = (ctx: DurableObjectState, env: Env): RateLimiterDO => new RateLimiterDO(ctx, env);
 
 export default {
   fetch: rateLimit({
@@ -82,19 +82,19 @@ export default {
   }),
 } satisfies ExportedHandler<Env>;
 
-/** What does not fit is told when it is written. */
+/** Mistakes are type errors. */
 export function mistakes({ TYPED, KV, RL }: Env) {
-  // @ts-expect-error a namespace of KV has no objects
+  // @ts-expect-error a KV namespace has no objects
   durableObjectRateLimiter(KV, bucket);
   // @ts-expect-error the binding may be missing
   durableObjectRateLimiter(undefined as DurableObjectNamespace | undefined, bucket);
-  // @ts-expect-error a namespace of objects keeps no keys
+  // @ts-expect-error an object namespace is not a KV namespace
   kvRateLimiter(TYPED, log);
-  // @ts-expect-error the rate-limit binding keeps nothing
+  // @ts-expect-error a rate limit binding is not a KV namespace
   kvRateLimiter(RL, log);
-  // @ts-expect-error a namespace of KV is not the rate-limit binding
+  // @ts-expect-error a KV namespace is not a rate limit binding
   bindingRateLimiter(KV, fixedWindow("100/60s"));
-  // @ts-expect-error no such option
+  // @ts-expect-error unknown option
   durableObjectRateLimiter(TYPED, bucket, { waitUntil });
 }
 

@@ -1,4 +1,4 @@
-/** Every client as its own types have it, given to sluice without a cast. Nothing here runs; tsc reads it. */
+/** Type tests: every client fits without a cast. Checked by tsc, not run. */
 import { Redis as Upstash } from "@upstash/redis";
 import * as cloudflare from "@upstash/redis/cloudflare";
 import * as fastly from "@upstash/redis/fastly";
@@ -14,7 +14,7 @@ import { upstashRateLimiter, upstashStore } from "sluice/upstash";
 const sentinel = { name: "main", sentinelRootNodes: [{ host: "127.0.0.1", port: 26379 }] };
 
 export const stores = [
-  // Made here, as most people do.
+  // Created inline.
   redisStore(new ioredis6.Redis()),
   redisStore(new ioredis6.Redis({ keyPrefix: "app:", lazyConnect: true })),
   redisStore(new ioredis6.Redis({ sentinels: [{ host: "127.0.0.1", port: 26379 }], name: "main" })),
@@ -47,7 +47,7 @@ export const stores = [
   upstashStore(new fastly.Redis({ url: "", token: "", backend: "redis", retry: { retries: 0 } })),
 ];
 
-/** Taken as an argument, by the names that the libraries give their types. */
+/** Declared by the type names of the libraries. */
 export function limiters(
   clients: {
     ioredis6: ioredis6.Redis | ioredis6.Cluster;
@@ -56,15 +56,15 @@ export function limiters(
     redis6: redis6.RedisClientType | redis6.RedisClusterType | redis6.RedisSentinelType;
     redis5: redis5.RedisClientType | redis5.RedisClusterType | redis5.RedisSentinelType;
     redis4: redis4.RedisClientType | redis4.RedisClusterType;
-    // What `typeof` gives, which has all modules and another mapping of types.
-    made6: ReturnType<typeof redis6.createClient>;
-    made5: ReturnType<typeof redis5.createClient>;
-    made4: ReturnType<typeof redis4.createClient>;
+    // The inferred types include all modules and another type mapping.
+    created6: ReturnType<typeof redis6.createClient>;
+    created5: ReturnType<typeof redis5.createClient>;
+    created4: ReturnType<typeof redis4.createClient>;
   },
   upstash: Upstash | cloudflare.Redis | fastly.Redis,
 ): unknown {
   const policy = { capacity: 1, tokensPerSecond: 1 };
-  const { ioredis6, ioredis5, iovalkey, redis6, redis5, redis4, made6, made5, made4 } = clients;
+  const { ioredis6, ioredis5, iovalkey, redis6, redis5, redis4, created6, created5, created4 } = clients;
   return [
     redisRateLimiter(ioredis6, policy),
     redisRateLimiter(ioredis5, policy),
@@ -72,15 +72,15 @@ export function limiters(
     redisRateLimiter(redis6, policy),
     redisRateLimiter(redis5, policy),
     redisRateLimiter(redis4, policy),
-    redisRateLimiter(made6, policy),
-    redisRateLimiter(made5, policy),
-    redisRateLimiter(made4, policy),
+    redisRateLimiter(created6, policy),
+    redisRateLimiter(created5, policy),
+    redisRateLimiter(created4, policy),
     upstashRateLimiter(upstash, policy),
-    // @ts-expect-error a client of sockets is none of REST: its methods take other arguments
+    // @ts-expect-error a socket client is not a REST client: its methods take other arguments
     upstashRateLimiter(ioredis6, policy),
-    // @ts-expect-error nor the other way round
+    // @ts-expect-error a REST client is not a socket client
     redisRateLimiter(upstash, policy),
-    // @ts-expect-error what has none of the methods
+    // @ts-expect-error an object without the methods
     redisStore({}),
   ];
 }

@@ -1,4 +1,4 @@
-/** The kit on Redis Cluster, with every client. */
-import { certify } from "./certify.ts";
+/** All clients on Redis Cluster. */
+import { testTopology } from "./test-topology.ts";
 
-certify("Cluster");
+testTopology("Cluster");

@@ -1,4 +1,4 @@
-/** The kit behind Redis Sentinel, with every client. */
-import { certify } from "./certify.ts";
+/** All clients on Redis Sentinel. */
+import { testTopology } from "./test-topology.ts";
 
-certify("Sentinel");
+testTopology("Sentinel");

@@ -1,4 +1,4 @@
-/** The kit on a single redis-server, with every client. */
-import { certify } from "./certify.ts";
+/** All clients on a single redis-server. */
+import { testTopology } from "./test-topology.ts";
 
-certify("single server");
+testTopology("single server");

@@ -1,4 +1,4 @@
-/** The ways in which Redis is set up, each as real servers on loopback. */
+/** Redis topologies, each as real servers on loopback. */
 import { type Mode, startProxy } from "../../test/servers/fault-proxy.js";
 import { startCluster } from "../../test/servers/redis-cluster.js";
 import { startSentinel } from "../../test/servers/redis-sentinel.js";
@@ -9,19 +9,19 @@ export interface Address {
   readonly port: number;
 }
 
-/** Servers that run, and what a client has to be told of them. */
-export interface Place {
+/** Where a client finds its servers. */
+export interface ServerAddresses {
   /** The server, the nodes of the cluster, or the sentinels. */
   readonly addresses: readonly Address[];
-  /** What the sentinels call the master. */
+  /** The master's name in Sentinel. */
   readonly name?: string;
-  /** Where to find an address that the servers name, if not there. */
-  readonly detours?: Readonly<Record<string, Address>>;
+  /** Replaces addresses that the servers announce. */
+  readonly addressMap?: Readonly<Record<string, Address>>;
 }
 
-/** The servers themselves. */
-export interface Servers extends Place {
-  /** The ports of all that hold data. */
+/** Running servers. */
+export interface Servers extends ServerAddresses {
+  /** Ports of the servers that hold data. */
   readonly ports: readonly number[];
   /** Sends one command to every master. */
   callAll(...command: string[]): Promise<unknown[]>;
@@ -46,21 +46,21 @@ export const topologies: Readonly<Record<Topology, () => Promise<Servers>>> = {
   },
 };
 
-/** The same servers through proxies that can harm what they carry. */
-export async function proxied(servers: Servers) {
+/** Puts fault-injecting proxies in front of servers. */
+export async function behindProxies(servers: Servers) {
   const proxies = await Promise.all(servers.ports.map((port) => startProxy(port)));
-  const detours = Object.fromEntries(
+  const addressMap = Object.fromEntries(
     proxies.map(({ port }, i) => [`127.0.0.1:${servers.ports[i]}`, at(port)] as const),
   );
-  const place: Place = {
+  const addresses: ServerAddresses = {
     ...servers,
-    // Sentinels hold no data and stay where they are.
-    addresses: servers.addresses.map((address) => detours[`${address.host}:${address.port}`] ?? address),
-    detours,
+    // Sentinels hold no data and need no proxy.
+    addresses: servers.addresses.map((address) => addressMap[`${address.host}:${address.port}`] ?? address),
+    addressMap,
   };
   return {
-    place,
-    set(mode: Mode) {
+    addresses,
+    setMode(mode: Mode) {
       for (const proxy of proxies) proxy.set(mode);
     },
     stop: () => Promise.all(proxies.map((proxy) => proxy.stop())),

@@ -1,11 +1,11 @@
-/** Upstash: the whole kit over REST, and what a client of REST can do wrong. */
+/** All suites on Upstash over REST, and failures of REST clients. */
 import { Redis, type RedisConfigNodejs } from "@upstash/redis";
 import { SluiceError } from "sluice";
 import { upstashRateLimiter, upstashStore } from "sluice/upstash";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startUpstashBridge, type UpstashBridge } from "../../test/servers/upstash-bridge.js";
-import { beyondKit, limiterOn, policyOf } from "./beyond-kit.ts";
-import { kit } from "./kit.ts";
+import { contractSuites } from "./contract-suites.ts";
+import { limiterFor, serverTests, uniquePolicy } from "./server-tests.ts";
 import { type Servers, topologies } from "./topologies.ts";
 
 let servers: Servers;
@@ -29,23 +29,23 @@ describe.each([
 ])("%s", (name, options) => {
   const kind = {
     open: () => ({ client: open(options), ready: Promise.resolve(), close() {} }),
-    storeOn: upstashStore,
-    limiterOn: upstashRateLimiter,
+    createStore: upstashStore,
+    createLimiter: upstashRateLimiter,
   };
-  kit(name, kind);
-  beyondKit(kind, () => servers);
+  contractSuites(name, kind);
+  serverTests(kind, () => servers);
 
-  it("sends the calls of one tick as one request, if the client pipelines", async () => {
-    const limiter = limiterOn(upstashStore(open(options)), policyOf(2));
-    await limiter.consume("the script is known");
+  it("sends the calls of one tick in one request if the client pipelines", async () => {
+    const limiter = limiterFor(upstashStore(open(options)), uniquePolicy(2));
+    await limiter.consume("loads the script");
     const before = [bridge.requests, bridge.commands] as const;
     await Promise.all(Array.from({ length: 300 }, (_, i) => limiter.consume(`k${i}`)));
     const requests = "enableAutoPipelining" in options ? 3 : 1;
     expect([bridge.requests - before[0], bridge.commands - before[1]]).toEqual([requests, 3]);
   });
 
-  it("sends nothing twice when a reply is lost", async () => {
-    const limiter = limiterOn(upstashStore(open(options)), policyOf(10));
+  it("does not retry after a lost reply", async () => {
+    const limiter = limiterFor(upstashStore(open(options)), uniquePolicy(10));
     await limiter.consume("k");
     const before = [bridge.requests, bridge.commands] as const;
     bridge.dropReplies(1);
@@ -54,8 +54,8 @@ describe.each([
     expect((await limiter.peek("k")).remaining).toBe(8);
   });
 
-  it("sends nothing twice when the gateway fails, whatever the key is called", async () => {
-    const limiter = limiterOn(upstashStore(open(options)), policyOf(10));
+  it("does not retry after a gateway error, whatever the key", async () => {
+    const limiter = limiterFor(upstashStore(open(options)), uniquePolicy(10));
     for (const key of ["plain", "NOSCRIPT", "READONLY"]) {
       await limiter.consume(key);
       const before = bridge.requests;
@@ -67,7 +67,7 @@ describe.each([
   });
 
   it("keeps keys that look like base64, JSON or numbers apart", async () => {
-    const limiter = limiterOn(upstashStore(open(options)), policyOf(3));
+    const limiter = limiterFor(upstashStore(open(options)), uniquePolicy(3));
     const keys = ["abcd", "YWJjZA==", "i·", "7", "007", "7.0", "null", "true", '{"a":1}', "[1]", '"7"', "OK", "b2s="];
     for (const key of keys) expect((await limiter.consume(key)).remaining, key).toBe(2);
     for (const key of keys) {
@@ -78,15 +78,15 @@ describe.each([
   });
 });
 
-describe("a client that sends again by itself", () => {
+describe("a client with retries", () => {
   it.each([
     ["the defaults", {}],
     ["retry: false", { retry: false as const }],
     ["retries: 1", { retry: { retries: 1 } }],
     ["no auto-pipelining", { enableAutoPipelining: false }],
-  ])("is refused: %s", (_, options) => {
+  ])("is rejected with %s", (_, options) => {
     const client = new Redis({ url: bridge.url, token: bridge.token, ...options });
-    for (const make of [() => upstashStore(client), () => upstashRateLimiter(client, policyOf(1))]) {
+    for (const make of [() => upstashStore(client), () => upstashRateLimiter(client, uniquePolicy(1))]) {
       expect(make).toThrow(SluiceError);
       expect(make).toThrow("retry: { retries: 0 }");
     }

@@ -1,7 +1,7 @@
 /**
  * Builds the stored key of a bucket, `s1:{tag}policyId`, for stores that outlive the process.
  *
- * - `s1` is the version of the stored state, so that a later format never reads this one.
+ * - `s1` is the version of the stored state, so a later format never reads this one.
  * - The hash tag in braces depends on the key alone: all policies of one key share a cluster slot or shard, and a caller
  *   can't choose one. Braces in the key are escaped, so the tag ends where the key ends.
  */

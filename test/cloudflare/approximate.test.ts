@@ -1,4 +1,4 @@
-/** KV, the rate-limit binding and hybrids in real workerd: what they promise, and by how much they miss. Needs `npm run build`. */
+/** KV, the rate limit binding and hybrid limiters in real workerd. Needs `npm run build`. */
 import { type Decision, fixedWindow, type Inspection, slidingLog, tokenBucket } from "sluice";
 import {
   bindingRateLimiter,
@@ -31,165 +31,164 @@ interface Bindings extends Record<string, unknown> {
 const WINDOWS = ["fixed-window", "sliding-window", "sliding-log"] as const;
 
 describe("KV", () => {
-  it.each(WINDOWS)("%s: says that it is approximate", async (algorithm) => {
-    expect(await workerd.ask("kit", { algorithm })).toEqual([]);
+  it.each(WINDOWS)("%s: passes the suite of approximate stores", async (algorithm) => {
+    expect(await workerd.run("contractSuite", { algorithm })).toEqual([]);
   });
 
-  // The figures of docs/stores/cloudflare.md.
+  // docs/stores/cloudflare.md states these numbers.
   it.each([
     [1, 0],
     [10, 5],
     [50, 45],
-  ])(
-    "%i isolates with one request each that read before the first writes: %i too many on a limit of 5",
-    async (isolates, over) => {
-      const { admitted, marked } = await workerd.ask<{ admitted: number; marked: boolean }>("isolates", { isolates });
-      console.log(
-        `KV: ${isolates} isolates at once, limit 5: ${admitted} admitted, ${Math.max(0, admitted - 5)} too many`,
-      );
-      expect(Math.max(0, admitted - 5)).toBe(over);
-      expect(marked).toBe(true);
-    },
-  );
+  ])("admits in %i isolates that read before the first write %i too many on a limit of 5", async (isolates, over) => {
+    const { admitted, marked } = await workerd.run<{ admitted: number; marked: boolean }>("isolates", { isolates });
+    console.log(
+      `KV: ${isolates} isolates at once, limit 5: ${admitted} admitted, ${Math.max(0, admitted - 5)} too many`,
+    );
+    expect(Math.max(0, admitted - 5)).toBe(over);
+    expect(marked).toBe(true);
+  });
 
   it.each([1, 10, 50])(
-    "%i requests of one isolate that read before the first writes: none too many",
+    "admits none too many for %i requests of one isolate that read before the first write",
     async (requests) => {
-      const admitted = await workerd.ask<number>("oneIsolate", { requests });
+      const admitted = await workerd.run<number>("oneIsolate", { requests });
       console.log(`KV: ${requests} requests of one isolate at once, limit 5: ${admitted} admitted`);
       expect(admitted).toBe(Math.min(5, requests));
     },
   );
 
-  it("admits in each isolate what it would admit alone, and no more", async () => {
-    expect(await workerd.ask("bound", { isolates: 4 })).toEqual([5, 5, 5, 5]);
+  it("admits no more than the limit in each isolate", async () => {
+    expect(await workerd.run("bound", { isolates: 4 })).toEqual([5, 5, 5, 5]);
   });
 
-  it("counts together what isolates have seen of each other", async () => {
-    expect(await workerd.ask("sharing")).toEqual([2, 3, 2, 1, 1, 0]);
+  it("adds up the counts of isolates that have read each other's writes", async () => {
+    expect(await workerd.run("sharing")).toEqual([2, 3, 2, 1, 1, 0]);
   });
 
-  it.each(WINDOWS)("%s: windows of 10 s work, with times to live of 60 s", async (algorithm) => {
-    const { verdicts, ttls } = await workerd.ask<{ verdicts: boolean[]; ttls: number[] }>("short", { algorithm });
+  it.each(WINDOWS)("%s: supports windows of 10 s with TTLs of 60 s", async (algorithm) => {
+    const { verdicts, ttls } = await workerd.run<{ verdicts: boolean[]; ttls: number[] }>("shortWindow", { algorithm });
     expect(verdicts).toEqual([true, true, true, false, false, true]);
     expect(ttls.length).toBeGreaterThan(0);
     expect(ttls.every((ttl) => ttl === 60)).toBe(true);
   });
 
-  it("keeps a long window for as long as it counts", async () => {
-    const [ttl, ...more] = await workerd.ask<number[]>("long");
+  it("keeps a long window until it ends", async () => {
+    const [ttl, ...more] = await workerd.run<number[]>("longWindow");
     expect(ttl).toBe(86_400);
     expect(more).toEqual([]);
   });
 
-  it("writes a busy key once a second, and all of it where there is waitUntil", async () => {
-    const { writes, reads, written, left } = await workerd.ask<Record<string, number>>("coalescing", { waits: true });
-    expect(left).toBe(880);
+  it("writes a busy key once per second, and completely with waitUntil", async () => {
+    const { writes, reads, written, remaining } = await workerd.run<Record<string, number>>("busyKey", {
+      usesWaitUntil: true,
+    });
+    expect(remaining).toBe(880);
     expect(written).toBe(120);
     expect(writes).toBeLessThanOrEqual(3);
     expect(reads).toBeLessThanOrEqual(5);
   });
 
-  it("writes a busy key once a second without waitUntil too", async () => {
-    const { writes, left } = await workerd.ask<Record<string, number>>("coalescing", { waits: false });
-    expect(left).toBe(880);
+  it("writes a busy key once per second without waitUntil", async () => {
+    const { writes, remaining } = await workerd.run<Record<string, number>>("busyKey", { usesWaitUntil: false });
+    expect(remaining).toBe(880);
     expect(writes).toBeLessThanOrEqual(2);
   });
 
-  it("keeps no request waiting for its write where there is waitUntil", async () => {
-    expect(await workerd.ask("waiting")).toEqual({ allowed: true, before: 0, after: 1 });
+  it("does not delay a request by its write with waitUntil", async () => {
+    expect(await workerd.run("delayedWrite")).toEqual({ allowed: true, before: 0, after: 1 });
   });
 
-  it("does not forget its own writes when reads are late", async () => {
-    expect(await workerd.ask("stale")).toEqual({ verdicts: [false, false], reads: 3 });
+  it("keeps its own count if reads are stale", async () => {
+    expect(await workerd.run("staleReads")).toEqual({ verdicts: [false, false], reads: 3 });
   });
 
-  it("refunds, resets and shows", async () => {
-    const { inspected, refunded, left, found } = await workerd.ask<{
+  it("supports refund, reset and inspect", async () => {
+    const { inspected, refunded, remaining, found } = await workerd.run<{
       inspected: Inspection;
       refunded: number;
-      left: number;
+      remaining: number;
       found: boolean;
-    }>("byHand");
+    }>("refundResetInspect");
     expect(inspected).toMatchObject({
-      policy: "by hand",
+      policy: "inspected",
       found: true,
       limit: 5,
       remaining: 1,
       ttlMs: expect.any(Number),
     });
     expect(inspected.ttlMs).toBeGreaterThanOrEqual(inspected.resetAfterMs - 1000);
-    expect({ refunded, left, found }).toEqual({ refunded: 4, left: 5, found: false });
+    expect({ refunded, remaining, found }).toEqual({ refunded: 4, remaining: 5, found: false });
   });
 
-  it("takes from two windows or from none", async () => {
-    const { admitted, daily, denied } = await workerd.ask<{ admitted: number; daily: number; denied: Decision }>(
-      "both",
+  it("charges two windows or none", async () => {
+    const { admitted, daily, denied } = await workerd.run<{ admitted: number; daily: number; denied: Decision }>(
+      "twoWindows",
     );
     expect({ admitted, daily }).toEqual({ admitted: 3, daily: 7 });
     expect(denied).toMatchObject({ allowed: false, approximate: true, limit: 3 });
   });
 
-  it("counts on when a write is refused, and decides by itself when KV is down", async () => {
-    expect(await workerd.ask("faults")).toEqual({ admitted: 5, writes: 1, degraded: true, allowed: true });
+  it("keeps counting if a write is rejected, and falls back if KV is down", async () => {
+    expect(await workerd.run("kvFailures")).toEqual({ admitted: 5, writes: 1, degraded: true, allowed: true });
   });
 
-  it("takes what it can't read for nothing", async () => {
-    expect(await workerd.ask("foreign")).toEqual(Array(9).fill(true));
+  it("treats values that it can't read as absent", async () => {
+    expect(await workerd.run("foreignValues")).toEqual(Array(9).fill(true));
   });
 });
 
-/** The simulation counts in windows of the clock: a burst must not cross the edge of one. */
-async function awayFromTheEdge(): Promise<void> {
-  const left = 60_000 - (Date.now() % 60_000);
-  if (left < 5000) await new Promise((resolve) => setTimeout(resolve, left + 50));
+/** Waits if a window of the simulated binding is about to end: a burst must stay in one window. */
+async function avoidWindowEnd(): Promise<void> {
+  const leftMs = 60_000 - (Date.now() % 60_000);
+  if (leftMs < 5000) await new Promise((resolve) => setTimeout(resolve, leftMs + 50));
 }
 
-describe("the rate-limit binding", () => {
-  it("admits what it is set to, and says that it knows nothing else", async () => {
-    await awayFromTheEdge();
-    const { refusals, ...seen } = await workerd.ask<Record<string, unknown>>("binding");
-    const about = { policy: "20/1m fixed", limit: 20, approximate: true, unknown: true };
+describe("the rate limit binding", () => {
+  it("admits its limit, with decisions marked unknown", async () => {
+    await avoidWindowEnd();
+    const { errors, ...seen } = await workerd.run<Record<string, unknown>>("binding");
+    const common = { policy: "20/1m fixed", limit: 20, approximate: true, unknown: true };
     expect(seen).toMatchObject({
       admitted: 20,
-      allowed: { allowed: true, ...about },
-      denied: { allowed: false, ...about, retryAfterMs: 60_000 },
-      free: { allowed: true, ...about },
-      never: { allowed: false, ...about, retryAfterMs: null },
+      allowed: { allowed: true, ...common },
+      denied: { allowed: false, ...common, retryAfterMs: 60_000 },
+      free: { allowed: true, ...common },
+      never: { allowed: false, ...common, retryAfterMs: null },
       consistency: "approximate",
     });
-    expect(refusals).toMatchSnapshot();
+    expect(errors).toMatchSnapshot();
   });
 
-  it("tells no RateLimit fields over HTTP, and the whole period to wait", async () => {
-    await awayFromTheEdge();
-    expect(await workerd.ask("bindingOverHttp")).toEqual([
+  it("sends no RateLimit headers, and the whole period as Retry-After", async () => {
+    await avoidWindowEnd();
+    expect(await workerd.run("bindingOverHttp")).toEqual([
       { status: 200, fields: [], retryAfter: null },
       { status: 429, fields: [], retryAfter: "60" },
     ]);
   });
 });
 
-describe("limiters that are made for every request", () => {
-  it("share what they know while KV or the binding is down, and policies on one binding share nothing", async () => {
-    await awayFromTheEdge();
-    expect(await workerd.ask("perRequest")).toEqual({ byKV: 5, byBinding: 5, login: 20, search: true });
+describe("limiters created per request", () => {
+  it("share their fallback while KV or the binding is down, and don't share a budget across policies", async () => {
+    await avoidWindowEnd();
+    expect(await workerd.run("limitersPerRequest")).toEqual({ byKV: 5, byBinding: 5, login: 20, search: true });
   });
 });
 
-describe("hybrids", () => {
-  it("deny by the first ring, decide by the exact one, and pass a ring by that is down", async () => {
-    await awayFromTheEdge();
-    expect(await workerd.ask("hybrid")).toEqual({
+describe("hybrid limiters", () => {
+  it("deny by the first limiter, decide by the exact one, and skip a first one that fails", async () => {
+    await avoidWindowEnd();
+    expect(await workerd.run("hybrid")).toEqual({
       flooded: 5,
       floodCalls: 5,
-      final: true,
+      approximateFlood: true,
       denied: 5,
-      exactly: false,
-      ringLeft: 3,
-      bounded: 3,
-      looked: true,
-      past: 3,
+      approximateDenial: false,
+      firstRemaining: 3,
+      withBinding: 3,
+      peeked: true,
+      skipped: 3,
       thrown: true,
       costly: true,
       consistency: "approximate",
@@ -198,15 +197,15 @@ describe("hybrids", () => {
   });
 });
 
-describe("from Node, where a proxy stands for the bindings", () => {
-  it("counts in the same objects, KV and binding", async () => {
-    await awayFromTheEdge();
+describe("bindings in Node, through a proxy", () => {
+  it("use the same objects, KV and binding", async () => {
+    await avoidWindowEnd();
     const { OBJECTS, KV, RL } = (await workerd.bindings()) as Bindings;
-    const care = { onStoreError: "throw", deadlineMs: "10s" } as const;
+    const options = { onStoreError: "throw", deadlineMs: "10s" } as const;
     const limiters = [
-      durableObjectRateLimiter(OBJECTS, tokenBucket("2/h"), care),
-      kvRateLimiter(KV, slidingLog("2/h"), care),
-      bindingRateLimiter(RL, fixedWindow("20/60s"), care),
+      durableObjectRateLimiter(OBJECTS, tokenBucket("2/h"), options),
+      kvRateLimiter(KV, slidingLog("2/h"), options),
+      bindingRateLimiter(RL, fixedWindow("20/60s"), options),
     ];
     const verdicts: string[] = [];
     for (const limiter of limiters) {
@@ -217,8 +216,8 @@ describe("from Node, where a proxy stands for the bindings", () => {
   });
 });
 
-describe("bad input", () => {
-  it("is answered with a clear error", async () => {
-    expect(await workerd.ask("input")).toMatchSnapshot();
+describe("invalid input", () => {
+  it("is rejected with a clear error", async () => {
+    expect(await workerd.run("invalidInput")).toMatchSnapshot();
   });
 });

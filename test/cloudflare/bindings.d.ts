@@ -1,9 +1,9 @@
-/** What Workers of the documentation find in their environment. */
+/** Types of the bindings and of the runtime for the Workers in the docs. */
 declare module "cloudflare:workers" {
   export const env: Env;
   export function waitUntil(promise: Promise<unknown>): void;
 
-  /** What an object may answer to, and has from its base. */
+  /** The handlers of an object and the members of its base class. */
   export interface DurableObject<Env = unknown> {
     readonly ctx: DurableObjectState;
     fetch?(request: Request): Response | Promise<Response>;
@@ -21,7 +21,7 @@ interface Env {
   RL: import("sluice/cloudflare").RateLimitBinding;
 }
 
-/** Objects that are asked by `fetch`. */
+/** Objects that are called by `fetch`. */
 interface RoomNamespace {
   idFromName(name: string): object;
   get(id: object): { fetch(request: Request): Promise<Response> };
@@ -37,15 +37,15 @@ interface DurableObjectState {
   setWebSocketAutoResponse(pair?: WebSocketRequestResponsePair): void;
 }
 
-/** A text that is answered while an object sleeps. */
+/** A message that the runtime answers while an object hibernates. */
 declare class WebSocketRequestResponsePair {
   constructor(request: string, response: string);
 }
 
-/** What sockets of Workers have besides what those of browsers have. */
+/** Members of WebSockets in Workers that browsers lack. */
 interface WebSocket {
   send(message: string | ArrayBuffer | ArrayBufferView): void;
   serializeAttachment(attachment: unknown): void;
-  // biome-ignore lint/suspicious/noExplicitAny: it is what the application has put there.
+  // biome-ignore lint/suspicious/noExplicitAny: the application defines its type.
   deserializeAttachment(): any;
 }

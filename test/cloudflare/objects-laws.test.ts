@@ -1,4 +1,4 @@
-/** Durable Objects in real workerd: the contract, and random steps beside memory. Needs `npm run build`. */
+/** Durable Objects in real workerd: the contract suite, and random steps compared with memory. Needs `npm run build`. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { STRIKE_LOG } from "../list-state/strike-log.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
@@ -13,13 +13,13 @@ afterAll(() => workerd?.stop());
 
 const ALGORITHMS = ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-log"] as const;
 
-describe("the contract kit, inside of workerd", () => {
+describe("the contract suite in workerd", () => {
   it.each(
     [...ALGORITHMS, STRIKE_LOG].flatMap((algorithm) =>
       ([128, "per-key"] as const).map((shards) => ({ algorithm, shards })),
     ),
-  )("$algorithm over $shards", async ({ algorithm, shards }) => {
-    const { cases, failures } = await workerd.ask<{ cases: number; failures: string[] }>("kit", {
+  )("passes for $algorithm with shards: $shards", async ({ algorithm, shards }) => {
+    const { cases, failures } = await workerd.run<{ cases: number; failures: string[] }>("contractSuite", {
       algorithm,
       shards,
     });
@@ -28,14 +28,17 @@ describe("the contract kit, inside of workerd", () => {
   });
 });
 
-describe("random steps, compared to memory", () => {
-  it.each([...ALGORITHMS, STRIKE_LOG])("%s: 4000 of them, and objects that are lost on the way", async (algorithm) => {
+describe("random steps with crashes", () => {
+  it.each([...ALGORITHMS, STRIKE_LOG])("%s: give the same 4000 decisions as memory", async (algorithm) => {
     const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
-    const { done, crashes, allowed } = await workerd.ask<{ done: number; crashes: number; allowed: number }>("walk", {
-      algorithm,
-      steps: 4000,
-      seed,
-    });
+    const { done, crashes, allowed } = await workerd.run<{ done: number; crashes: number; allowed: number }>(
+      "randomSteps",
+      {
+        algorithm,
+        steps: 4000,
+        seed,
+      },
+    );
     expect(done).toBe(4000);
     expect(crashes).toBeGreaterThan(20);
     expect(allowed).toBeGreaterThan(500);
@@ -43,12 +46,16 @@ describe("random steps, compared to memory", () => {
   });
 });
 
-describe("two plans of one name, interleaved at random", () => {
-  // A hundredth of the steps in memory: `SLUICE_STEPS=1000000` makes 10 000 on Durable Objects.
+describe("two plans with one name, interleaved at random", () => {
+  // A hundredth of the steps in memory: `SLUICE_STEPS=1000000` runs 10 000 on Durable Objects.
   const steps = Number(process.env.SLUICE_STEPS ?? 100_000) / 100 / ALGORITHMS.length;
-  it.each(ALGORITHMS)("%s: stay within the bound of each, as in memory", async (algorithm) => {
+  it.each(ALGORITHMS)("%s: stay within the bound of each and give the decisions of memory", async (algorithm) => {
     const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
-    const { done, allowed } = await workerd.ask<{ done: number; allowed: number }>("plans", { algorithm, steps, seed });
+    const { done, allowed } = await workerd.run<{ done: number; allowed: number }>("sharedPlans", {
+      algorithm,
+      steps,
+      seed,
+    });
     expect(done).toBeGreaterThanOrEqual(steps);
     expect(allowed).toBeGreaterThan(steps / 10);
     expect(allowed).toBeLessThan(done);

@@ -1,4 +1,4 @@
-/** Durable Objects in real workerd: concurrency, restarts, expiry, faults, bad input. Needs `npm run build`. */
+/** Durable Objects in real workerd: concurrency, restarts, expiry, failures, invalid input. Needs `npm run build`. */
 import type { Decision, Inspection } from "sluice";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { until } from "../servers/until.js";
@@ -9,7 +9,7 @@ const start = () =>
   startWorkerd("objects-worker.ts", {
     durableObjects: {
       OBJECTS: { className: "Objects", useSQLite: true },
-      SLOPPY: { className: "Sloppy", useSQLite: true },
+      RACY: { className: "Racy", useSQLite: true },
       BILLED: { className: "Billed", useSQLite: true },
     },
     durableObjectsPersist: storage.path,
@@ -24,142 +24,159 @@ afterAll(async () => {
   storage.remove();
 });
 
-/** What a test may see of an object. */
-interface Look {
+/** The state of an object. */
+interface ObjectState {
   rows: number;
   alarm: number | null;
   tables: string[];
-  born: number;
+  instanceId: number;
 }
 
-describe("200 at once on a capacity of 50", () => {
+describe("200 calls at once on a capacity of 50", () => {
   const FIFTY = { admitted: 50, remaining: 0 };
 
-  it.each([1, 16, "per-key"] as const)("in one call, %s shards: 50", async (shards) => {
-    expect(await workerd.ask("burst", { shards, calls: "one" })).toEqual({ ...FIFTY, calls: 1 });
+  it.each([1, 16, "per-key"] as const)("admit 50 in one RPC, %s shards", async (shards) => {
+    expect(await workerd.run("burst", { shards, calls: "one" })).toEqual({ ...FIFTY, calls: 1 });
   });
 
-  it.each([1, 16, "per-key"] as const)("in 200 calls, %s shards: 50", async (shards) => {
-    expect(await workerd.ask("burst", { shards, calls: "many" })).toEqual({ ...FIFTY, calls: 200 });
+  it.each([1, 16, "per-key"] as const)("admit 50 in 200 RPCs, %s shards", async (shards) => {
+    expect(await workerd.run("burst", { shards, calls: "many" })).toEqual({ ...FIFTY, calls: 200 });
   });
 
-  it.each([16, "per-key"] as const)("in 200 requests over HTTP, %s shards: 50", async (shards) => {
+  it.each([16, "per-key"] as const)("admit 50 in 200 HTTP requests, %s shards", async (shards) => {
     const run = `hits ${shards} ${Math.random()}`;
     const decisions = await Promise.all(
-      Array.from({ length: 200 }, () => workerd.ask<Decision>("hit", { shards, run })),
+      Array.from({ length: 200 }, () => workerd.run<Decision>("hit", { shards, run })),
     );
     expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(50);
     expect(decisions.filter(({ degraded }) => degraded)).toEqual([]);
   });
 
-  it("finds an object that waits between reading and writing", async () => {
-    const { admitted } = await workerd.ask<{ admitted: number }>("burst", { shards: 1, calls: "many", on: "sloppy" });
+  it("admit more than 50 on a mutant that awaits between read and write", async () => {
+    const { admitted } = await workerd.run<{ admitted: number }>("burst", { shards: 1, calls: "many", on: "racy" });
     expect(admitted).toBeGreaterThan(50);
   });
 });
 
-describe("state that outlives its object", () => {
-  it("goes on after a restart of the whole runtime", async () => {
-    expect(await workerd.ask("spend", { run: "restart", count: 30 })).toMatchObject({ admitted: 30 });
+describe("stored state", () => {
+  it("survives a restart of the runtime", async () => {
+    expect(await workerd.run("spend", { run: "restart", count: 30 })).toMatchObject({ admitted: 30 });
     await workerd.stop();
     workerd = await start();
-    expect(await workerd.ask("spend", { run: "restart", count: 60 })).toMatchObject({ admitted: 20 });
+    expect(await workerd.run("spend", { run: "restart", count: 60 })).toMatchObject({ admitted: 20 });
   });
 
-  it("is read or dropped when another version has written it", async () => {
-    const { answers, tables } = await workerd.ask<{ answers: boolean[]; tables: string[] }>("versions");
-    // A token bucket and a log can't be told by the same spoilt text: each is full again, or as it was.
-    expect(answers).toHaveLength(20);
-    expect(answers.slice(0, 18)).toEqual(Array(18).fill(true));
-    expect(answers.slice(18)).toEqual([false, false]);
+  it("is dropped if another version has written it or it is damaged", async () => {
+    const { verdicts, tables } = await workerd.run<{ verdicts: boolean[]; tables: string[] }>("otherVersions");
+    // Damaged rows are full buckets; the untouched rows at the end are still empty.
+    expect(verdicts).toHaveLength(20);
+    expect(verdicts.slice(0, 18)).toEqual(Array(18).fill(true));
+    expect(verdicts.slice(18)).toEqual([false, false]);
     expect(tables.filter((name) => name.startsWith("sluice"))).toEqual(["sluice_buckets_1"]);
   });
 });
 
-describe("time that really passes", () => {
-  it.concurrent("goes on after an idle object was evicted", async () => {
-    const before = await workerd.ask<{ admitted: number; look: Look }>("spend", { run: "idle", count: 30 });
+describe("real time", () => {
+  it.concurrent("does not refill a bucket while its idle object is evicted", async () => {
+    const before = await workerd.run<{ admitted: number; objectState: ObjectState }>("spend", {
+      run: "idle",
+      count: 30,
+    });
     expect(before.admitted).toBe(30);
-    // Nothing may wake it, so that there is nothing to look at meanwhile: workerd lets an object go after ten seconds.
+    // workerd evicts an object after ten seconds without calls, so don't poll it.
     await new Promise((resolve) => setTimeout(resolve, 13_000));
-    const after = await workerd.ask<{ admitted: number; look: Look }>("spend", { run: "idle", count: 60 });
-    expect(after.look.born).not.toBe(before.look.born);
+    const after = await workerd.run<{ admitted: number; objectState: ObjectState }>("spend", {
+      run: "idle",
+      count: 60,
+    });
+    expect(after.objectState.instanceId).not.toBe(before.objectState.instanceId);
     expect(after.admitted).toBe(20);
   });
 
-  it.concurrent("forgets 5000 buckets at the alarm, and keeps those that live", async () => {
-    const { admitted, look, now } = await workerd.ask<{ admitted: number; look: Look; now: number }>("fill", {
+  it.concurrent("triggers the alarm, which deletes 5000 expired buckets and keeps the others", async () => {
+    const { admitted, objectState, now } = await workerd.run<{
+      admitted: number;
+      objectState: ObjectState;
+      now: number;
+    }>("fill", {
       run: "expiry",
       short: 5000,
       long: 7,
     });
     expect(admitted).toBe(5007);
-    expect(look.rows).toBe(5007);
-    expect(look.alarm).toBeGreaterThan(now);
-    expect(look.alarm).toBeLessThan(now + 11_000);
+    expect(objectState.rows).toBe(5007);
+    expect(objectState.alarm).toBeGreaterThan(now);
+    expect(objectState.alarm).toBeLessThan(now + 11_000);
     await until(
       "the alarm",
       async () => {
-        const { rows } = await workerd.ask<Look>("look", { run: "expiry" });
+        const { rows } = await workerd.run<ObjectState>("objectState", { run: "expiry" });
         return rows > 7 ? `${rows} rows` : undefined;
       },
       30_000,
     );
-    const later = await workerd.ask<Look>("look", { run: "expiry" });
+    const later = await workerd.run<ObjectState>("objectState", { run: "expiry" });
     expect(later.rows).toBe(7);
     expect(later.alarm).toBeGreaterThan(now + 3_590_000);
   });
 });
 
 describe("expiry", () => {
-  it("leaves nothing behind when the last bucket is gone: no row, no table, no alarm", async () => {
-    expect(await workerd.ask("fill", { run: "empty", short: 3, long: 3 })).toMatchObject({ look: { rows: 6 } });
-    const empty = await workerd.ask<Look>("forget", { run: "empty", ms: 2 * 3_600_000 });
+  it("leaves no row, table or alarm behind after the last bucket", async () => {
+    expect(await workerd.run("fill", { run: "empty", short: 3, long: 3 })).toMatchObject({ objectState: { rows: 6 } });
+    const empty = await workerd.run<ObjectState>("expireAll", { run: "empty", ms: 2 * 3_600_000 });
     expect(empty).toMatchObject({ rows: 0, alarm: null, tables: [] });
-    // The same object again, as if it had never been.
-    expect(await workerd.ask("spend", { run: "empty", count: 60 })).toMatchObject({ admitted: 50, look: { rows: 1 } });
+    // The same object works again.
+    expect(await workerd.run("spend", { run: "empty", count: 60 })).toMatchObject({
+      admitted: 50,
+      objectState: { rows: 1 },
+    });
   });
 
-  it("loses no grant that comes while storage is given up", async () => {
-    expect(await workerd.ask("vanishing", { rounds: 200 })).toEqual([]);
+  it("loses no grant while storage is deleted", async () => {
+    expect(await workerd.run("grantsDuringDeletion", { rounds: 200 })).toEqual([]);
   });
 
-  it("keeps a bucket for as long as it is used, in memory and in its row", async () => {
-    expect(await workerd.ask("lasting")).toEqual({ inMemory: 159, stored: 159 });
+  it("keeps a bucket in cache and row for as long as it is in use", async () => {
+    expect(await workerd.run("longUse")).toEqual({ inMemory: 159, stored: 159 });
   });
 
-  it("does not put an alarm off that an instance before has set", async () => {
-    const { before, after } = await workerd.ask<{ before: number; after: number }>("inherited");
+  it("does not postpone the alarm of an earlier instance", async () => {
+    const { before, after } = await workerd.run<{ before: number; after: number }>("inheritedAlarm");
     expect(before).toBeGreaterThan(0);
     expect(after).toBe(before);
   });
 
-  it("holds more buckets than memory does, and forgets more than go at once", async () => {
-    expect(await workerd.ask("crowd", { keys: 12_000 })).toEqual({
+  it("handles more buckets than the cache holds and than one alarm deletes", async () => {
+    expect(await workerd.run("manyBuckets", { keys: 12_000 })).toEqual({
       rounds: [12_000, 12_000, 0],
       rows: 12_000,
       left: [2000, 0, 0],
     });
   });
 
-  it("brings an alarm forward, and never puts it off", async () => {
-    const first = await workerd.ask<{ look: Look }>("spend", { run: "forward", count: 1 });
-    const second = await workerd.ask<{ look: Look }>("fill", { run: "forward", short: 1, long: 0 });
-    expect(second.look.alarm).toBeLessThan(first.look.alarm as number);
-    const third = await workerd.ask<{ look: Look }>("spend", { run: "forward", count: 1, keys: ["another"] });
-    expect(third.look.alarm).toBe(second.look.alarm);
+  it("brings an alarm forward and never postpones it", async () => {
+    const first = await workerd.run<{ objectState: ObjectState }>("spend", { run: "forward", count: 1 });
+    const second = await workerd.run<{ objectState: ObjectState }>("fill", { run: "forward", short: 1, long: 0 });
+    expect(second.objectState.alarm).toBeLessThan(first.objectState.alarm as number);
+    const third = await workerd.run<{ objectState: ObjectState }>("spend", {
+      run: "forward",
+      count: 1,
+      keys: ["another"],
+    });
+    expect(third.objectState.alarm).toBe(second.objectState.alarm);
   });
 
-  it("leaves what a derived class keeps beside the buckets", async () => {
-    const { look, mine } = await workerd.ask<{ look: Look; mine: unknown[] }>("neighbours");
-    expect(look.rows).toBe(0);
+  it("keeps the tables of a derived class", async () => {
+    const { objectState, mine } = await workerd.run<{ objectState: ObjectState; mine: unknown[] }>("otherTables");
+    expect(objectState.rows).toBe(0);
     expect(mine).toEqual([{ kept: "still here" }]);
   });
 });
 
-describe("what is written", () => {
-  it("is grants: looks, denials and what never fits write nothing, and make no table", async () => {
-    const { before, untouched, granted, denied, same, refunded } = await workerd.ask<{
+describe("writes to storage", () => {
+  it("happen only for grants: peeks, denials and impossible costs create no row and no table", async () => {
+    const { before, untouched, granted, denied, same, refunded } = await workerd.run<{
       before: string[];
       untouched: string[];
       granted: string;
@@ -171,31 +188,31 @@ describe("what is written", () => {
     expect(JSON.parse(granted)).toHaveLength(1);
     expect(denied).toBe(true);
     expect(same).toBe(true);
-    // A bucket that is full again is one that was never used.
+    // A full bucket has no row.
     expect(refunded).toBe("[]");
   });
 
-  // The figures of docs/stores/durable-objects.md.
-  it("costs a row for a grant, two when its time is moved, one for many at once, and none for a denial", async () => {
-    const bill = await workerd.ask<Record<string, { read: number; written: number }>>("bill");
-    console.log("rows that are billed:", JSON.stringify(bill));
+  // docs/stores/durable-objects.md states these numbers.
+  it("are one row per grant, two if kept_until changes, one for a batch, none for a denial", async () => {
+    const bill = await workerd.run<Record<string, { read: number; written: number }>>("billedRows");
+    console.log("billed rows:", JSON.stringify(bill));
     expect(bill["the first grant of a key"]?.written).toBe(2);
-    // Each grant makes it last a second longer, and the time that its row is kept until is moved now and then.
-    expect(bill["99 grants more, one by one"]?.written).toBeLessThan(119);
-    expect(bill["99 grants more, one by one"]?.read).toBeLessThan(110);
+    // Each grant delays its expiry by a second, and kept_until changes now and then.
+    expect(bill["99 more grants, one after the other"]?.written).toBeLessThan(119);
+    expect(bill["99 more grants, one after the other"]?.read).toBeLessThan(110);
     expect(bill["100 grants at once"]?.written).toBeLessThanOrEqual(3);
     expect(bill["100 denials"]).toEqual({ read: 0, written: 0 });
   });
 
-  it("is all of a group or none of it, in memory and in rows", async () => {
-    const { error, left, stored } = await workerd.ask<{ error: string; left: number; stored: number }>("poison");
+  it("contain all of a group or nothing, in cache and rows", async () => {
+    const { error, left, stored } = await workerd.run<{ error: string; left: number; stored: number }>("failedWrite");
     expect(error).toMatch(/poisoned/);
     expect({ left, stored }).toEqual({ left: 49, stored: 49 });
   });
 
-  it("hides secrets and shortens long keys, also in the names of objects", async () => {
-    const { rows, inspected, names } = await workerd.ask<{ rows: string[]; inspected: Inspection; names: string[] }>(
-      "keys",
+  it("contain HMAC tags of secret and long keys, also in object names", async () => {
+    const { rows, inspected, names } = await workerd.run<{ rows: string[]; inspected: Inspection; names: string[] }>(
+      "storedKeys",
     );
     expect(rows).toHaveLength(3);
     expect(rows.filter((row) => row.includes("api-key"))).toEqual([]);
@@ -208,17 +225,17 @@ describe("what is written", () => {
   });
 });
 
-describe("limiters on objects", () => {
-  it("combines policies of one key in one call, and keys of several objects by turns", async () => {
-    expect(await workerd.ask("together")).toEqual({ admitted: 5, calls: 1, daily: 15, apart: 3, left: 2 });
+describe("limiters on Durable Objects", () => {
+  it("charge policies of one key in one RPC, and keys in several objects one after the other", async () => {
+    expect(await workerd.run("jointCharges")).toEqual({ admitted: 5, calls: 1, daily: 15, apart: 3, left: 2 });
   });
 
-  it("denies a flood without asking, also for limiters that are made for every request", async () => {
-    expect(await workerd.ask("denials")).toEqual({ denied: true, calls: 0 });
+  it("deny a flood from the cache, also if they are created per request", async () => {
+    expect(await workerd.run("cachedDenials")).toEqual({ denied: true, calls: 0 });
   });
 
-  it("asks other objects when one fails, and takes a call that fails for one fault", async () => {
-    expect(await workerd.ask("oneFails")).toEqual({
+  it("use other objects while one fails, and count a failed RPC as one failure", async () => {
+    expect(await workerd.run("failingShard")).toEqual({
       degraded: 50,
       afterOne: [],
       events: ["store-down"],
@@ -226,43 +243,43 @@ describe("limiters on objects", () => {
     });
   });
 
-  it("does not charge for what nobody waits for any more", async () => {
-    expect(await workerd.ask("unwanted")).toBe(49);
+  it("don't charge an abandoned call", async () => {
+    expect(await workerd.run("abandonedCall")).toBe(49);
   });
 
-  it("decides by itself when objects fail, and never sends a charge twice", async () => {
-    const seen = await workerd.ask<Record<string, never>>("faults");
+  it("fall back if objects fail, and never send a charge twice", async () => {
+    const seen = await workerd.run<Record<string, never>>("storeFailures");
     expect(seen).toMatchObject({ admitted: 3, marked: true, late: true, first: 2, events: ["store-down"] });
     expect(seen.closed).toMatchObject({ allowed: false, unavailable: true });
     expect(seen.waited).toBeLessThan(1000);
     expect(seen.hurry).toBeLessThan(1000);
     expect(seen.patience).toBeGreaterThanOrEqual(1990);
-    // The call that was under way may have been charged or not; what was charged before is not lost.
+    // The call in flight may have been charged; the one before it was.
     expect([1, 2]).toContain(seen.after);
   });
 });
 
-describe("bad input", () => {
+describe("invalid input", () => {
   it("is rejected with a clear error and changes nothing", async () => {
-    const { byRpc, methods, store, unchanged } = await workerd.ask<{
+    const { byRpc, methods, store, unchanged } = await workerd.run<{
       byRpc: Record<string, string>;
       methods: Record<string, string>;
       store: Record<string, string>;
       unchanged: boolean;
-    }>("input");
+    }>("invalidInput");
     expect(byRpc).toMatchSnapshot();
     for (const [name, error] of Object.entries(methods)) expect(error, name).not.toMatch(/^no error/);
     expect(store).toMatchSnapshot();
     expect(unchanged).toBe(true);
   });
 
-  it("names the oldest compatibility date if the stub has no RPC", async () => {
+  it("includes a stub without RPC, whose error names the oldest compatibility date", async () => {
     const old = await startWorkerd("objects-worker.ts", {
       durableObjects: { OBJECTS: { className: "Objects", useSQLite: true } },
       compatibilityDate: "2024-01-01",
     });
     try {
-      expect(await old.ask("error")).toMatch(
+      expect(await old.run("callError")).toMatch(
         /^durableObjectStore needs a compatibility date of 2024-04-03 or later, because it calls the object by RPC\./,
       );
     } finally {
@@ -270,16 +287,16 @@ describe("bad input", () => {
     }
   });
 
-  it("includes an object that replies with another version of the protocol", async () => {
-    expect(await workerd.ask("incompatible")).toMatchSnapshot();
+  it("includes an object that replies with another protocol version", async () => {
+    expect(await workerd.run("incompatible")).toMatchSnapshot();
   });
 
-  it("names what is missing when the class has no SQLite", async () => {
+  it("includes a class without SQLite, whose error names new_sqlite_classes", async () => {
     const plain = await startWorkerd("objects-worker.ts", {
       durableObjects: { OBJECTS: { className: "Objects", useSQLite: false } },
     });
     try {
-      await expect(plain.ask("input")).rejects.toThrow(/new_sqlite_classes/);
+      await expect(plain.run("invalidInput")).rejects.toThrow(/new_sqlite_classes/);
     } finally {
       await plain.stop();
     }

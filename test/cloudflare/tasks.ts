@@ -1,14 +1,14 @@
-/** A Worker for tests: every request is one task, `POST /name` with its input as JSON. */
+/** A Worker for tests: every request runs one task, `POST /name` with its input as JSON. */
 
-/** What the tasks of a Worker do. The input is what the test sends, which has to fit. */
+/** The tasks of a Worker by name. Their input is typed by each task and not checked. */
 export type Tasks<Env> = Record<string, (env: Env, input: never) => unknown>;
 
-/** The Worker that does them. What a task throws is told to the test. */
+/** Creates a Worker. The error of a task is its response. */
 export function workerOf<Env>(tasks: Tasks<Env>): { fetch(request: Request, env: Env): Promise<Response> } {
   return {
     async fetch(request, env) {
       const task = tasks[new URL(request.url).pathname.slice(1)];
-      if (!task) return new Response("no such task", { status: 404 });
+      if (!task) return new Response("unknown task", { status: 404 });
       try {
         return Response.json((await task(env, (await request.json()) as never)) ?? null);
       } catch (error) {
@@ -18,7 +18,7 @@ export function workerOf<Env>(tasks: Tasks<Env>): { fetch(request: Request, env:
   };
 }
 
-/** The error of a call, as a caller sees it. */
+/** Returns the message of the error that a call throws. */
 export async function errorOf(call: () => unknown): Promise<string> {
   try {
     return `no error, but ${JSON.stringify(await call())}`;

@@ -1,11 +1,11 @@
-/** Scripts in the real runtime of Cloudflare: what a test starts, and how it asks. Needs `npm run build`. */
+/** Starts Workers in workerd, Cloudflare's runtime. Needs `npm run build`. */
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { install, workerdFolder } from "../../runtime-tests/install.js";
 
-/** What is used of miniflare. */
+/** The few methods of Miniflare that are used. */
 interface Miniflare {
   readonly ready: Promise<URL>;
   dispatchFetch(url: string, init?: object): Promise<Response>;
@@ -23,28 +23,28 @@ interface Serve {
 
 const at = (path: string | URL): string => fileURLToPath(new URL(path, import.meta.url));
 
-/** A script that runs. */
+/** A running Worker. */
 export interface Workerd {
-  /** Where it listens. */
+  /** Its address. */
   readonly url: string;
-  /** Runs one of its tasks and gives what that returns. */
-  ask<T>(task: string, input?: unknown): Promise<T>;
+  /** Runs one of its tasks and returns the result. */
+  run<T>(task: string, input?: unknown): Promise<T>;
   fetch(path: string, init?: object): Promise<Response>;
-  /** Its bindings, as programs of Node reach them: through a proxy. */
+  /** Its bindings, as proxies for use in Node. */
   bindings(): Promise<Record<string, unknown>>;
   stop(): Promise<void>;
 }
 
-/** A folder for what scripts store, in memory where the machine has that: thousands of grants are flushed one by one. */
+/** Creates a folder for storage, in memory if possible: thousands of grants are flushed one after the other. */
 export function storageFolder(): { path: string; remove(): void } {
   const path = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "sluice-workerd-"));
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** Starts a script of this folder, or of another one, with such bindings. */
+/** Starts a Worker. `entry` is relative to this folder, and `options` are those of Miniflare. */
 export async function startWorkerd(entry: string | URL, options: object = {}): Promise<Workerd> {
   install(workerdFolder);
-  // By their addresses: what these import is installed now, and not yet when types are checked.
+  // Not static imports: their dependencies are installed above, and missing when types are checked.
   const { bundled } = (await import(at("../../runtime-tests/workerd/bundle.js"))) as Bundle;
   const { miniflareOf } = (await import(at("../../runtime-tests/workerd/serve.js"))) as Serve;
   const storage = storageFolder();
@@ -57,7 +57,7 @@ export async function startWorkerd(entry: string | URL, options: object = {}): P
   const url = String(await miniflare.ready);
   return {
     url,
-    async ask(task, input) {
+    async run(task, input) {
       const response = await miniflare.dispatchFetch(`${url}${task}`, {
         method: "POST",
         body: JSON.stringify(input ?? {}),

@@ -70,7 +70,7 @@ describe("batches", () => {
     expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(10);
   });
 
-  it("are split so that a call does not block the server for long", async () => {
+  it("are split into calls that don't block the server for long", async () => {
     const client = spiedClient();
     const limiter = createLimiter({ policy, store: redisStore(client), ...storeOnly });
     await Promise.all(Array.from({ length: 1000 }, (_, i) => limiter.consume(`k${i}`)));

@@ -78,7 +78,7 @@ describe("a retry after setTimeout(retryAfterMs)", () => {
 });
 
 describe("misuse of redisStore", () => {
-  it("is rejected with the option at fault", () => {
+  it("is rejected with an error that names the option", () => {
     const errorOf = (run: () => unknown) => {
       try {
         run();

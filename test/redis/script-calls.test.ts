@@ -89,6 +89,22 @@ describe("script calls", () => {
     replica.disconnect();
   });
 
+  it.each([
+    ["of another version", [2, 0, Date.now()]],
+    ["without a version", []],
+    ["that is not a list", "OK"],
+  ])("reject a reply %s without a retry", async (_, reply) => {
+    let calls = 0;
+    const respond = async () => {
+      calls++;
+      return reply;
+    };
+    const store = redisStore({ status: "ready", evalsha: respond, eval: respond });
+    const limiter = createLimiter({ policy: tokenBucket("1/s"), store, ...storeOnly });
+    await expect(limiter.consume("k")).rejects.toThrow(/The Redis script replied in format \S+, but .* reads 1\./);
+    expect(calls).toBe(1);
+  });
+
   it("reject invalid arguments and write nothing", async () => {
     await redis.script("LOAD", (await import("../../src/stores/redis/script.ts")).script);
     const good = "token-bucket take 1 10 1000 100 1 0";

@@ -1,9 +1,9 @@
-/** The few methods of Cloudflare's platform that the stores use, so that its types are not needed. */
+/** The few methods of Cloudflare's platform that the stores use. Cloudflare's types are not needed. */
 
 /** A Durable Object namespace, such as the binding `env.RATE_LIMITER`. */
 export interface DurableObjectNamespaceLike {
   idFromName(name: string): object;
-  // `never`, so that namespaces with any type of id fit.
+  // `never` accepts namespaces with any type of id.
   get(id: never): object;
 }
 

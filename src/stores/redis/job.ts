@@ -33,7 +33,7 @@ export interface Job {
   reject(error: unknown): void;
 }
 
-/** A step on a state that is a list, such as a sliding log, takes Redis about as long as this many on a token bucket, whatever the limit. */
+/** A step on a list, such as a sliding log, takes Redis about as long as this many on a token bucket, whatever the limit. */
 const LOG_WEIGHT = 4;
 /** A refund of one grant may rewrite half of a log, which is as much as one call should do. */
 const LOG_REFUND_WEIGHT = 32;

@@ -12,7 +12,7 @@ import { REDIS_OPTIONS, type RedisStoreOptions, redisStore } from "./redis-store
 export interface RedisRateLimiterOptions extends RedisStoreOptions, FailureOptions {}
 
 /**
- * Creates a limiter in Redis. Limiters with the same client and store options share a store, so that `combine` is one
+ * Creates a limiter in Redis. Limiters with the same client and store options share a store, so `combine` is one
  * atomic step. Functions are compared by identity: pass the same `secretKeys` to all of them.
  */
 export function redisRateLimiter(

@@ -118,7 +118,7 @@ function otherVersion(received: unknown): SluiceError {
   });
 }
 
-// Reused for every decision, so that reading a reply allocates little.
+// Reused for every decision, to allocate less.
 const cells: Cells = new Float64Array(3);
 
 /** Makes the decision on a step that took `takenCost`. */

@@ -71,7 +71,7 @@ class BindingStore implements Store {
     if (cost !== 1) {
       throw optionError("invalid-cost", "cost", "0 or 1, because the rate limit binding counts requests", cost);
     }
-    // The policy is part of the key, so that two policies on one binding don't share a budget.
+    // The policy is part of the key: two policies on one binding must not share a budget.
     const { success } = await this.binding.limit({ key: storedKey(keyTag(key, {}), policy.id) });
     if (success) return { allowed: true, ...common, ...full };
     // The binding does not report when its period began: only a whole period is certainly long enough.

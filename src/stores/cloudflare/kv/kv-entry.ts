@@ -9,7 +9,7 @@ import { clampToNow, mergeStates } from "./merge-states.ts";
 
 /** What a count costs besides its state, in numbers. */
 const COUNT_OVERHEAD = 32;
-/** Expired counts are kept up to this many, so that a stale read of one of them is recognised by its version. */
+/** Expired counts are kept up to this many: their versions identify stale reads. */
 const MAX_EXPIRED_COUNTS = 64;
 /** KV shows a write everywhere after this time, unless another write has replaced it. */
 const PROPAGATION_MS = 60_000;

@@ -93,8 +93,13 @@ class KV implements KVStore {
   async apply(groups: readonly Group[], callState?: CallState): Promise<Decision[][]> {
     const decisions: Decision[][] = [];
     for (const group of groups) {
-      const [only] = group;
-      if (only?.mode === "reset" && group.length === 1) await this.reset(only);
+      const reset = group.find(({ mode }) => mode === "reset");
+      if (reset && group.length > 1) {
+        throw new SluiceError("unsupported", "kvStore does not support a reset together with other charges.", {
+          option: "mode",
+        });
+      }
+      if (reset) await this.reset(reset);
       decisions.push(await this.applyGroup(group, callState));
     }
     return decisions;
@@ -164,13 +169,15 @@ class KV implements KVStore {
 
   /** Decides on the sum of all counts and changes this isolate's own ones. Synchronous, so requests can't interleave. */
   private decideCharges(entries: readonly Entry[], group: Group, now: number): Decision[] {
+    // Before the first change, because it rejects modes that KV does not support.
+    const reads = group.map(withoutChange);
     group.forEach((charge, i) => {
       const entry = entries[i] as Entry;
       entry.clampToNow(charge.policy, now);
       if (charge.mode === "refund") applyToOwn(charge, entry, now);
     });
     const totals = new Map(group.map(({ key, policy }, i) => [key, (entries[i] as Entry).total(policy)]));
-    const decisions = decideGroup(group.map(asLook), ({ key }) => totals.get(key), now).map(({ decision }) => decision);
+    const decisions = decideGroup(reads, ({ key }) => totals.get(key), now).map(({ decision }) => decision);
     if (decisions.every(({ allowed }) => allowed)) {
       group.forEach((charge, i) => {
         if (charge.mode === "take") applyToOwn(charge, entries[i] as Entry, now);
@@ -246,8 +253,8 @@ class KV implements KVStore {
   }
 }
 
-/** What a charge asks of the sum of all counts: refunds and resets have changed them before. */
-function asLook(charge: Charge): Charge {
+/** Returns the charge to decide on the sum of all counts, which already includes refunds and resets. */
+function withoutChange(charge: Charge): Charge {
   if (charge.mode === "take" || charge.mode === "peek") return charge;
   if (charge.mode === "refund" || charge.mode === "reset") return { ...charge, cost: 0, mode: "peek" };
   throw new SluiceError("unsupported", `kvStore does not support charges in mode ${charge.mode}.`, { option: "mode" });

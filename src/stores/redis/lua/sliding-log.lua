@@ -1,8 +1,8 @@
 -- Sliding log: keeps every grant until it is one window old. See sliding-log.ts.
 -- Stored:  a list: the running total of costs before the first grant, then for each grant, oldest first, its end and the
---          running total after it. New grants are pushed at the back. Expired grants are trimmed from the front, so that
---          the list starts with a running total again. A decision reads both ends of the list and searches in between:
---          its time grows with the logarithm of the length.
+--          running total after it. New grants are pushed at the back. Expired grants are trimmed from the front, which
+--          leaves a running total at the start. A decision reads both ends of the list and searches in between: its
+--          time grows with the logarithm of the length.
 makers['sliding-log'] = function()
   -- A grant is { end, running total }.
   local ENDS_AT, TOTAL = 1, 2

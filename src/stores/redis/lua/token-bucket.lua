@@ -45,7 +45,7 @@ makers['token-bucket'] = function()
     return fullAt(policy, used + cost * policy.unitsPerToken)
   end
 
-  -- Use drains in the order of the grants: what is left of a grant drains until its end.
+  -- Use drains in the order of the grants: the rest of a grant drains until its end.
   local function refund(policy, used, cost)
     local refunded = min(cost, policy.limit) * policy.unitsPerToken
     if policy.grantEndsAt then refunded = min(refunded, (policy.grantEndsAt - now) * policy.unitsPerMs) end

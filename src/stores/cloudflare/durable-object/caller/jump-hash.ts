@@ -18,7 +18,7 @@ export function jumpHash(key: string, shards: number): number {
   return shard;
 }
 
-/** FNV-1a over the UTF-16 units, with the finaliser of MurmurHash3 so that similar keys get unrelated hashes. */
+/** FNV-1a over the UTF-16 units, with the finaliser of MurmurHash3, which gives similar keys unrelated hashes. */
 function hash(key: string): number {
   let hash = 0x811c9dc5 | 0;
   for (let i = 0; i < key.length; i++) hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193);

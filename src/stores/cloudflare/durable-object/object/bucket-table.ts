@@ -2,8 +2,7 @@
  * The buckets of one Durable Object: rows in its SQLite database, with a cache in memory. Everything is synchronous, so no
  * other call runs between the read and the write of a bucket.
  *
- * `kept_until` is rounded up, so that a bucket in constant use moves in the index only now and then and not with every
- * grant.
+ * `kept_until` is rounded up: a bucket in constant use moves in the index only now and then, not with every grant.
  */
 
 import { isState } from "../../../../algorithms/algorithm.ts";
@@ -21,7 +20,7 @@ const EXTRA_TIME = 1 / 8;
 const MAX_CACHED_NUMBERS = 100_000;
 /** What a cached bucket costs besides its state, in numbers. */
 const ENTRY_OVERHEAD = 16;
-/** Maximum number of rows that one alarm deletes, so that calls don't wait long. */
+/** Maximum number of rows that one alarm deletes, because calls wait for it. */
 const MAX_DELETED_PER_ALARM = 10_000;
 /** The number is the version of the row format. Tables of other versions are dropped because they can't be read. */
 const TABLE = "sluice_buckets_1";
@@ -142,7 +141,7 @@ export class BucketTable {
     this.exists = false;
     this.cache.clear();
     this.cachedNumbers = 0;
-    // Both in one turn, so that no grant is written in between and lost. Before 2026, deleteAll() kept the alarm.
+    // Both in one turn: a grant written in between would be lost. Before 2026, deleteAll() kept the alarm.
     await Promise.all([this.storage.deleteAlarm(), this.storage.deleteAll()]);
   }
 

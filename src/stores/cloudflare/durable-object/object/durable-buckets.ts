@@ -39,7 +39,7 @@ export class DurableBuckets {
     const now = wallClockMs();
     const changes: Changes = new Map();
     const decided = groups.map((group) => this.decideGroup(group, now, changes).map(encodeDecision));
-    // Set the alarm before yielding, so that rows and alarm are stored together or not at all.
+    // Set the alarm in the same turn: rows and alarm are then stored together or not at all.
     if (changes.size > 0) await this.setAlarmBy(this.table.write(changes, now));
     return { version: PROTOCOL_VERSION, now, groups: decided };
   }

@@ -8,30 +8,33 @@ import { BoundedMap } from "../../../../core/bounded-map.ts";
 import { type Charge, checkCost, MAX_CHARGES } from "../../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../../core/compile.ts";
 import { optionError, SluiceError, show } from "../../../../core/errors.ts";
+import { checkWhole } from "../../../../core/options.ts";
 import type { Policy } from "../../../../core/policy.ts";
 import { type ApplyCall, type BucketCall, MAX_CHARGES_PER_CALL, PROTOCOL_VERSION, type WireCharge } from "./calls.ts";
 
 /** Maximum length of a stored key. A key of 128 bytes with a name and a prefix is shorter. */
 const MAX_STORED_KEY_CHARS = 1024;
-/** Maximum number of compiled policies that are cached. */
-const MAX_CACHED_POLICIES = 1000;
-
 /** Maximum length of the id of a hold. */
 const MAX_HOLD_ID_CHARS = 64;
+/** Maximum duration of a hold: one day. */
 const MAX_HOLD_MS = 86_400_000;
+/** Maximum number of compiled policies that are cached. */
+const MAX_CACHED_POLICIES = 1000;
 
 /** Returns the groups of a call. The keys of the charges are stored keys. */
 export function parseApplyCall(call: unknown): Charge[][] {
   const { policies, groups } = checkVersion(call) as Partial<ApplyCall>;
   if (!Array.isArray(policies)) throw optionError("invalid-option", "policies", "an array", policies);
   if (!Array.isArray(groups)) throw optionError("invalid-option", "groups", "an array", groups);
+  const chargeCount = groups.reduce(
+    (sum: number, group: unknown) => sum + (Array.isArray(group) ? group.length : 0),
+    0,
+  );
+  if (chargeCount > MAX_CHARGES_PER_CALL) throw tooManyCharges("call", MAX_CHARGES_PER_CALL, chargeCount);
   const compiled = policies.map(compileOnce);
-  let chargeCount = 0;
   return groups.map((group: unknown) => {
     if (!Array.isArray(group)) throw optionError("invalid-option", "group", "an array of charges", group);
     if (group.length > MAX_CHARGES) throw tooManyCharges("group", MAX_CHARGES, group.length);
-    chargeCount += group.length;
-    if (chargeCount > MAX_CHARGES_PER_CALL) throw tooManyCharges("call", MAX_CHARGES_PER_CALL, chargeCount);
     // Not `map`, which skips the holes of a sparse array.
     const charges = Array.from(group, (charge) => parseCharge(charge, compiled));
     if (new Set(charges.map(({ key }) => key)).size < charges.length) {
@@ -79,15 +82,16 @@ function parseCharge(charge: unknown, policies: readonly CompiledPolicy[]): Char
   if (grantEndsAt !== undefined && !Number.isSafeInteger(grantEndsAt)) {
     throw optionError("invalid-option", "grantEndsAt", "whole milliseconds since the epoch", grantEndsAt);
   }
-  if (hold !== undefined && !isHold(hold)) {
-    throw optionError("invalid-option", "hold", "an id of 1 to 64 characters and its length in ms", hold);
-  }
-  return { policy, key: checkBucket(bucket), cost: cost as number, mode, grantEndsAt, hold };
+  return { policy, key: checkBucket(bucket), cost: cost as number, mode, grantEndsAt, hold: parseHold(hold) };
 }
 
-function isHold({ id, forMs }: Partial<NonNullable<WireCharge["hold"]>>): boolean {
-  if (typeof id !== "string" || id === "" || id.length > MAX_HOLD_ID_CHARS) return false;
-  return Number.isSafeInteger(forMs) && (forMs as number) >= 0 && (forMs as number) <= MAX_HOLD_MS;
+function parseHold(hold: unknown): Charge["hold"] {
+  if (hold === undefined) return undefined;
+  const { id, forMs } = (hold ?? {}) as { id?: unknown; forMs?: unknown };
+  if (typeof id !== "string" || id === "" || id.length > MAX_HOLD_ID_CHARS) {
+    throw optionError("invalid-option", "hold.id", `a string of 1 to ${MAX_HOLD_ID_CHARS} characters`);
+  }
+  return { id, forMs: checkWhole("hold.forMs", forMs, 0, MAX_HOLD_MS) };
 }
 
 function checkBucket(bucket: unknown): string {

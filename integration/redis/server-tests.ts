@@ -1,4 +1,4 @@
-/** What the kit cannot ask, because it does not know that there are servers, connections and slots. */
+/** Tests beyond the contract suites: batching, slots, script flushes and concurrency on real servers. */
 import {
   combine,
   consumeAll,
@@ -9,34 +9,37 @@ import {
   type Store,
 } from "sluice";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { spied } from "./intercepted.ts";
-import { connected, type Kind } from "./kind.ts";
+import { type ClientKind, openClient } from "./client-kind.ts";
+import { spyOn } from "./intercept.ts";
 import type { Servers } from "./topologies.ts";
 
-let made = 0;
+let policies = 0;
 
-/** A limit that does not refill while a case runs, with a name that nobody else has. */
-export function policyOf(capacity: number): Policy {
-  return { capacity, tokensPerSecond: "1/h", name: `beyond${made++}` };
+/** Returns a policy with a unique name that does not refill during a test. */
+export function uniquePolicy(capacity: number): Policy {
+  return { capacity, tokensPerSecond: "1/h", name: `policy${policies++}` };
 }
 
-/** A limiter that shows its store as it is: nothing is decided without it, and every failure is seen. */
-export function limiterOn(store: Store, policy: Policy, more: FailureOptions = {}): RateLimiter {
+/** Creates a limiter whose every call reaches the store and fails with it. */
+export function limiterFor(store: Store, policy: Policy, more: FailureOptions = {}): RateLimiter {
   return createLimiter({ policy, store, onStoreError: "throw", localDenialMs: 0, deadlineMs: "20s", ...more });
 }
 
-export function beyondKit<Client extends object>(kind: Kind<Client>, servers: () => Pick<Servers, "callAll">): void {
-  /** A store on a connection of its own, with what is run on it. */
+export function serverTests<Client extends object>(
+  kind: ClientKind<Client>,
+  servers: () => Pick<Servers, "callAll">,
+): void {
+  /** Opens a store on its own connection, and records its script calls. */
   const open = async () => {
-    const { client, calls } = spied(await connected(kind, onTestFinished));
-    return { store: kind.storeOn(client), calls };
+    const { client, calls } = spyOn(await openClient(kind, onTestFinished));
+    return { store: kind.createStore(client), calls };
   };
 
-  describe("beyond the kit", () => {
-    it("200 charges in one tick on 50 keys: each key gives what it has, and every key is declared", async () => {
+  describe("a store on real servers", () => {
+    it("decides 200 charges of one tick on 50 keys in order, and declares every key", async () => {
       const { store, calls } = await open();
-      const policy = policyOf(3);
-      const limiter = limiterOn(store, policy);
+      const policy = uniquePolicy(3);
+      const limiter = limiterFor(store, policy);
       const keys = Array.from({ length: 200 }, (_, i) => `k${i % 50}`);
       const decisions = await Promise.all(keys.map((key) => limiter.consume(key)));
       for (let k = 0; k < 50; k++) {
@@ -54,14 +57,14 @@ export function beyondKit<Client extends object>(kind: Kind<Client>, servers: ()
       expect(declared.size).toBe(50);
       expect(stored.filter((own) => (own as string[]).length > 5)).toHaveLength(stored.length);
       for (const { keys } of calls) {
-        const parts = keys.map((key) => store.shardOf(/\{(.*)\}/.exec(key)?.[1] as string));
-        expect(new Set(parts).size, "slots of one call").toBe(1);
+        const slots = keys.map((key) => store.shardOf(/\{(.*)\}/.exec(key)?.[1] as string));
+        expect(new Set(slots).size, "slots of one call").toBe(1);
       }
     });
 
-    it("combine of two policies on one key is one call, all or none", async () => {
+    it("applies combine() of two policies on one key in one call, all or nothing", async () => {
       const { store, calls } = await open();
-      const [wide, narrow] = [limiterOn(store, policyOf(9)), limiterOn(store, policyOf(4))];
+      const [wide, narrow] = [limiterFor(store, uniquePolicy(9)), limiterFor(store, uniquePolicy(4))];
       const both = combine([wide, narrow]);
       expect((await both.consume("k", 3)).parts?.map(({ remaining }) => remaining)).toEqual([6, 1]);
       calls.length = 0;
@@ -72,28 +75,28 @@ export function beyondKit<Client extends object>(kind: Kind<Client>, servers: ()
       expect([(await wide.peek("k")).remaining, (await narrow.peek("k")).remaining]).toEqual([5, 0]);
     });
 
-    it("consumeAll over two keys that live apart: all or none, and what was taken in vain is given back", async () => {
+    it("applies consumeAll() over keys in two slots all or nothing, and refunds what a denial makes void", async () => {
       const { store, calls } = await open();
-      const [user, address] = [limiterOn(store, policyOf(20)), limiterOn(store, policyOf(3))];
-      const spend = () =>
+      const [user, address] = [limiterFor(store, uniquePolicy(20)), limiterFor(store, uniquePolicy(3))];
+      const consumeBoth = () =>
         consumeAll([
           { limiter: user, key: "u" },
           { limiter: address, key: "a" },
         ]);
-      expect((await spend()).allowed).toBe(true);
-      const apart = store.shardOf("u") !== store.shardOf("a");
-      expect(new Set(calls.map(({ keys }) => keys.length))).toEqual(new Set([apart ? 1 : 2]));
-      // All look before one takes, so that most take from the user what the address then denies.
-      const decisions = await Promise.all(Array.from({ length: 10 }, spend));
+      expect((await consumeBoth()).allowed).toBe(true);
+      const isApart = store.shardOf("u") !== store.shardOf("a");
+      expect(new Set(calls.map(({ keys }) => keys.length))).toEqual(new Set([isApart ? 1 : 2]));
+      // All of them peek before the first takes, so most take from the user what the address then denies.
+      const decisions = await Promise.all(Array.from({ length: 10 }, consumeBoth));
       expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(2);
       expect([(await user.peek("u")).remaining, (await address.peek("a")).remaining]).toEqual([17, 0]);
-      expect((await spend()).allowed).toBe(false);
+      expect((await consumeBoth()).allowed).toBe(false);
       expect((await user.peek("u")).remaining).toBe(17);
     });
 
-    it("SCRIPT FLUSH on every master between calls is not noticed", async () => {
+    it("survives SCRIPT FLUSH on every master between calls", async () => {
       const { store } = await open();
-      const limiter = limiterOn(store, policyOf(20));
+      const limiter = limiterFor(store, uniquePolicy(20));
       for (let i = 0; i < 10; i++) {
         await servers().callAll("SCRIPT", "FLUSH");
         const decisions = await Promise.all(["a", "b", "c", "d"].map((key) => limiter.consume(key)));
@@ -101,9 +104,9 @@ export function beyondKit<Client extends object>(kind: Kind<Client>, servers: ()
       }
     });
 
-    it("two connections with 64 in flight each admit exactly what one key has", async () => {
-      const policy = policyOf(500);
-      const limiters = [limiterOn((await open()).store, policy), limiterOn((await open()).store, policy)];
+    it("admits exactly the capacity of a key over two connections with 64 calls in flight each", async () => {
+      const policy = uniquePolicy(500);
+      const limiters = [limiterFor((await open()).store, policy), limiterFor((await open()).store, policy)];
       let admitted = 0;
       const worker = async (limiter: RateLimiter) => {
         for (let i = 0; i < 10; i++) if ((await limiter.consume("hot")).allowed) admitted++;
@@ -112,19 +115,19 @@ export function beyondKit<Client extends object>(kind: Kind<Client>, servers: ()
       expect(admitted).toBe(500);
     });
 
-    it("a burst of several calls is answered while others keep asking", async () => {
+    it("answers a burst of several calls while others keep calling", async () => {
       const { store } = await open();
-      const limiter = limiterOn(store, policyOf(100_000));
-      await limiter.consume("the script is known");
+      const limiter = limiterFor(store, uniquePolicy(100_000));
+      await limiter.consume("loads the script");
       let answered = false;
       const burst = Promise.all(Array.from({ length: 300 }, (_, i) => limiter.consume(`k${i}`)));
-      const asked: Promise<unknown>[] = [burst.then(() => (answered = true))];
+      const calls: Promise<unknown>[] = [burst.then(() => (answered = true))];
       for (let turn = 0; turn < 3000 && !answered; turn++) {
-        asked.push(limiter.consume("other"));
+        calls.push(limiter.consume("other"));
         await new Promise((resolve) => setImmediate(resolve));
       }
       expect(answered, "answered within 3000 turns of the event loop").toBe(true);
-      await Promise.all(asked);
+      await Promise.all(calls);
     });
   });
 }

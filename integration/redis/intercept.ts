@@ -1,27 +1,27 @@
-/** Clients whose scripts are seen, or changed, on their way to the server. */
+/** Wraps clients to record or change their script calls. */
 import type { Clock } from "sluice";
 import type { IoredisLike, NodeRedisLike } from "sluice/redis";
 import type { UpstashClient } from "sluice/upstash";
 import { fakeClockScript } from "../../test/redis/script-variants.js";
 
-/** One run of a script, in one form for all clients. */
+/** One script call, in one form for all clients. */
 export interface Call {
-  /** By its hash, or by its text. */
+  /** Whether the script is sent as its hash or its text. */
   readonly by: "hash" | "text";
   readonly script: string;
   readonly keys: string[];
   readonly args: string[];
 }
 
-/** The same client, in all that the store can see of it; what it is asked to run goes through `change`. */
-export function intercepted<Client extends object>(client: Client, change: (call: Call) => Call): Client {
-  const own: Record<PropertyKey, unknown> = methodsOf(client, change);
-  return new Proxy(client, { get: (target, name) => own[name] ?? Reflect.get(target, name, target) });
+/** Wraps a client. `change` may replace its script calls. */
+export function intercept<Client extends object>(client: Client, change: (call: Call) => Call): Client {
+  const overrides: Record<PropertyKey, unknown> = methodsOf(client, change);
+  return new Proxy(client, { get: (target, name) => overrides[name] ?? Reflect.get(target, name, target) });
 }
 
-/** Runs the variant with a clock of ours, on keys apart from everybody else's. The hash tag stays as it is. */
-export function onFakeTime<Client extends object>(client: Client, clock: Clock, prefix: string): Client {
-  return intercepted(client, ({ by, keys, args }) => ({
+/** Runs the script with a fake clock, on keys with a prefix. The hash tags are unchanged. */
+export function withFakeTime<Client extends object>(client: Client, clock: Clock, prefix: string): Client {
+  return intercept(client, ({ by, keys, args }) => ({
     by,
     script: by === "hash" ? fakeClockScript.sha : fakeClockScript.text,
     keys: keys.map((key) => prefix + key),
@@ -29,14 +29,14 @@ export function onFakeTime<Client extends object>(client: Client, clock: Clock, 
   }));
 }
 
-/** Notes what is run. */
-export function spied<Client extends object>(client: Client): { client: Client; calls: Call[] } {
+/** Records the script calls of a client. */
+export function spyOn<Client extends object>(client: Client): { client: Client; calls: Call[] } {
   const calls: Call[] = [];
-  const note = (call: Call) => {
+  const record = (call: Call) => {
     calls.push(call);
     return call;
   };
-  return { client: intercepted(client, note), calls };
+  return { client: intercept(client, record), calls };
 }
 
 function methodsOf(client: object, change: (call: Call) => Call): Record<string, unknown> {
@@ -50,7 +50,7 @@ function methodsOf(client: object, change: (call: Call) => Call): Record<string,
       evalSha: (...[sha, options]: Parameters<NodeRedisLike["evalSha"]>) =>
         redis.evalSha(...changed("hash", sha, options)),
       eval: (...[text, options]: Parameters<NodeRedisLike["eval"]>) => redis.eval(...changed("text", text, options)),
-      // What a cluster is asked without those two.
+      // A cluster of node-redis 4 gets script calls by sendCommand.
       sendCommand(_firstKey: string, isReadonly: boolean, [name, text, count, ...rest]: [string, string, ...string[]]) {
         const options = { keys: rest.slice(0, Number(count)), arguments: rest.slice(Number(count)) };
         const [script, { keys, arguments: args }] = changed(name === "EVALSHA" ? "hash" : "text", text, options);

@@ -1,46 +1,46 @@
-/** The whole contract kit on one kind of client: with a clock that can be moved, and as users have it. */
+/** The contract suites on one kind of client: with a fake clock, and with the server's clock and all defaults. */
 import type { RateLimiter } from "sluice";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { onFakeTime } from "./intercepted.ts";
-import { connected, type Kind } from "./kind.ts";
+import { type ClientKind, openClient } from "./client-kind.ts";
+import { withFakeTime } from "./intercept.ts";
 
-let made = 0;
+let prefixes = 0;
 
-export function kit<Client extends object>(name: string, kind: Kind<Client>): void {
+export function contractSuites<Client extends object>(name: string, kind: ClientKind<Client>): void {
   let shared: Client;
-  const opened: (() => Promise<void>)[] = [];
-  const connect = () => connected(kind, (close) => opened.push(close));
+  const closers: (() => Promise<void>)[] = [];
+  const connect = () => openClient(kind, (close) => closers.push(close));
   beforeAll(async () => {
     shared = await connect();
   });
-  afterAll(() => Promise.all(opened.map((close) => close())));
+  afterAll(() => Promise.all(closers.map((close) => close())));
 
   storeSuite(
     name,
     () => {
       const clock = fakeClock(1_790_000_000_123);
-      const prefix = `t${made++}:`;
-      // The keys' times to live pass in real time, which is not the clock's here.
-      const store = (client: Client) => kind.storeOn(onFakeTime(client, clock, prefix), { ttlMs: "1h" });
+      const prefix = `t${prefixes++}:`;
+      // TTLs pass in real time, not in that of the fake clock.
+      const store = (client: Client) => kind.createStore(withFakeTime(client, clock, prefix), { ttlMs: "1h" });
       return { store: store(shared), advance: clock.advance, restart: async () => store(await connect()) };
     },
     { describe, it, time: "fake", restart: true },
   );
 
   describeRateLimiter(
-    `${name}, on its own clock, with all defaults`,
+    `${name} with its own clock and all defaults`,
     (policy) => {
-      const limiter = kind.limiterOn(shared, { ...policy, prefix: `kit ${made++}` }, { deadlineMs: "20s" });
-      return { limiter: undegraded(limiter), advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)) };
+      const limiter = kind.createLimiter(shared, { ...policy, prefix: `kit ${prefixes++}` }, { deadlineMs: "20s" });
+      return { limiter: withoutFallback(limiter), advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)) };
     },
     { describe, it, time: "real" },
   );
 
-  it(`${name}: a caller that has waited retryAfterMs in full is admitted, 500 times`, async () => {
-    const limiter = kind.limiterOn(
+  it(`${name}: admits a caller after it has waited retryAfterMs, 500 times`, async () => {
+    const limiter = kind.createLimiter(
       shared,
-      { capacity: 3, tokensPerSecond: "3/300ms", prefix: `retry ${made++}` },
+      { capacity: 3, tokensPerSecond: "3/300ms", prefix: `retry ${prefixes++}` },
       { deadlineMs: "20s" },
     );
     const denied: string[] = [];
@@ -49,7 +49,7 @@ export function kit<Client extends object>(name: string, kind: Kind<Client>): vo
       while (decision.allowed) decision = await limiter.consume(key);
       const until = performance.now() + (decision.retryAfterMs as number);
       await new Promise((resolve) => setTimeout(resolve, decision.retryAfterMs as number));
-      // A timer that fired early has not waited: the rest is waited for, with cached denials still in force.
+      // Timers may fire early: wait for the rest, while cached denials are still in force.
       while (performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 1));
       if (!(await limiter.consume(key)).allowed) denied.push(`${key} after ${decision.retryAfterMs} ms`);
     };
@@ -60,17 +60,17 @@ export function kit<Client extends object>(name: string, kind: Kind<Client>): vo
   });
 }
 
-/** By default a limiter decides alone when its store fails, and would pass the kit without any Redis. */
-function undegraded(limiter: RateLimiter): RateLimiter {
-  const honest =
+/** Rejects degraded decisions: with its fallback a limiter would pass the suite without Redis. */
+function withoutFallback(limiter: RateLimiter): RateLimiter {
+  const checked =
     (method: "consume" | "peek") =>
     async (...args: [key: string, cost?: number]) => {
       const decision = await limiter[method](...args);
       if (decision.degraded) throw new Error("decided without Redis");
       return decision;
     };
-  const own: Record<PropertyKey, unknown> = { consume: honest("consume"), peek: honest("peek") };
-  return new Proxy(limiter, { get: (target, name) => own[name] ?? bound(target, name) });
+  const overrides: Record<PropertyKey, unknown> = { consume: checked("consume"), peek: checked("peek") };
+  return new Proxy(limiter, { get: (target, name) => overrides[name] ?? bound(target, name) });
 }
 
 function bound(target: object, name: PropertyKey): unknown {

@@ -1,13 +1,13 @@
-/** One topology with every client: the whole kit, and what it cannot ask. */
+/** Runs all suites on one topology with every client. */
 import { redisRateLimiter, redisStore } from "sluice/redis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { beyondKit } from "./beyond-kit.ts";
 import { clients } from "./clients.ts";
-import { kit } from "./kit.ts";
-import { sockets } from "./sockets.ts";
+import { connectionTests } from "./connection-tests.ts";
+import { contractSuites } from "./contract-suites.ts";
+import { serverTests } from "./server-tests.ts";
 import { type Servers, type Topology, topologies } from "./topologies.ts";
 
-export function certify(topology: Topology): void {
+export function testTopology(topology: Topology): void {
   let servers: Servers;
   beforeAll(async () => {
     servers = await topologies[topology]();
@@ -18,10 +18,10 @@ export function certify(topology: Topology): void {
     const open = openers[topology];
     describe(name, () => {
       if (!open) return it(`has no client for ${topology}`, () => expect(open).toBeUndefined());
-      const kind = { open: () => open(servers), storeOn: redisStore, limiterOn: redisRateLimiter };
-      kit(`${name}, ${topology}`, kind);
-      beyondKit(kind, () => servers);
-      sockets(open, () => servers);
+      const kind = { open: () => open(servers), createStore: redisStore, createLimiter: redisRateLimiter };
+      contractSuites(`${name}, ${topology}`, kind);
+      serverTests(kind, () => servers);
+      connectionTests(open, () => servers);
     });
   }
 }
