@@ -1,5 +1,5 @@
 /** `sluice/algorithms`: the pure algorithms and the group engine, for store authors. Time is an argument; there is no I/O. */
-export type { Algorithm, Cells, StateMerging } from "../algorithms/algorithm.ts";
+export type { Algorithm, Cells } from "../algorithms/algorithm.ts";
 export { algorithms } from "../algorithms/algorithms.ts";
 export { compilePolicy } from "../algorithms/compile-policy.ts";
 export { type DecideResult, decide, decideGroup, type ReadState, type State } from "../algorithms/decide.ts";

@@ -85,7 +85,7 @@ class KV implements KVStore {
   }
 
   check({ algorithm }: CompiledPolicy): void {
-    if (algorithms[algorithm].merging) return;
+    if (algorithms[algorithm].mergesAs) return;
     const expected = "fixed-window, sliding-window or sliding-log on KV";
     throw optionError("unsupported", "algorithm", expected, algorithm);
   }
