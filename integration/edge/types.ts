@@ -34,7 +34,7 @@ rateLimit({
   key: (request, env: Env) => `${new URL(request.url).pathname}:${env.SECRET}`,
   cost: async (request) => (await request.clone().text()).length,
   skip: (request) => request.method === "OPTIONS",
-  onLimited: ({ call: [request], decision }) => Response.json({ url: request.url, policy: decision.policy }),
+  onLimited: ({ args: [request], decision }) => Response.json({ url: request.url, policy: decision.policy }),
   onError: () => "deny",
 });
 

@@ -36,7 +36,7 @@ app.use(
     key: (request, response) => `${request.user?.id ?? request.ip}:${request.path}:${response.locals.tenant}`,
     cost: async (request) => (request.accepts("html") ? 1 : Number(request.query.cost)),
     skip: (request) => request.originalUrl === "/health",
-    onLimited: ({ call: [request, response], decision }) => {
+    onLimited: ({ args: [request, response], decision }) => {
       response.format({ "text/plain": () => response.send(`${request.hostname} ${decision.policy}`) });
     },
     onError: (_error, request) => (request.secure ? "deny" : "allow"),

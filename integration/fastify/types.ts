@@ -40,7 +40,7 @@ app.addHook(
     key: (request, reply) => `${request.user?.id ?? request.ip}:${request.routeOptions.url}:${reply.elapsedTime}`,
     cost: async (request) => (request.is404 ? 5 : 1),
     skip: (request) => request.url === "/health",
-    onLimited: ({ call: [request, reply], decision }) => reply.send({ id: request.id, policy: decision.policy }),
+    onLimited: ({ args: [request, reply], decision }) => reply.send({ id: request.id, policy: decision.policy }),
     onError: (error, request) => {
       request.log.error(error);
       return "deny";

@@ -36,7 +36,7 @@ app.use(
     key: (c: Context<Own>) => `${c.get("user")}:${c.req.path}:${c.env.SECRET}`,
     cost: async (c) => (await c.req.text()).length,
     skip: (c) => c.req.routePath === "/health",
-    onLimited: ({ call: [c], decision }) => c.json({ policy: decision.policy }),
+    onLimited: ({ args: [c], decision }) => c.json({ policy: decision.policy }),
     onError: (_error, c) => (c.req.method === "GET" ? "allow" : "deny"),
   }),
 );

@@ -1,6 +1,6 @@
 /** Clients behind a real nginx: each has its own bucket, and none can choose another. */
 import type { IncomingMessage } from "node:http";
-import type { GuardOptions, RunningServer } from "sluice/testing";
+import type { RouteOptions, RunningServer } from "sluice/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { listen } from "../../test/middleware/mount.ts";
 import { startNginx } from "../../test/servers/nginx.js";
@@ -12,7 +12,7 @@ import { sendLies } from "./lies.ts";
 const LIMIT = 5;
 
 /** An app behind nginx, and the keys that its limiter asked about. */
-async function behind(front: Front["nginx"], app: (typeof apps)[string], options: GuardOptions) {
+async function behind(front: Front["nginx"], app: (typeof apps)[string], options: RouteOptions) {
   const keys = new Map<string, number>();
   const server: RunningServer = await listen(
     app({

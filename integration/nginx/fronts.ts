@@ -1,11 +1,11 @@
 /** How nginx can tell the address of a client, and how an app is told whom to believe. */
-import type { GuardOptions } from "sluice/testing";
+import type { RouteOptions } from "sluice/testing";
 import type { NginxOptions } from "../../test/servers/nginx.js";
 
 /** A configuration of nginx, and the identities that fit it. */
 export interface Front {
   readonly nginx: Omit<NginxOptions, "to">;
-  readonly identities: readonly NonNullable<GuardOptions["identity"]>[];
+  readonly identities: readonly NonNullable<RouteOptions["identity"]>[];
 }
 
 // Only the one address: clients of these tests come from others of 127.0.0.0/8.

@@ -28,7 +28,7 @@ rateLimit({
   key: (request, response) => `${request.socket.remotePort}:${request.url}:${response.statusCode}`,
   cost: async (request) => (request.method === "POST" ? 5 : 1),
   skip: (request) => request.url === "/health",
-  onLimited: ({ call: [request, response], decision }) => {
+  onLimited: ({ args: [request, response], decision }) => {
     response.setHeader("Content-Type", "text/plain").end(`${request.url} ${decision.policy}`);
   },
   onError: (_error, request) => (request.complete ? "allow" : "deny"),

@@ -1,3 +1,10 @@
 /** `sluice/fastify`: for Fastify 5. */
-export { type FastifyCall, type FastifyRateLimitOptions, rateLimit } from "../middleware/fastify.ts";
-export type { Decided, Limited, LimiterLike, Outcome, RateLimitOptions } from "../middleware/gate/options.ts";
+export { type FastifyArgs, type FastifyRateLimitOptions, rateLimit } from "../middleware/fastify.ts";
+export type {
+  DecidedRequest,
+  LimitedRequest,
+  LimiterLike,
+  RateLimitOptions,
+  RequestOutcome,
+} from "../middleware/gate/options.ts";
+export type { HandlerArgs } from "../middleware/gate/request-reader.ts";

@@ -1,5 +1,15 @@
 /** `sluice/hono`: for Hono 4. */
-
-export type { Decided, Limited, LimiterLike, Outcome, RateLimitOptions } from "../middleware/gate/options.ts";
-export { type HonoCall, type HonoRateLimitOptions, rateLimit } from "../middleware/hono.ts";
-export type { OwnAnswer } from "../middleware/hosts/fetch.ts";
+export type {
+  DecidedRequest,
+  LimitedRequest,
+  LimiterLike,
+  RateLimitOptions,
+  RequestOutcome,
+} from "../middleware/gate/options.ts";
+export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
+export {
+  type HonoArgs,
+  type HonoRateLimitOptions,
+  rateLimit,
+} from "../middleware/hono.ts";
+export type { CustomResponse } from "../middleware/hosts/fetch.ts";

@@ -1,4 +1,15 @@
 /** `sluice/node`: for `node:http` and HTTP/2 servers. */
-
-export type { Decided, Limited, LimiterLike, Outcome, RateLimitOptions } from "../middleware/gate/options.ts";
-export { type NodeCall, type NodeHandler, type NodeRateLimitOptions, rateLimit } from "../middleware/node.ts";
+export type {
+  DecidedRequest,
+  LimitedRequest,
+  LimiterLike,
+  RateLimitOptions,
+  RequestOutcome,
+} from "../middleware/gate/options.ts";
+export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
+export {
+  type NodeArgs,
+  type NodeHandler,
+  type NodeRateLimitOptions,
+  rateLimit,
+} from "../middleware/node.ts";

@@ -1,11 +1,11 @@
 /** What `onLimited` may return or do, on every framework. Nothing that it does leaves a request without a response (issue 13). */
 import { Readable } from "node:stream";
-import type { Decided } from "sluice/express";
+import type { DecidedRequest } from "sluice/express";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { ask, collectWarnings, type Framework, frameworks, nodeFrameworks, start } from "./servers.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the server's own arguments
-type OnLimited = (limited: Decided<any>) => unknown;
+type OnLimited = (limited: DecidedRequest<any>) => unknown;
 
 afterEach(() => void vi.useRealTimers());
 
@@ -76,7 +76,7 @@ describe.each(frameworks)("%s", (framework) => {
 describe.each(nodeFrameworks)("%s", (framework) => {
   /** The response of Node, or one that has `send`. */
   const responseOf: (decided: Parameters<OnLimited>[0]) => { end(text: string): void; send(text: string): void } = ({
-    call: [, response],
+    args: [, response],
   }) => response;
   const send = (decided: Parameters<OnLimited>[0], text: string) =>
     framework === "fastify" ? responseOf(decided).send(text) : responseOf(decided).end(text);
@@ -102,7 +102,7 @@ describe.each(nodeFrameworks)("%s", (framework) => {
   });
 
   it.runIf(framework !== "fastify")("lets it pipe a stream into the response", async () => {
-    const pipe: OnLimited = ({ call: [, response] }) => Readable.from(["a", "b"]).pipe(response);
+    const pipe: OnLimited = ({ args: [, response] }) => Readable.from(["a", "b"]).pipe(response);
     expect(await limited(framework, pipe)).toMatchObject({ status: 429, text: "ab", errors: [] });
   });
 
@@ -118,6 +118,8 @@ describe.each(nodeFrameworks)("%s", (framework) => {
     });
     expect(response).toMatchObject(framework === "http2" ? { status: 429 } : PROBLEM);
     expect(errors).toMatchObject([{ code: "invalid-option", option: "onLimited" }]);
-    expect((errors[0] as Error).message).toContain("a response within 10 s: return a text, or send a response");
+    expect((errors[0] as Error).message).toContain(
+      "onLimited did not send a response within 10 s. Return a string, or send a response.",
+    );
   });
 });

@@ -11,13 +11,13 @@ import { rateLimit as limitFastify } from "sluice/fastify";
 import { rateLimit as limitFetch } from "sluice/fetch";
 import { rateLimit as limitHono } from "sluice/hono";
 import { rateLimit as limitNode } from "sluice/node";
-import type { GuardOptions } from "sluice/testing";
+import type { RouteOptions } from "sluice/testing";
 import { onTestFinished } from "vitest";
 import { listen } from "../middleware/mount.ts";
 
 /** What an app has around its guarded handler. */
 export interface App {
-  options: GuardOptions;
+  options: RouteOptions;
   /** Responds after the guard was entered, as a timeout of the app does. */
   timeout?(respond: (status: number, text: string) => void): void;
 }

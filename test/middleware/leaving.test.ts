@@ -1,13 +1,13 @@
 /** Clients that leave, and applications that answer, while an asynchronous limiter is still deciding. */
 import { memoryRateLimiter, tokenBucket } from "sluice";
-import { type NodeHandler, type NodeRateLimitOptions, type Outcome, rateLimit } from "sluice/node";
+import { type NodeHandler, type NodeRateLimitOptions, type RequestOutcome, rateLimit } from "sluice/node";
 import { expect, it, onTestFinished } from "vitest";
 import { until } from "../servers/until.js";
 import { listen } from "./mount.ts";
 
 /** A server whose limiter decides when it is told to. */
 async function deciding(decision: object, options: Partial<NodeRateLimitOptions>, handler?: NodeHandler) {
-  const outcomes: Outcome[] = [];
+  const outcomes: RequestOutcome[] = [];
   const waiting: (() => void)[] = [];
   const seen = { handled: 0, closed: 0 };
   const figures = { policy: "p", limit: 9, remaining: 5, resetAfterMs: 1000, nextAfterMs: 1000 };

@@ -59,9 +59,9 @@ const bugs: [string, Limit][] = [
   [
     "does not count OPTIONS requests that have the headers of a preflight",
     changed(({ skip }) => ({
-      skip: (...call) =>
-        ["origin", "access-control-request-method"].every((name) => name in call[0].headers) ||
-        (skip?.(...call) ?? false),
+      skip: (...args) =>
+        ["origin", "access-control-request-method"].every((name) => name in args[0].headers) ||
+        (skip?.(...args) ?? false),
     })),
   ],
   ["does not limit preflights", changed(() => ({ preflight: { capacity: 1_000_000, tokensPerSecond: 1_000_000 } }))],

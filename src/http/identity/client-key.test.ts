@@ -52,7 +52,7 @@ describe("addresses", () => {
   it("are asked for as { peer, headers } if a whole request is passed (issue 13)", async () => {
     const request = { socket: { remoteAddress: peer }, headers: {}, method: "GET" };
     await expect(clientKey(request as never)).rejects.toThrow(
-      "facts: expected { peer, headers }, such as { peer: request.socket.remoteAddress, headers: request.headers }",
+      "request must be { peer, headers }, such as { peer: request.socket.remoteAddress, headers: request.headers }",
     );
     expect(await clientKey({ peer: request.socket.remoteAddress, ...request })).toBe(ADDRESS);
   });
@@ -406,8 +406,8 @@ describe("keys that do not come", () => {
 });
 
 describe("held wrong", () => {
-  it.each([null, undefined, {}, { headers: null }])("facts that are none (%o)", async (facts) => {
-    await expect(clientKey(facts as never)).rejects.toMatchObject({ option: "facts" });
+  it.each([null, undefined, {}, { headers: null }])("a request that is %o", async (request) => {
+    await expect(clientKey(request as never)).rejects.toMatchObject({ option: "request" });
   });
 
   it.each<[string, unknown, string]>([

@@ -12,10 +12,10 @@ interface Fake {
   peer?: string | undefined;
   body?: boolean;
 }
-type Call = readonly [Fake];
-type Options = RateLimitOptions<Call, void>;
+type Args = readonly [Fake];
+type Options = RateLimitOptions<Args, void>;
 
-const facts: RequestReader<Call> = {
+const reader: RequestReader<Args> = {
   method: ([request]) => request.method ?? "GET",
   header: ([request], name) => request.headers?.[name],
   peer: ([request]) => ("peer" in request ? request.peer : "192.0.2.1"),
@@ -23,12 +23,12 @@ const facts: RequestReader<Call> = {
   repeatable: true,
 };
 
-function gateOf(options: Options): Gate<Call> {
-  return openGate(options, facts);
+function gateOf(options: Options): Gate<Args> {
+  return openGate(options, reader);
 }
 
-const enter = (gate: Gate<Call>, request: Fake = {}) => gate.enter([request]);
-const stopped = (result: unknown): result is GateReject<Call> => (result as GateReject<Call>).rejection !== undefined;
+const enter = (gate: Gate<Args>, request: Fake = {}) => gate.enter([request]);
+const stopped = (result: unknown): result is GateReject<Args> => (result as GateReject<Args>).rejection !== undefined;
 
 describe("what can be decided at once", () => {
   it("is not awaited: memory, an address, a key and a cost", () => {
@@ -91,12 +91,12 @@ describe("what is refused when it is built", () => {
   });
 
   it("names the presets where there are no sockets", () => {
-    const peerless = { ...facts, peerless: true };
-    expect(() => openGate<Call, void>({ policy: "1/s" }, peerless)).toThrow(
+    const peerless = { ...reader, peerless: true };
+    expect(() => openGate<Args, void>({ policy: "1/s" }, peerless)).toThrow(
       /cloudflare, vercel, netlify, fly, fastly, aws, nginx/,
     );
-    expect(() => openGate<Call, void>({ policy: "1/s", identity: "cloudflare" }, peerless)).not.toThrow();
-    expect(() => openGate<Call, void>({ policy: "1/s", key: () => "k" }, peerless)).not.toThrow();
+    expect(() => openGate<Args, void>({ policy: "1/s", identity: "cloudflare" }, peerless)).not.toThrow();
+    expect(() => openGate<Args, void>({ policy: "1/s", key: () => "k" }, peerless)).not.toThrow();
   });
 });
 
@@ -131,7 +131,7 @@ describe("a limiter of others", () => {
   ])("with strange figures (%o) tells nothing that is no number", (figures) => {
     const headers = ["draft-6", "draft-7", "legacy"] as const;
     const gate = gateOf({ limiter: { consume: () => ({ allowed: false, ...figures }) as never }, headers });
-    const { rejection } = enter(gate) as GateReject<Call>;
+    const { rejection } = enter(gate) as GateReject<Args>;
     expect(Object.keys(rejection.headers)).toEqual(["Cache-Control", "Content-Type"]);
     expect(rejection.body).not.toMatch(/NaN|Infinity|undefined/);
   });
@@ -144,10 +144,14 @@ describe("a limiter of others", () => {
 });
 
 describe("refunds", () => {
-  async function left(options: Partial<Options>, outcome: Parameters<NonNullable<GatePass["settle"]>>[0], times = 1) {
+  async function left(
+    options: Partial<Options>,
+    outcome: Parameters<NonNullable<GatePass["refundOnFinish"]>>[0],
+    times = 1,
+  ) {
     const limiter = memoryRateLimiter(tokenBucket("10/d"), { clock: fakeClock() });
     const result = enter(gateOf({ limiter, cost: 4, key: () => "k", ...options })) as GatePass;
-    for (let i = 0; i < times; i++) await result.settle?.(outcome);
+    for (let i = 0; i < times; i++) await result.refundOnFinish?.(outcome);
     return (await limiter.peek("k")).remaining;
   }
 
@@ -173,7 +177,7 @@ describe("refunds", () => {
     const gate = gateOf({ limiter, key: () => "k", refundIf: () => true });
     const first = enter(gate) as GatePass;
     enter(gate);
-    for (let i = 0; i < 5; i++) await first.settle?.({ status: 200, aborted: false });
+    for (let i = 0; i < 5; i++) await first.refundOnFinish?.({ status: 200, aborted: false });
     expect((await limiter.peek("k")).remaining).toBe(9);
   });
 
@@ -189,7 +193,7 @@ describe("refunds", () => {
       degraded: true,
     };
     const gate = gateOf({ limiter: { consume: () => decision as never, refund }, refundIf: () => true });
-    await (enter(gate) as GatePass).settle?.({ status: 200, aborted: false });
+    await (enter(gate) as GatePass).refundOnFinish?.({ status: 200, aborted: false });
     expect(refund).not.toHaveBeenCalled();
   });
 
@@ -201,7 +205,7 @@ describe("refunds", () => {
       refund: () => Promise.reject(new Error("connection lost")),
     };
     const gate = gateOf({ limiter: failing, refundIf: "failed", onEvent: (event) => void events.push(event) });
-    await ((await enter(gate)) as GatePass).settle?.({ status: 500, aborted: false });
+    await ((await enter(gate)) as GatePass).refundOnFinish?.({ status: 500, aborted: false });
     expect(events).toMatchObject([{ type: "refund-lost", cost: 1 }]);
   });
 
@@ -216,7 +220,7 @@ describe("refunds", () => {
       throw new Error("choice");
     };
     const gate = gateOf({ policy: "9/m", refundIf: fail, onError: (error) => void errors.push(error) });
-    await (enter(gate) as GatePass).settle?.({ status: 200, aborted: false });
+    await (enter(gate) as GatePass).refundOnFinish?.({ status: 200, aborted: false });
     expect(errors).toMatchObject([{ message: "choice" }]);
   });
 });
@@ -227,7 +231,7 @@ describe("a leaky bucket", () => {
     const gate = gateOf({ limiter, key: () => "k" });
     for (let i = 0; i <= 10; i++) expect(enter(gate)).toMatchObject({ delayMs: i * 1000 });
     for (let i = 0; i < 3; i++) {
-      const denied = (await enter(gate)) as GateReject<Call>;
+      const denied = (await enter(gate)) as GateReject<Args>;
       expect(denied.rejection.status).toBe(429);
       expect(denied.rejection.headers["Retry-After"]).toBe("1");
     }
@@ -238,7 +242,7 @@ describe("a leaky bucket", () => {
     const gate = gateOf({ policies, key: () => "k" });
     expect(enter(gate)).toMatchObject({ delayMs: 0 });
     for (let i = 0; i < 3; i++) {
-      const { rejection, limited } = (await enter(gate)) as GateReject<Call>;
+      const { rejection, limited } = (await enter(gate)) as GateReject<Args>;
       expect(JSON.parse(rejection.body)).toMatchObject({
         "violated-policies": ["queue"],
         detail: "Limit of 9 requests per 540 s reached.",
@@ -278,7 +282,7 @@ describe("listeners", () => {
     const gate = gateOf({ policy: "2/m", onDecision: fail as never, onError: fail as never, refundIf: fail as never });
     const result = enter(gate) as GatePass;
     expect(result).toMatchObject({ pendingHeaders: {} });
-    await result.settle?.({ status: 200, aborted: false });
+    await result.refundOnFinish?.({ status: 200, aborted: false });
     expect(gate.handleError(new Error("key"), [{}])).toMatchObject({ message: "key" });
     // An unhandled rejection would fail the run.
     await new Promise((resolve) => setTimeout(resolve, 0));
@@ -371,7 +375,7 @@ describe("units", () => {
   it("are named in the body as in the fields", () => {
     const gate = gateOf({ policy: "2/m", key: () => "k", cost: 2, headers: { unit: "content-bytes" } });
     enter(gate);
-    const { rejection } = enter(gate) as GateReject<Call>;
+    const { rejection } = enter(gate) as GateReject<Args>;
     expect(JSON.parse(rejection.body).detail).toBe("Limit of 2 content-bytes per 60 s reached.");
     expect(rejection.headers["RateLimit-Policy"]).toContain('qu="content-bytes"');
   });

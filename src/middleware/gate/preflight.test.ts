@@ -11,10 +11,10 @@ interface Fake {
   peer?: string | undefined;
   body?: boolean;
 }
-type Call = readonly [Fake];
-type Options = RateLimitOptions<Call, void>;
+type Args = readonly [Fake];
+type Options = RateLimitOptions<Args, void>;
 
-const facts: RequestReader<Call> = {
+const reader: RequestReader<Args> = {
   method: ([request]) => request.method ?? "OPTIONS",
   header: ([request], name) => ({ ...PREFLIGHT, ...request.headers })[name],
   peer: ([request]) => ("peer" in request ? request.peer : "192.0.2.1"),
@@ -25,11 +25,11 @@ const PREFLIGHT: Record<string, string> = {
   "access-control-request-method": "POST",
 };
 
-const gateOf = (options: Options, more: Partial<RequestReader<Call>> = {}): Gate<Call> =>
-  openGate(options, { ...facts, ...more });
-const enter = (gate: Gate<Call>, request: Fake = {}) => gate.enter([{ ...request }]);
+const gateOf = (options: Options, more: Partial<RequestReader<Args>> = {}): Gate<Args> =>
+  openGate(options, { ...reader, ...more });
+const enter = (gate: Gate<Args>, request: Fake = {}) => gate.enter([{ ...request }]);
 /** How many of so many preflights pass. */
-const passing = (gate: Gate<Call>, count: number, request?: Fake) =>
+const passing = (gate: Gate<Args>, count: number, request?: Fake) =>
   Array.from({ length: count }, () => enter(gate, request)).filter((result) => result === undefined).length;
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"] }));
@@ -64,7 +64,7 @@ describe("the budget of preflights", () => {
     const policy = { algorithm: "fixed-window", limit: 4, windowMs: "1h", name: "mine" } as const;
     const gate = gateOf({ policy: "1/h", preflight: policy });
     expect(passing(gate, 9)).toBe(4);
-    const { rejection, limited } = enter(gate) as GateReject<Call>;
+    const { rejection, limited } = enter(gate) as GateReject<Args>;
     expect([rejection.status, limited]).toEqual([429, undefined]);
     expect(JSON.parse(rejection.body)).toMatchObject({ "violated-policies": ["preflight"] });
   });

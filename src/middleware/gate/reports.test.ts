@@ -11,18 +11,18 @@ interface Fake {
   headers?: Record<string, string>;
   peer?: string;
 }
-type Call = readonly [Fake];
-type Options = RateLimitOptions<Call, void>;
+type Args = readonly [Fake];
+type Options = RateLimitOptions<Args, void>;
 
-const facts: RequestReader<Call> = {
+const reader: RequestReader<Args> = {
   method: () => "GET",
   header: ([request], name) => request.headers?.[name],
   peer: ([request]) => request.peer ?? "192.0.2.1",
   hasBody: () => false,
 };
 
-const gateOf = (options: Options): Gate<Call> => openGate(options, facts);
-const enter = (gate: Gate<Call>, request: Fake = {}) => gate.enter([{ ...request }]);
+const gateOf = (options: Options): Gate<Args> => openGate(options, reader);
+const enter = (gate: Gate<Args>, request: Fake = {}) => gate.enter([{ ...request }]);
 
 /** The codes and texts of process warnings. */
 let warnings: { code: string; text: string }[] = [];
@@ -144,7 +144,7 @@ describe("an error of a callback (issue 13)", () => {
     const gate = gateOf({ policy: "99/m", ...options });
     for (let i = 0; i < 3; i++) {
       const result = enter(gate) as GatePass;
-      await result.settle?.({ status: 200, aborted: false });
+      await result.refundOnFinish?.({ status: 200, aborted: false });
     }
     await new Promise((resolve) => setTimeout(resolve, 0));
   }
@@ -281,9 +281,9 @@ describe("one middleware that is mounted twice (issue 13)", () => {
     for (let i = 0; i < 5; i++) enter(gate);
     expect(warnings).toEqual([]);
     for (let i = 0; i < 5; i++) {
-      const call: Call = [{}];
-      gate.enter(call);
-      gate.enter(call);
+      const args: Args = [{}];
+      gate.enter(args);
+      gate.enter(args);
     }
     expect(codes()).toEqual(["SLUICE_MISUSE"]);
     expect(warnings[0]?.text).toContain("ran twice for a request");
@@ -292,14 +292,30 @@ describe("one middleware that is mounted twice (issue 13)", () => {
 
 describe("options that belong to something else (issue 13)", () => {
   it.each<[string, unknown, string]>([
-    ["a store as limiter", { limiter: memoryStore() }, "a limiter, and not a store: createLimiter({ policy, store })"],
-    ["headers: true", { policy: "1/s", headers: true }, 'expected "draft-8", "draft-9"'],
-    ["headers: 8", { policy: "1/s", headers: 8 }, '"legacy", a list of these, { mode } with further options, or false'],
-    ["message", { policy: "1/s", message: "slow down" }, "message: expected onLimited in place of it"],
-    ["statusCode", { policy: "1/s", statusCode: 420 }, "statusCode: expected onLimited in place of it"],
-    ["a function as policy", { policy: () => "1/s" }, "to choose a limit for each request, pass a function as limiter"],
-    ["preflight: skip", { policy: "1/s", preflight: "skip" }, '"50/s burst 500", or "charge"; "skip" is not supported'],
-    ["preflight: false", { policy: "1/s", preflight: false }, 'preflight: expected a policy such as "50/s burst 500"'],
+    [
+      "a store as limiter",
+      { limiter: memoryStore() },
+      "limiter must be a limiter, but received a store. Pass createLimiter({ policy, store }).",
+    ],
+    ["headers: true", { policy: "1/s", headers: true }, 'headers must be "draft-8", "draft-7"'],
+    [
+      "headers: 8",
+      { policy: "1/s", headers: 8 },
+      '"legacy", a list of these, { mode } with further options, or false for no fields, but received 8',
+    ],
+    [
+      "message",
+      { policy: "1/s", message: "slow down" },
+      "message is not an option of rateLimit. Use onLimited instead",
+    ],
+    [
+      "statusCode",
+      { policy: "1/s", statusCode: 420 },
+      "statusCode is not an option of rateLimit. Use onLimited instead",
+    ],
+    ["a function as policy", { policy: () => "1/s" }, "To choose a limit for each request, pass a function as limiter"],
+    ["preflight: skip", { policy: "1/s", preflight: "skip" }, '"50/s burst 500", or "charge", but received "skip"'],
+    ["preflight: false", { policy: "1/s", preflight: false }, 'preflight must be a policy such as "50/s burst 500"'],
     ["preflight: {}", { policy: "1/s", preflight: {} }, "capacity"],
   ])("%s", (_what, options, message) => {
     expect(() => gateOf(options as Options)).toThrow(message);
@@ -316,7 +332,7 @@ describe("options that belong to something else (issue 13)", () => {
     const thrown = await Promise.resolve(enter(gate)).catch((error: unknown) => error);
     const outcome = gate.handleError(thrown, [{}]);
     expect(outcome).toMatchObject({ code: "invalid-limiter", cause: denial });
-    expect((outcome as Error).message).toContain("rate-limiter-flexible does; wrap it to resolve with");
+    expect((outcome as Error).message).toContain("rate-limiter-flexible does. Wrap it to resolve with");
     expect(errors).toEqual([outcome]);
   });
 
@@ -381,7 +397,7 @@ describe("a limiter that wraps another one and copies its decisions", () => {
     };
     const gate = gateOf({ limiter, key: () => "k", refundIf: "failed" });
     const pass = (await enter(gate)) as GatePass;
-    await pass.settle?.({ status: 500, aborted: false });
+    await pass.refundOnFinish?.({ status: 500, aborted: false });
     expect((await inner.peek("k")).remaining).toBe(2);
   });
 });

@@ -1,6 +1,6 @@
 /** What is counted and what is not, and how long a request is held. */
 import { monotonicMs } from "../../core/clock.ts";
-import type { LimiterLike, Outcome } from "../../middleware/gate/options.ts";
+import type { LimiterLike, RequestOutcome } from "../../middleware/gate/options.ts";
 import { check, same } from "../check.ts";
 import { type MiddlewareCase, slow, times } from "./case.ts";
 import { tellsNothing } from "./client.ts";
@@ -156,7 +156,7 @@ export const countingCases: readonly MiddlewareCase[] = [
     title: "neither counts nor tells of what is skipped",
     routes: {
       skipped: ({ limiter, kit }) => ({
-        guards: [{ limiter: limiter(slow(1, "skipped")), skip: (...call) => kit.header(call, "x-free") === "yes" }],
+        guards: [{ limiter: limiter(slow(1, "skipped")), skip: (...args) => kit.header(args, "x-free") === "yes" }],
       }),
     },
     async drive({ ask, statuses }) {
@@ -281,7 +281,7 @@ export const countingCases: readonly MiddlewareCase[] = [
     title: "takes costs, and says when one can never fit",
     routes: {
       costs: ({ limiter, kit }) => ({
-        guards: [{ limiter: limiter(slow(10, "costs")), cost: (...call) => Number(kit.header(call, "x-cost")) }],
+        guards: [{ limiter: limiter(slow(10, "costs")), cost: (...args) => Number(kit.header(args, "x-cost")) }],
       }),
     },
     async drive({ ask }) {
@@ -298,14 +298,14 @@ export const countingCases: readonly MiddlewareCase[] = [
     title: "takes keys, limiters chosen by the request, and limiters of others",
     routes: {
       keyed: ({ limiter, kit }) => ({
-        guards: [{ limiter: limiter(slow(1, "keyed")), key: (...call) => `user:${kit.header(call, "x-user")}` }],
+        guards: [{ limiter: limiter(slow(1, "keyed")), key: (...args) => `user:${kit.header(args, "x-user")}` }],
       }),
       plans: ({ limiter, kit }) => {
         const plans: Record<string, ReturnType<typeof limiter>> = {
           free: limiter(slow(1, "free")),
           paid: limiter(slow(3, "paid")),
         };
-        return { guards: [{ limiter: (...call) => plans[kit.header(call, "x-plan") ?? "free"] as never }] };
+        return { guards: [{ limiter: (...args) => plans[kit.header(args, "x-plan") ?? "free"] as never }] };
       },
       foreign: () => ({ guards: [{ limiter: foreignLimiter() }] }),
       foreignShape: () => ({ guards: [{ limiter: socketLimiter() }] }),
@@ -351,7 +351,7 @@ async function failWhenAbandoned(path: string, disconnected: PromiseLike<unknown
 }
 
 /** Errors of `refundIf` are visible to the client of the suite. */
-function throwOutcome({ aborted }: Outcome): never {
+function throwOutcome({ aborted }: RequestOutcome): never {
   throw new Error(`aborted: ${aborted}`);
 }
 

@@ -8,7 +8,7 @@ import type { RateLimitOptions } from "../../middleware/gate/options.ts";
 import type { FailureOptions } from "../../resilience/failure-policy.ts";
 
 /** Options of any server's `rateLimit`. */
-export type GuardOptions = RateLimitOptions<
+export type RouteOptions = RateLimitOptions<
   // biome-ignore lint/suspicious/noExplicitAny: what it is called with is the server's own
   any,
   // biome-ignore lint/suspicious/noExplicitAny: what it answers with is the server's own
@@ -26,7 +26,7 @@ export interface PlainAnswer {
 export interface GuardedRoute {
   /** Such as `/burst`. What is below it, such as `/burst/x`, belongs to it too. */
   readonly path: string;
-  readonly guards: readonly GuardOptions[];
+  readonly guards: readonly RouteOptions[];
   /** Headers that the app sets on the response before the guards see the request, as CORS does. */
   readonly before: Readonly<Record<string, string>>;
   /**
@@ -40,14 +40,14 @@ export interface GuardedRoute {
 export interface RouteKit {
   /** A header of a request: `call` is what the server's middleware is called with. */
   // biome-ignore lint/suspicious/noExplicitAny: it is the server's own
-  header(call: readonly any[], name: string): string | undefined;
+  header(args: readonly any[], name: string): string | undefined;
   /** How clients are told apart. Default: by `X-Forwarded-For` from this machine. */
   identity?: Identity;
   /** Makes the limiters, on any store. Default: in memory. */
   limiter?(policy: Policy): RateLimiter;
   /** What `onLimited` has to return or do to answer with a text, and with a status if one is given. */
   // biome-ignore lint/suspicious/noExplicitAny: it is the server's own
-  answerWith(call: readonly any[], text: string, status?: number): unknown;
+  answerWith(args: readonly any[], text: string, status?: number): unknown;
 }
 
 /** What happened on the server, told at `/seen` as JSON. */
@@ -61,7 +61,7 @@ export interface Seen {
 
 /** What a case mounts. */
 export interface RoutePlan {
-  guards: readonly GuardOptions[];
+  guards: readonly RouteOptions[];
   before?: Record<string, string>;
   handle?(
     path: string,
@@ -108,15 +108,15 @@ export function mount(plans: Readonly<Record<string, (planner: Planner) => Route
 }
 
 /** The same options, and somebody who listens. */
-function listening(guard: GuardOptions, told: Seen, identity: Identity): GuardOptions {
+function listening(guard: RouteOptions, told: Seen, identity: Identity): RouteOptions {
   return {
     ...(guard.key === undefined ? { identity } : {}),
     ...guard,
     onDecision: ({ key, decision }) => void told.decisions.push({ key, allowed: decision.allowed }),
     onEvent: (event) => void told.events.push(event.type),
-    onError(error, ...call) {
+    onError(error, ...args) {
       told.errors.push(String((error as Error)?.message ?? error));
-      return guard.onError?.(error, ...call);
+      return guard.onError?.(error, ...args);
     },
   };
 }

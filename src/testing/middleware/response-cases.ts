@@ -117,8 +117,8 @@ export const tellingCases: readonly MiddlewareCase[] = [
         guards: [
           {
             limiter: limiter(slow(1, "custom-status")),
-            cost: (...call) => (kit.header(call, "x-status") ? 2 : 1),
-            onLimited: ({ call }) => kit.answerWith(call, "limited", Number(kit.header(call, "x-status"))),
+            cost: (...args) => (kit.header(args, "x-status") ? 2 : 1),
+            onLimited: ({ args }) => kit.answerWith(args, "limited", Number(kit.header(args, "x-status"))),
           },
         ],
       }),
@@ -126,7 +126,7 @@ export const tellingCases: readonly MiddlewareCase[] = [
         guards: [
           {
             limiter: limiter(slow(1, "custom")),
-            onLimited: ({ call, key }) => kit.answerWith(call, `slow down, ${key}`),
+            onLimited: ({ args, key }) => kit.answerWith(args, `slow down, ${key}`),
           },
         ],
       }),

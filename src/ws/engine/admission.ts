@@ -7,18 +7,23 @@ import { optionError } from "../../core/errors.ts";
 import { isPromise } from "../../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
-import { areResolved } from "../../http/headers/rate-limit-headers.ts";
-import { networkOf, parseAddress } from "../../http/identity/address.ts";
+import { areResolved } from "../../http/headers/policies.ts";
+import { networkOf } from "../../http/identity/address.ts";
 import {
+  type AddressResolver,
+  addressResolver,
   headerReader,
-  type Locate,
-  locator,
-  type RequestFacts,
+  type RequestLike as RequestFacts,
   TRUST_OPTIONS,
   type TrustOptions,
 } from "../../http/identity/client-ip.ts";
 import type { Preset } from "../../http/identity/presets.ts";
-import { type Answer, internalError, tooManyConnections, tooManyRequests } from "../../http/rejection.ts";
+import {
+  type ResponseData as Answer,
+  internalError,
+  tooManyConnections,
+  tooManyRequests,
+} from "../../http/rejection.ts";
 import { type ReportError, tell } from "./callbacks.ts";
 import { userKey } from "./keys.ts";
 import { type Counting, OpenCounts } from "./open-counts.ts";
@@ -95,9 +100,9 @@ export class Admissions {
     this.upgrades = upgrades;
     this.perAddress = checkMost("maxOpenPerAddress", maxOpenPerAddress);
     this.perUser = checkMost("maxOpenPerUser", maxOpenPerUser);
-    const locate = locator(identity);
-    this.byPeer = locate === parseAddress;
-    this.addressOf = addressReader(identity, locate);
+    const resolver = addressResolver(identity);
+    this.byPeer = !resolver.readsHeaders;
+    this.addressOf = addressReader(identity, resolver);
     this.listeners = listeners;
     this.counting = counting;
   }
@@ -205,13 +210,13 @@ function refuseUnidentified(): never {
 /** Finds the client's address, in one spelling for all that mean one client. */
 function addressReader(
   identity: "peer" | Preset | AddressOptions,
-  locate: Locate,
+  resolver: AddressResolver,
 ): (facts: RequestFacts) => string | undefined {
   const options: AddressOptions = typeof identity === "object" && identity !== null ? identity : {};
   checkOptions("identity", options, [...TRUST_OPTIONS, "ipv6Prefix"]);
   const prefix = checkWhole("ipv6Prefix", options.ipv6Prefix ?? 56, 32, 64);
   return (facts) => {
-    const address = locate(facts.peer, headerReader(facts));
+    const address = resolver.resolve(facts.peer, headerReader(facts));
     return address && networkOf(address, prefix);
   };
 }

@@ -1,7 +1,7 @@
 /** Guards connections of any server: who may connect, and what they may send. */
 import { optionError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
-import type { RequestFacts } from "../../http/identity/client-ip.ts";
+import type { RequestLike as RequestFacts } from "../../http/identity/client-ip.ts";
 import { ADMISSION_OPTIONS, type Admission, type AdmissionOptions, Admissions } from "./admission.ts";
 import { Connection, type ConnectionState } from "./connection.ts";
 import type { Frame } from "./ingress.ts";

@@ -1,5 +1,5 @@
 /** Requests that ask for a WebSocket, and the answers to those that do not get one. */
-import type { Answer } from "../../http/rejection.ts";
+import type { ResponseData as Answer } from "../../http/rejection.ts";
 
 /** Whether a request asks for a WebSocket. */
 export function isUpgrade(request: Request): boolean {

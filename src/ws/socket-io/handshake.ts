@@ -2,7 +2,7 @@
  * The door of Socket.IO: who may connect is decided with the first request of a client, over polling as over WebSockets,
  * before there is a session.
  */
-import type { Answer } from "../../http/rejection.ts";
+import type { ResponseData as Answer } from "../../http/rejection.ts";
 import type { Admission, Admissions } from "../engine/admission.ts";
 import { type RawSocket, whenGone } from "../engine/upgrade.ts";
 
