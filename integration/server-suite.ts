@@ -50,7 +50,7 @@ async function outage({ start }: Server): Promise<void> {
   const route = (name: "closed" | "local", capacity: number): GuardedRoute => ({
     path: `/${name}`,
     before: {},
-    guards: [
+    rateLimits: [
       {
         limiter: redis.limiter({ capacity, tokensPerSecond: "1/d", name }, { onStoreError: name, deadlineMs: 200 }),
         key: () => "everyone",
@@ -60,25 +60,29 @@ async function outage({ start }: Server): Promise<void> {
   });
   const app = await start([route("closed", 10_000), route("local", 2)]);
   onTestFinished(app.close);
-  const ask = async (path: string) => {
+  const send = async (path: string) => {
     const response = await fetch(new URL(path, app.url));
     await response.text();
     const told = response.headers.get("RateLimit")?.split(";")[0] ?? null;
     return { status: response.status, told, retryAfter: response.headers.get("Retry-After") };
   };
 
-  expect(await ask("/closed")).toMatchObject({ status: 200, told: '"closed"' });
-  expect(await ask("/local")).toMatchObject({ status: 200, told: '"local"' });
+  expect(await send("/closed")).toMatchObject({ status: 200, told: '"closed"' });
+  expect(await send("/local")).toMatchObject({ status: 200, told: '"local"' });
 
   await redis.server.kill();
   for (let i = 0; i < 6; i++) {
-    expect(await ask("/closed")).toEqual({ status: 503, told: null, retryAfter: expect.stringMatching(/^[1-9]/) });
+    expect(await send("/closed")).toEqual({
+      status: 503,
+      told: null,
+      retryAfter: expect.stringMatching(/^[1-9]/),
+    });
   }
-  for (const status of [200, 200, 429]) expect(await ask("/local")).toMatchObject({ status, told: null });
+  for (const status of [200, 200, 429]) expect(await send("/local")).toMatchObject({ status, told: null });
 
   await redis.server.restart();
   const back = async (path: string, told: string) => {
-    const answer = await ask(path);
+    const answer = await send(path);
     return answer.status === 200 && answer.told === told ? undefined : JSON.stringify(answer);
   };
   await until("Redis was not asked again", () => back("/closed", '"closed"'));

@@ -1,6 +1,6 @@
 /** Ways to write one path, for a limiter that must not be gone around. */
 import { expect } from "vitest";
-import { ask } from "./ask.ts";
+import { sendRequest } from "./send-request.ts";
 
 /** `/api/item`, in every way that some router takes for the same. */
 const SPELLINGS = [
@@ -46,16 +46,16 @@ export async function expectNoWayAround(
   const taken: string[] = [];
   for (const path of SPELLINGS) {
     const before = open.reached();
-    const { header } = await ask(open.url, path);
+    const { header } = await sendRequest(open.url, path);
     if (open.reached() === before) continue;
     taken.push(path);
     expect(header("RateLimit"), `${path} is counted`).toMatch(/^"api";r=/);
   }
   await open.close();
   const spent = await start(1);
-  await ask(spent.url, "/api/item");
+  await sendRequest(spent.url, "/api/item");
   expect(spent.reached()).toBe(1);
-  for (const path of SPELLINGS) await ask(spent.url, path);
+  for (const path of SPELLINGS) await sendRequest(spent.url, path);
   expect(spent.reached(), "reached with nothing left").toBe(1);
   await spent.close();
   return taken;

@@ -1,6 +1,6 @@
 /** `rateLimit` of `sluice/fetch` in the positions of Workers, Bun, Deno and route handlers. Nothing here runs; tsc reads it. */
 import { createLimiter, tokenBucket } from "sluice";
-import { rateLimit } from "sluice/fetch";
+import { getRateLimit, rateLimit } from "sluice/fetch";
 
 interface Env {
   readonly SECRET: string;
@@ -38,6 +38,20 @@ rateLimit({
   onError: () => "deny",
 });
 
+rateLimit({
+  limits: [
+    { limiter: plans.free },
+    {
+      limiter: async (request) => (request.method === "POST" ? plans.paid : undefined),
+      key: (request) => request.url,
+      cost: 2,
+    },
+  ],
+});
+export const remainingOf = (...[request]: Parameters<typeof getRateLimit>): number | undefined =>
+  getRateLimit(request)?.remaining;
+// @ts-expect-error a third-party limiter can't be charged with others
+rateLimit({ limits: [{ limiter: { consume: async () => ({ allowed: true }) } }] });
 // @ts-expect-error a header may not be there
 rateLimit({ policy: "5/m", key: (request) => request.headers.get("X-User") });
 // @ts-expect-error a rate is a number and a time

@@ -8,7 +8,7 @@ import type { NextFunction, Request, Response } from "express5";
 import { type ExpressRateLimitOptions, rateLimit } from "sluice/express";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { listen } from "../../test/middleware/mount.ts";
-import { ask } from "../ask.ts";
+import { sendRequest } from "../send-request.ts";
 import { serverSuite } from "../server-suite.ts";
 import { expectNoWayAround } from "../spellings.ts";
 import { kit, startApp, versions } from "./app.ts";
@@ -58,7 +58,7 @@ for (const [name, express] of versions) {
       const { url } = await served(app);
       const statuses = async (...paths: string[]) => {
         const found: number[] = [];
-        for (const path of paths) found.push((await ask(url, path)).status);
+        for (const path of paths) found.push((await sendRequest(url, path)).status);
         return found;
       };
       expect(await statuses("/router/x", "/router/y")).toEqual([200, 429]);
@@ -81,7 +81,7 @@ for (const [name, express] of versions) {
       });
       const { url } = await served(app);
       for (const path of ["/now", "/later"]) {
-        const { status, body, header } = await ask(url, path);
+        const { status, body, header } = await sendRequest(url, path);
         expect([status, body, header("RateLimit")]).toEqual([418, "the app's own", undefined]);
       }
       expect(seen).toEqual([thrown, thrown]);
@@ -95,7 +95,8 @@ for (const [name, express] of versions) {
       app.use("/named", limited(2, { identity: { trustedProxies: ["127.0.0.1"] } }));
       app.use((request: Request, response: Response) => void response.send(request.ip));
       const { url } = await served(app);
-      const from = (path: string, address: string) => ask(url, path, { headers: { "X-Forwarded-For": address } });
+      const from = (path: string, address: string) =>
+        sendRequest(url, path, { headers: { "X-Forwarded-For": address } });
       const first = await from("/peer", "203.0.113.1");
       const second = await from("/peer", "203.0.113.2");
       // Express believes the header, and a limiter that asked it would never deny.
@@ -115,18 +116,18 @@ for (const [name, express] of versions) {
       app.use("/own", express.static(dir, { cacheControl: false }));
       app.use("/public", express.static(dir));
       const { url } = await served(app);
-      const own = await ask(url, "/own/a.txt");
+      const own = await sendRequest(url, "/own/a.txt");
       expect([own.status, own.body, own.header("RateLimit")?.slice(0, 9)]).toEqual([200, "a file", '"api";r=2']);
-      const shared = await ask(url, "/public/a.txt");
+      const shared = await sendRequest(url, "/public/a.txt");
       expect([shared.status, shared.header("Cache-Control"), shared.header("RateLimit")]).toEqual([
         200,
         "public, max-age=0",
         undefined,
       ]);
       const etag = own.header("ETag") as string;
-      const unchanged = await ask(url, "/own/a.txt", { headers: { "If-None-Match": etag } });
+      const unchanged = await sendRequest(url, "/own/a.txt", { headers: { "If-None-Match": etag } });
       expect([unchanged.status, unchanged.header("RateLimit")]).toEqual([304, undefined]);
-      expect((await ask(url, "/own/a.txt", { headers: { "If-None-Match": etag } })).status).toBe(429);
+      expect((await sendRequest(url, "/own/a.txt", { headers: { "If-None-Match": etag } })).status).toBe(429);
     });
   });
 }

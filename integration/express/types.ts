@@ -1,7 +1,7 @@
 /** `rateLimit` in every position of Express, by the types of 4 and of 5: each configuration has its own. Nothing here runs. */
 import express, { type ErrorRequestHandler, type RequestHandler, type Router } from "express";
 import { createLimiter, tokenBucket } from "sluice";
-import { rateLimit } from "sluice/express";
+import { getRateLimit, rateLimit } from "sluice/express";
 
 declare global {
   namespace Express {
@@ -43,6 +43,20 @@ app.use(
   }),
 );
 
+rateLimit({
+  limits: [
+    { limiter: plans.free },
+    {
+      limiter: async (request) => (request.method === "POST" ? plans.paid : undefined),
+      key: (request) => request.user?.id ?? "none",
+      cost: 2,
+    },
+  ],
+});
+export const remainingOf = (...[request]: Parameters<typeof getRateLimit>): number | undefined =>
+  getRateLimit(request)?.remaining;
+// @ts-expect-error a third-party limiter can't be charged with others
+rateLimit({ limits: [{ limiter: { consume: async () => ({ allowed: true }) } }] });
 // @ts-expect-error express does not know the address of a request whose client has left
 rateLimit({ policy: "5/m", key: (request) => request.ip });
 // @ts-expect-error a rate is a number and a time

@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import { type FastifyInstance, type FastifyServerOptions, fastify } from "fastify";
 import { type FastifyRateLimitOptions, rateLimit } from "sluice/fastify";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { ask } from "../ask.ts";
+import { sendRequest } from "../send-request.ts";
 import { serverSuite } from "../server-suite.ts";
 import { expectNoWayAround } from "../spellings.ts";
 import { kit, startApp, started } from "./app.ts";
@@ -23,7 +23,7 @@ async function served(app: FastifyInstance): Promise<string> {
 
 const statuses = async (url: string, ...paths: string[]) => {
   const found: number[] = [];
-  for (const path of paths) found.push((await ask(url, path)).status);
+  for (const path of paths) found.push((await sendRequest(url, path)).status);
   return found;
 };
 
@@ -97,7 +97,7 @@ describe("Fastify 5, beyond the suite", () => {
     app.get("/later", { onRequest: limited(1, { key: async () => fails() }) }, async () => "ok");
     const url = await served(app);
     for (const path of ["/now", "/later"]) {
-      const { status, body, header } = await ask(url, path);
+      const { status, body, header } = await sendRequest(url, path);
       expect([status, body, header("RateLimit")]).toEqual([418, "the app's own", undefined]);
     }
     expect(seen[0]).toBe(thrown);
@@ -116,8 +116,8 @@ describe("Fastify 5, beyond the suite", () => {
     app.addHook("preHandler", async () => void hooks.push("preHandler"));
     app.get("/", { onRequest: limited(1) }, async () => ({ title: `handled ${++reached}` }));
     const url = await served(app);
-    await ask(url, "/");
-    const denied = await ask(url, "/");
+    await sendRequest(url, "/");
+    const denied = await sendRequest(url, "/");
     expect([denied.status, denied.header("X-App"), reached]).toEqual([429, "yes", 1]);
     await expect.poll(() => hooks).toHaveLength(5);
     expect(hooks).toEqual([
@@ -155,7 +155,7 @@ describe("Fastify 5, beyond the suite", () => {
     const app = fastify({ trustProxy });
     app.get("/", { onRequest: limited(2) }, async ({ ip }) => ip);
     const url = await served(app);
-    const from = (address: string) => ask(url, "/", { headers: { "X-Forwarded-For": address } });
+    const from = (address: string) => sendRequest(url, "/", { headers: { "X-Forwarded-For": address } });
     // Fastify believes the header, and a limiter that asked it would never deny.
     expect((await from("203.0.113.1")).body).toBe("203.0.113.1");
     expect((await from("203.0.113.2")).body).toBe("203.0.113.2");
@@ -178,7 +178,7 @@ describe("Fastify 5, beyond the suite", () => {
     });
     const url = await served(app);
     for (const path of ["/stream", "/empty", "/redirect", "/raw", "/response", "/error", "/none"]) {
-      expect((await ask(url, path)).header("RateLimit"), path).toMatch(/^"api";r=\d+;t=\d+$/);
+      expect((await sendRequest(url, path)).header("RateLimit"), path).toMatch(/^"api";r=\d+;t=\d+$/);
     }
   });
 

@@ -1,7 +1,7 @@
 /** `rateLimit` in every position of Fastify, by its own types. Nothing here runs; tsc reads it. */
 import { type FastifyPluginAsync, fastify, type onRequestHookHandler } from "fastify";
 import { createLimiter, tokenBucket } from "sluice";
-import { rateLimit } from "sluice/fastify";
+import { getRateLimit, rateLimit } from "sluice/fastify";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -49,6 +49,20 @@ app.addHook(
 );
 rateLimit({ policy: "5/m", onLimited: ({ key }) => ({ error: key }) });
 
+rateLimit({
+  limits: [
+    { limiter: plans.free },
+    {
+      limiter: async (request) => (request.method === "POST" ? plans.paid : undefined),
+      key: (request) => request.user?.id ?? "none",
+      cost: 2,
+    },
+  ],
+});
+export const remainingOf = (...[request]: Parameters<typeof getRateLimit>): number | undefined =>
+  getRateLimit(request)?.remaining;
+// @ts-expect-error a third-party limiter can't be charged with others
+rateLimit({ limits: [{ limiter: { consume: async () => ({ allowed: true }) } }] });
 // @ts-expect-error a key is a text
 rateLimit({ policy: "5/m", key: (request) => request.user });
 // @ts-expect-error a rate is a number and a time

@@ -9,7 +9,7 @@ import { streamText } from "hono/streaming";
 import { type HonoRateLimitOptions, rateLimit } from "sluice/hono";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { listen } from "../../test/middleware/mount.ts";
-import { ask } from "../ask.ts";
+import { sendRequest } from "../send-request.ts";
 import { serverSuite } from "../server-suite.ts";
 import { expectNoWayAround } from "../spellings.ts";
 import { honoApp, kit } from "./app.ts";
@@ -28,7 +28,7 @@ async function started(app: Hono): Promise<string> {
 
 const statuses = async (url: string, ...paths: string[]) => {
   const found: number[] = [];
-  for (const path of paths) found.push((await ask(url, path)).status);
+  for (const path of paths) found.push((await sendRequest(url, path)).status);
   return found;
 };
 
@@ -77,9 +77,9 @@ describe("Hono 4, beyond the suite", () => {
     app.get("/", (c) => c.text("ok"));
     const url = await started(app);
     const preflight = { method: "OPTIONS", headers: { Origin: origin, "Access-Control-Request-Method": "GET" } };
-    expect((await ask(url, "/", preflight)).status).toBe(204);
+    expect((await sendRequest(url, "/", preflight)).status).toBe(204);
     for (const status of [200, 429]) {
-      const answer = await ask(url, "/", { headers: { Origin: origin } });
+      const answer = await sendRequest(url, "/", { headers: { Origin: origin } });
       expect(answer.status).toBe(status);
       expect(answer.header("RateLimit-Policy")).toBe('"api";q=1;w=86400');
       // What comes after a limiter never sees what that denies.
@@ -88,7 +88,7 @@ describe("Hono 4, beyond the suite", () => {
       const exposed = (answer.header("Access-Control-Expose-Headers") ?? "").split(/, ?/);
       expect(exposed.sort()).toEqual(["RateLimit", "RateLimit-Policy", "Retry-After", "X-Own"]);
     }
-    expect((await ask(url, "/", preflight)).status).toBe(204);
+    expect((await sendRequest(url, "/", preflight)).status).toBe(204);
   });
 
   it("hands the error of a key to app.onError, as it was thrown", async () => {
@@ -106,7 +106,7 @@ describe("Hono 4, beyond the suite", () => {
     });
     const url = await started(app);
     for (const path of ["/now", "/later"]) {
-      const { status, body, header } = await ask(url, path);
+      const { status, body, header } = await sendRequest(url, path);
       expect([status, body, header("RateLimit")]).toEqual([418, "the app's own", undefined]);
     }
     expect(seen[0]).toBe(thrown);
@@ -124,11 +124,11 @@ describe("Hono 4, beyond the suite", () => {
     app.get("/", () => fetch(upstream));
     app.get("/redirect", () => Response.redirect("https://elsewhere.example/", 302));
     const url = await started(app);
-    const answer = await ask(url, "/");
+    const answer = await sendRequest(url, "/");
     expect([answer.status, answer.body]).toEqual([203, "a,b"]);
     expect([answer.header("X-Origin"), answer.header("Content-Type")]).toEqual(["yes", "text/csv"]);
     expect(answer.header("RateLimit-Policy")?.split(", ").sort()).toEqual(['"api";q=2;w=86400', '"inner";q=3;w=86400']);
-    const redirect = await ask(url, "/redirect");
+    const redirect = await sendRequest(url, "/redirect");
     expect([redirect.status, redirect.header("Location")]).toEqual([302, "https://elsewhere.example/"]);
   });
 
@@ -146,11 +146,11 @@ describe("Hono 4, beyond the suite", () => {
     const url = await started(app);
     const headers = { "Accept-Encoding": "gzip" };
     for (const path of ["/json", "/empty", "/stream", "/thrown", "/compressed", "/tagged", "/none"]) {
-      expect((await ask(url, path, { headers })).header("RateLimit"), path).toMatch(/^"api";r=\d+;t=\d+$/);
+      expect((await sendRequest(url, path, { headers })).header("RateLimit"), path).toMatch(/^"api";r=\d+;t=\d+$/);
     }
-    expect((await ask(url, "/compressed", { headers })).header("Content-Encoding")).toBe("gzip");
-    const tag = (await ask(url, "/tagged")).header("ETag") as string;
-    const unchanged = await ask(url, "/tagged", { headers: { "If-None-Match": tag } });
+    expect((await sendRequest(url, "/compressed", { headers })).header("Content-Encoding")).toBe("gzip");
+    const tag = (await sendRequest(url, "/tagged")).header("ETag") as string;
+    const unchanged = await sendRequest(url, "/tagged", { headers: { "If-None-Match": tag } });
     expect([unchanged.status, unchanged.header("RateLimit")]).toEqual([304, undefined]);
   });
 

@@ -1,12 +1,12 @@
 /** `rateLimit` in every position of Hono, by its own types. Nothing here runs; tsc reads it. */
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { createFactory } from "hono/factory";
-import { createLimiter, tokenBucket } from "sluice";
-import { rateLimit } from "sluice/hono";
+import { createLimiter, type Decision, tokenBucket } from "sluice";
+import { getRateLimit, type RateLimitVariables, rateLimit } from "sluice/hono";
 
 interface Own {
   Bindings: { readonly SECRET: string };
-  Variables: { readonly user: string };
+  Variables: { readonly user: string } & RateLimitVariables;
 }
 
 const plain = new Hono();
@@ -26,7 +26,25 @@ app.on(["PUT", "DELETE"], "/things", rateLimit({ policy: "5/m" }), (c) => c.json
 app.route("/inner", new Hono<Own>().use(rateLimit({ policy: "5/m" })));
 export const handlers = createFactory<Own>().createHandlers(rateLimit({ policy: "5/m" }), (c) => c.text(c.env.SECRET));
 
-// What a handler answers is known to a client of it, with a limiter before it.
+// The decision is a typed variable of the context, beside those of the app.
+app.get("/decision", rateLimit({ policy: "5/m" }), (c) => {
+  const decision: Decision | undefined = c.get("rateLimit") ?? getRateLimit(c);
+  return c.json({ remaining: decision?.remaining, user: c.get("user"), secret: c.env.SECRET });
+});
+app.use(
+  rateLimit({
+    limits: [
+      { limiter: plans.free },
+      {
+        limiter: (c) => (c.req.path === "/" ? plans.paid : undefined),
+        key: (c: Context<Own>) => c.get("user"),
+        cost: 2,
+      },
+    ],
+  }),
+);
+
+// The response type of a handler is inferred with a limiter before it.
 const typed = new Hono().get("/typed", rateLimit({ policy: "5/m" }), (c) => c.json({ id: 1 }));
 export type Typed = typeof typed;
 

@@ -4,7 +4,7 @@ import type { RouteOptions, RunningServer } from "sluice/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { listen } from "../../test/middleware/mount.ts";
 import { startNginx } from "../../test/servers/nginx.js";
-import { ask } from "../ask.ts";
+import { sendRequest } from "../send-request.ts";
 import { apps } from "./apps.ts";
 import { type Front, fronts } from "./fronts.ts";
 import { sendLies } from "./lies.ts";
@@ -37,7 +37,7 @@ for (const [name, app] of Object.entries(apps)) {
       expect(await sendLies(url, "127.0.0.2", 1000)).toEqual({ 200: LIMIT, 429: 1000 - LIMIT });
       expect([...keys]).toEqual([["ip:127.0.0.2", 1000]]);
       // A client that says nothing, and one that tells lies, from another address.
-      expect((await ask(url, "/", { from: "127.0.0.3" })).header("RateLimit")).toMatch(/^"api";r=4;/);
+      expect((await sendRequest(url, "/", { from: "127.0.0.3" })).header("RateLimit")).toMatch(/^"api";r=4;/);
       expect(await sendLies(url, "127.0.0.3", 100)).toEqual({ 200: LIMIT - 1, 429: 101 - LIMIT });
       expect([...keys]).toEqual([
         ["ip:127.0.0.2", 1000],
@@ -69,7 +69,7 @@ for (const [name, app] of Object.entries(apps)) {
           onEvent: (event) => void events.push(event),
         });
         const statuses: number[] = [];
-        for (let i = 0; i < 8; i++) statuses.push((await ask(url, "/", { from: `127.0.0.${2 + i}` })).status);
+        for (let i = 0; i < 8; i++) statuses.push((await sendRequest(url, "/", { from: `127.0.0.${2 + i}` })).status);
         expect(statuses).toEqual([200, 200, 200, 200, 200, 429, 429, 429]);
         expect([...keys]).toEqual([["ip:127.0.0.1", 8]]);
         expect(events).toEqual([expect.objectContaining({ type: "warning", message: expect.stringMatching(/prox/) })]);

@@ -1,6 +1,6 @@
 /** What a client may write into the headers by which proxies tell its address. */
 import { Agent } from "node:http";
-import { ask } from "../ask.ts";
+import { sendRequest } from "../send-request.ts";
 
 /** Shapes of one value: `n` differs from request to request. */
 const SHAPES: readonly ((n: number) => string)[] = [
@@ -42,7 +42,7 @@ export async function sendLies(url: string, from: string, count: number): Promis
   const statuses: Record<number, number> = {};
   await Promise.all(
     Array.from({ length: count }, async (_, n) => {
-      const { status } = await ask(url, "/", { from, agent, headers: lie(n) });
+      const { status } = await sendRequest(url, "/", { from, agent, headers: lie(n) });
       statuses[status] = (statuses[status] ?? 0) + 1;
     }),
   );

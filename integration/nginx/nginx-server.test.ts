@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { listen } from "../../test/middleware/mount.ts";
 import { startNginx } from "../../test/servers/nginx.js";
 import { until } from "../../test/servers/until.js";
-import { ask } from "../ask.ts";
+import { sendRequest } from "../send-request.ts";
 
 const SOURCE = JSON.stringify(new URL("../../test/servers/nginx.js", import.meta.url).href);
 
@@ -13,7 +13,7 @@ const gone = (url: string) =>
   until(
     `${url} did not close`,
     () =>
-      ask(url, "/").then(
+      sendRequest(url, "/").then(
         () => "it answers",
         (error) => (error.code === "ECONNREFUSED" ? undefined : error.code),
       ),
@@ -28,7 +28,7 @@ describe("nginx", () => {
     const nginx = await startNginx({ to, set: { "X-Real-IP": "$remote_addr", "X-Gone": "" } });
     onTestFinished(nginx.stop);
     const asked = { from: "127.0.0.9", headers: { "X-Real-IP": "203.0.113.1", "X-Gone": "1", "X-Own": "1" } };
-    const { status, body } = await ask(nginx.url, "/", asked);
+    const { status, body } = await sendRequest(nginx.url, "/", asked);
     expect([status, JSON.parse(body)]).toEqual([
       200,
       expect.objectContaining({ "x-real-ip": "127.0.0.9", "x-own": "1" }),
@@ -52,7 +52,7 @@ describe("nginx", () => {
     });
     onTestFinished(() => void parent.kill("SIGKILL"));
     const url = await new Promise<string>((resolve) => createInterface(parent.stdout).once("line", resolve));
-    expect((await ask(url, "/")).status).toBe(502);
+    expect((await sendRequest(url, "/")).status).toBe(502);
     parent.kill("SIGKILL");
     await gone(url);
   });

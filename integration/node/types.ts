@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createTls } from "node:https";
 import { createLimiter, tokenBucket } from "sluice";
-import { rateLimit } from "sluice/node";
+import { getRateLimit, rateLimit } from "sluice/node";
 
 /** As an app tells of its users. */
 interface Known extends IncomingMessage {
@@ -35,6 +35,20 @@ rateLimit({
 });
 rateLimit({ policy: "5/m", key: (request) => (request as Known).user?.id ?? "nobody" });
 
+rateLimit({
+  limits: [
+    { limiter: plans.free },
+    {
+      limiter: async (request) => (request.method === "POST" ? plans.paid : undefined),
+      key: (request) => request.url ?? "none",
+      cost: 2,
+    },
+  ],
+});
+export const remainingOf = (...[request]: Parameters<typeof getRateLimit>): number | undefined =>
+  getRateLimit(request)?.remaining;
+// @ts-expect-error a third-party limiter can't be charged with others
+rateLimit({ limits: [{ limiter: { consume: async () => ({ allowed: true }) } }] });
 // @ts-expect-error a socket that is closed has no address
 rateLimit({ policy: "5/m", key: (request) => request.socket.remoteAddress });
 // @ts-expect-error a rate is a number and a time

@@ -3,6 +3,7 @@ export {
   type ExpressArgs,
   type ExpressMiddleware,
   type ExpressRateLimitOptions,
+  getRateLimit,
   rateLimit,
 } from "../middleware/express.ts";
 export type {
@@ -10,6 +11,7 @@ export type {
   LimitedRequest,
   LimiterLike,
   RateLimitOptions,
+  RequestLimit,
   RequestOutcome,
 } from "../middleware/gate/options.ts";
 export type { HandlerArgs } from "../middleware/gate/request-reader.ts";

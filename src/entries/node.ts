@@ -4,10 +4,12 @@ export type {
   LimitedRequest,
   LimiterLike,
   RateLimitOptions,
+  RequestLimit,
   RequestOutcome,
 } from "../middleware/gate/options.ts";
 export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
 export {
+  getRateLimit,
   type NodeArgs,
   type NodeHandler,
   type NodeRateLimitOptions,

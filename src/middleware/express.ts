@@ -1,6 +1,8 @@
 /** `rateLimit` for Express 4 and 5. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, Response } from "express";
+import type { Decision } from "../core/decision.ts";
+import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
@@ -39,4 +41,12 @@ export function rateLimit(options: ExpressRateLimitOptions): ExpressMiddleware {
     const responderFor = (): Responder<ExpressArgs> => ({ ...nodeResponder(response, onLimited), fail: next });
     enterOnNode({ gate, args: [request as Request, response as Response], response, next, responderFor });
   };
+}
+
+/**
+ * Returns the decision of the last `rateLimit` middleware that the request passed; `undefined` if none has counted it. In
+ * shadow mode the decision may be a denied one.
+ */
+export function getRateLimit(request: IncomingMessage): Decision | undefined {
+  return decisionOf(request);
 }

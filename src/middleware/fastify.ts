@@ -1,7 +1,9 @@
 /** `rateLimit` for Fastify 5: a hook for an instance, a scope or a route. */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
+import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { addRejectionHeaders, type ResponseHead } from "../http/response.ts";
+import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
@@ -56,6 +58,14 @@ export function rateLimit(
     });
     enterOnNode({ gate, args: [request, reply], response: reply.raw, next: done, responderFor });
   };
+}
+
+/**
+ * Returns the decision of the last `rateLimit` hook that the request passed; `undefined` if none has counted it. In
+ * shadow mode the decision may be a denied one.
+ */
+export function getRateLimit(request: FastifyRequest): Decision | undefined {
+  return decisionOf(request);
 }
 
 /** Fastify's default error handler sends messages to clients, and an error may contain stored keys or server text. */

@@ -1,5 +1,7 @@
 /** `rateLimit` for handlers from `Request` to `Response`: Workers, Bun, Deno, route handlers. */
+import type { Decision } from "../core/decision.ts";
 import { internalError } from "../http/rejection.ts";
+import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
@@ -53,4 +55,12 @@ export function rateLimit(
     wrappedHandlers.add(wrapped);
     return wrapped as never;
   };
+}
+
+/**
+ * Returns the decision of the last `rateLimit` wrapper that the request passed; `undefined` if none has counted it. Pass
+ * the same object that the handler received: a copy or clone has no decision. In shadow mode it may be a denied one.
+ */
+export function getRateLimit(request: Request): Decision | undefined {
+  return decisionOf(request);
 }

@@ -1,6 +1,8 @@
 /** `rateLimit` for Hono 4, on every runtime that Hono supports. */
 import type { Context, MiddlewareHandler } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
+import type { Decision } from "../core/decision.ts";
+import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
@@ -12,6 +14,15 @@ export type HonoArgs = readonly [context: Context];
 
 /** The options of `rateLimit`. `onLimited` returns a response; RateLimit headers are added, and its status is kept from 400. */
 export type HonoRateLimitOptions = RateLimitOptions<HonoArgs, CustomResponse>;
+
+/**
+ * The variables that the middleware sets on the context. Declare them to type `c.get("rateLimit")`:
+ * `new Hono<{ Variables: RateLimitVariables }>()`.
+ */
+export interface RateLimitVariables {
+  /** The decision of the last `rateLimit` that the request passed; `undefined` if none has counted it. */
+  rateLimit: Decision | undefined;
+}
 
 /** The members of @hono/node-server's environment that are used. */
 interface HttpBindings {
@@ -33,6 +44,8 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
     let handled: Response | undefined;
     const response = await enterOnFetch(gate, [context], context.req.raw, {
       async next() {
+        const decision = decisionOf(context);
+        if (decision) context.set("rateLimit", decision);
         await next();
         return (handled = context.res);
       },
@@ -59,4 +72,12 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
     if (typeof next === "function" && context?.req?.raw !== undefined) return enter(context, next);
     return rejectWrongFramework("hono", [context, next, ...rest]) as never;
   };
+}
+
+/**
+ * Returns the decision of the last `rateLimit` middleware that the request passed; `undefined` if none has counted it.
+ * `c.get("rateLimit")` returns the same, see `RateLimitVariables`. In shadow mode the decision may be a denied one.
+ */
+export function getRateLimit(context: Context): Decision | undefined {
+  return decisionOf(context);
 }

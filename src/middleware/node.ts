@@ -1,6 +1,8 @@
 /** `rateLimit` for `node:http` and HTTP/2 servers: it wraps the handler that is passed to `createServer`. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Decision } from "../core/decision.ts";
 import { internalError } from "../http/rejection.ts";
+import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
@@ -49,4 +51,12 @@ export function rateLimit(options: NodeRateLimitOptions): (handler: NodeHandler)
     if (typeof handler !== "function") rejectWrongFramework("node", [handler, ...rest]);
     return wrap(handler);
   };
+}
+
+/**
+ * Returns the decision of the last `rateLimit` wrapper that the request passed; `undefined` if none has counted it. In
+ * shadow mode the decision may be a denied one.
+ */
+export function getRateLimit(request: IncomingMessage): Decision | undefined {
+  return decisionOf(request);
 }

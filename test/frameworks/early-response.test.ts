@@ -1,6 +1,6 @@
 /** Applications that respond while the limiter still decides: no server writes headers twice (issue 13). */
 import { describe, expect, it } from "vitest";
-import { ask, collectWarnings, nodeFrameworks, start } from "./servers.ts";
+import { collectWarnings, nodeFrameworks, sendRequest, start } from "./servers.ts";
 
 const FIGURES = { policy: "p", limit: 9, remaining: 5, resetAfterMs: 1000, nextAfterMs: 1000 };
 const outcomes: [string, (settle: { resolve(decision: object): void; reject(error: Error): void }) => void][] = [
@@ -23,12 +23,12 @@ describe.each(nodeFrameworks)("%s", (framework) => {
       },
       timeout: (respond) => respond(503, "too slow"),
     });
-    expect(await ask(app.url)).toMatchObject({ status: 503, text: "too slow" });
+    expect(await sendRequest(app.url)).toMatchObject({ status: 503, text: "too slow" });
     // An error that nobody handles would fail the run, as it would end the process.
     for (const one of waiting) settle(one);
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect([waiting.length, app.handled(), app.errors]).toEqual([1, 0, []]);
     expect(warnings.map(({ code }) => code)).toEqual(name === "fails" ? ["SLUICE_REQUEST_FAILED"] : []);
-    expect(await ask(app.url)).toMatchObject({ status: 503, text: "too slow" });
+    expect(await sendRequest(app.url)).toMatchObject({ status: 503, text: "too slow" });
   });
 });

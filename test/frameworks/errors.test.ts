@@ -10,7 +10,7 @@ import { rateLimit as limitFetch } from "sluice/fetch";
 import { rateLimit as limitHono } from "sluice/hono";
 import { rateLimit as limitNode } from "sluice/node";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { ask, collectWarnings, frameworks, listening, served, start } from "./servers.ts";
+import { collectWarnings, frameworks, listening, sendRequest, served, start } from "./servers.ts";
 
 const STORED_KEY = "s1:{user:ada@example.com}b:login";
 
@@ -53,14 +53,14 @@ it.each(Object.keys(defaults))("the default error handler of %s sends no stored 
   // Express and Hono print errors.
   vi.spyOn(console, "error").mockImplementation(() => {});
   onTestFinished(() => void vi.restoreAllMocks());
-  const { status, text } = await ask((await defaults[framework]?.()) as string);
+  const { status, text } = await sendRequest((await defaults[framework]?.()) as string);
   expect(status).toBe(500);
   expect(text).not.toMatch(/ada|login|s1:|foreign|expected/);
 });
 
 it("Fastify's error handler finds the error as the cause of a generic one", async () => {
   const app = await start("fastify", { options: options() });
-  await ask(app.url);
+  await sendRequest(app.url);
   expect(app.errors).toMatchObject([
     {
       message: "The request could not be checked.",
@@ -76,7 +76,7 @@ describe.each(frameworks)("%s", (framework) => {
   it("reports a request that could not be checked, once if nobody else does", async () => {
     const warnings = collectWarnings();
     const app = await start(framework, { options: options() });
-    for (let i = 0; i < 3; i++) expect((await ask(app.url)).status).toBe(500);
+    for (let i = 0; i < 3; i++) expect((await sendRequest(app.url)).status).toBe(500);
     expect(app.handled()).toBe(0);
     expect(app.errors).toHaveLength(isSilent ? 0 : 3);
     expect(warnings).toMatchObject(
@@ -89,7 +89,7 @@ describe.each(frameworks)("%s", (framework) => {
     const errors: unknown[] = [];
     const onError = (error: unknown) => void errors.push(error);
     const app = await start(framework, { options: { ...options(), onError } });
-    await ask(app.url);
+    await sendRequest(app.url);
     expect([errors.length, warnings]).toEqual([1, []]);
   });
 
@@ -98,7 +98,7 @@ describe.each(frameworks)("%s", (framework) => {
     const app = await start(framework, { options: { policy: "9/m" } });
     // The front of HTTP/2 is a proxy that forwards no headers.
     if (framework === "http2") return;
-    for (let i = 0; i < 3; i++) await ask(app.url, { headers: { "X-Forwarded-For": `203.0.113.${i}` } });
+    for (let i = 0; i < 3; i++) await sendRequest(app.url, { headers: { "X-Forwarded-For": `203.0.113.${i}` } });
     expect(warnings).toMatchObject([
       { code: "SLUICE_UNTRUSTED_PROXY", text: expect.stringContaining('trustedProxies: ["127.0.0.1"]') },
     ]);
@@ -136,7 +136,7 @@ describe("one middleware that is mounted twice", () => {
   it.each(Object.keys(twice))("is warned about once on %s", async (framework) => {
     const warnings = collectWarnings();
     const url = (await twice[framework]?.()) as string;
-    for (let i = 0; i < 3; i++) expect((await ask(url)).status).toBe(200);
+    for (let i = 0; i < 3; i++) expect((await sendRequest(url)).status).toBe(200);
     expect(warnings).toMatchObject([{ code: "SLUICE_MISUSE", text: expect.stringContaining("ran twice") }]);
   });
 

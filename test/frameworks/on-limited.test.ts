@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import type { DecidedRequest } from "sluice/express";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { ask, collectWarnings, type Framework, frameworks, nodeFrameworks, start } from "./servers.ts";
+import { collectWarnings, type Framework, frameworks, nodeFrameworks, sendRequest, start } from "./servers.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the server's own arguments
 type OnLimited = (limited: DecidedRequest<any>) => unknown;
@@ -23,8 +23,8 @@ async function limited(framework: Framework, onLimited: OnLimited, meanwhile?: (
       onError: (error) => void errors.push(error),
     },
   });
-  expect((await ask(app.url)).text).toBe("handled");
-  return { ...(await ask(app.url)), errors, frameworkErrors: app.errors };
+  expect((await sendRequest(app.url)).text).toBe("handled");
+  return { ...(await sendRequest(app.url)), errors, frameworkErrors: app.errors };
 }
 
 const PROBLEM = { status: 429, type: "application/problem+json" };
@@ -67,7 +67,7 @@ describe.each(frameworks)("%s", (framework) => {
       },
     });
     const statuses: number[] = [];
-    for (let i = 0; i < 4; i++) statuses.push((await ask(app.url)).status);
+    for (let i = 0; i < 4; i++) statuses.push((await sendRequest(app.url)).status);
     expect(statuses).toEqual([200, 429, 429, 429]);
     expect(warnings).toMatchObject([{ code: "SLUICE_CALLBACK_FAILED", text: expect.stringContaining("onLimited") }]);
   });

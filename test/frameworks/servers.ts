@@ -167,7 +167,7 @@ export function served(fetch: (request: Request, ...rest: never[]) => unknown): 
 }
 
 /** A request that fails instead of waiting for ever. */
-export async function ask(
+export async function sendRequest(
   url: string,
   init: RequestInit = {},
 ): Promise<{ status: number; text: string; type: string }> {

@@ -10,7 +10,7 @@ import { rateLimit as limitFetch } from "sluice/fetch";
 import { rateLimit as limitHono } from "sluice/hono";
 import { rateLimit as limitNode } from "sluice/node";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { ask, listening, served } from "./servers.ts";
+import { listening, sendRequest, served } from "./servers.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the point is that the types are wrong
 type Anything = any;
@@ -40,7 +40,7 @@ const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
       errors.push(error);
       response.status(500).send();
     });
-    expect((await ask(await listening(app as never))).status).toBe(500);
+    expect((await sendRequest(await listening(app as never))).status).toBe(500);
     return errors[0];
   },
   async fastify(middleware) {
@@ -53,7 +53,7 @@ const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
       reply.code(500).send();
     });
     onTestFinished(() => app.close());
-    expect((await ask(await app.listen({ port: 0, host: "127.0.0.1" }))).status).toBe(500);
+    expect((await sendRequest(await app.listen({ port: 0, host: "127.0.0.1" }))).status).toBe(500);
     return errors[0];
   },
   async hono(middleware) {
@@ -65,7 +65,7 @@ const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
       errors.push(error);
       return context.text("", 500);
     });
-    expect((await ask(await served(app.fetch))).status).toBe(500);
+    expect((await sendRequest(await served(app.fetch))).status).toBe(500);
     return errors[0];
   },
   async node(middleware) {
@@ -78,7 +78,7 @@ const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
         errors.push(error);
       }
     });
-    expect((await ask(url)).status).toBe(500);
+    expect((await sendRequest(url)).status).toBe(500);
     return errors[0];
   },
   async fetch(middleware) {
@@ -91,7 +91,7 @@ const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
         return new Response(null, { status: 500 });
       }
     });
-    expect((await ask(url)).status).toBe(500);
+    expect((await sendRequest(url)).status).toBe(500);
     return errors[0];
   },
 };

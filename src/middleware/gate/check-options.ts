@@ -2,10 +2,11 @@
 import { checkCost } from "../../core/charge.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
+import { checkLimits } from "./limits.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
-const SOURCES = ["policy", "policies", "limiter"] as const;
+const SOURCES = ["policy", "policies", "limiter", "limits"] as const;
 const KNOWN = [
   ...SOURCES,
   "key",
@@ -67,8 +68,9 @@ export function checkRateLimitOptions<Args extends HandlerArgs, Own>(options: Ra
       throw optionError("invalid-option", name, "a function", given);
     }
   }
-  const { cost, mode, maxDelayMs, refundIf, key, identity } = options;
+  const { cost, mode, maxDelayMs, refundIf, key, identity, limits } = options;
   if (typeof cost !== "function" && cost !== undefined) checkCost(cost);
+  if (limits !== undefined) checkLimits(limits);
   if (maxDelayMs !== undefined) checkWhole("maxDelayMs", maxDelayMs, 0, MAX_TIMER_MS);
   if (mode !== undefined && mode !== "enforce" && mode !== "shadow") {
     throw optionError("invalid-option", "mode", '"enforce" or "shadow"', mode);

@@ -8,9 +8,11 @@ import { describeError } from "../../core/warnings.ts";
 import { type Rejection, rejection } from "../../http/rejection.ts";
 import type { PendingHeaders } from "../../http/response.ts";
 import { checkRateLimitOptions } from "./check-options.ts";
+import { recordDecision } from "./decisions.ts";
 import { GateHeaders } from "./gate-headers.ts";
 import { type Keys, keysOf } from "./keys.ts";
 import { errorFrom } from "./limiters.ts";
+import { jointCharges } from "./limits.ts";
 import { deniedForDelay } from "./max-delay.ts";
 import type { DecidedRequest, LimitedRequest, RateLimitOptions, RequestOutcome } from "./options.ts";
 import { isPreflight, type PreflightBudget, preflightBudget } from "./preflight.ts";
@@ -95,7 +97,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     this.headers = new GateHeaders(options, this.reports);
     this.keys = keysOf(options, reader, this.reports);
     this.preflights = preflightBudget(options.preflight);
-    this.chargesFor = singleCharge(options, this.keys, this.reports);
+    this.chargesFor = (options.limits ? jointCharges : singleCharge)(options, this.keys, this.reports);
     if (!reader.repeatable) this.seenRequests = new WeakSet();
   }
 
@@ -193,6 +195,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
       }
     }
     if (this.options.onDecision) this.callOnDecision({ args, key: charges.keyOf(decision), decision });
+    recordDecision(args[0] as object, decision);
     const refundOnFinish = this.refunds.onFinish(args, charges, decision);
     if (isShadow) return { pendingHeaders: undefined, delayMs: 0, refundOnFinish };
     const fields = this.headers.fieldsFor(args, charges, decision);

@@ -26,8 +26,8 @@ export function keysOf<Args extends HandlerArgs>(
   reader: RequestReader<Args>,
   reports: Reports<Args>,
 ): Keys<Args> {
-  const { key, identity } = options;
-  const hasOwnKeys = key !== undefined;
+  const { key, identity, limits } = options;
+  const hasOwnKeys = key !== undefined || (identity === undefined && (limits?.every(({ key }) => key) ?? false));
   if (!hasOwnKeys && identity === undefined && reader.peerless) {
     const names = Object.keys(presets).join(", ");
     const message = `This runtime exposes no socket addresses. Set identity to the platform in front (one of ${names}) or to { trustedProxies }, or set key.`;

@@ -2,6 +2,7 @@
 import type { Decision, Denied } from "../../core/decision.ts";
 import type { Policy, ResolvedPolicy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
+import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { HeaderMode, HeaderOptions } from "../../http/headers/rate-limit-headers.ts";
 import type { Identity } from "../../http/identity/client-key.ts";
 import type { LimiterEvent } from "../../resilience/events.ts";
@@ -19,6 +20,16 @@ export interface LimiterLike {
   getPolicy?(): ResolvedPolicy;
   /** The policies of a combination. */
   getPolicies?(): readonly ResolvedPolicy[];
+}
+
+/** One of several limits on a request, with a key and a cost of its own. */
+export interface RequestLimit<Args extends HandlerArgs> {
+  /** A limiter created by sluice, or a function that returns one; `undefined` if the limit does not apply. */
+  limiter: RateLimiter | ((...args: Args) => RateLimiter | undefined | PromiseLike<RateLimiter | undefined>);
+  /** Returns the key to charge. Default: `key` of `rateLimit`, or the client's key as determined by `identity`. */
+  key?: (...args: Args) => string | PromiseLike<string>;
+  /** The cost of the request, a whole number. Default: `cost` of `rateLimit`, or 1. */
+  cost?: number | ((...args: Args) => number | PromiseLike<number>);
 }
 
 /** How a request ended, as passed to `refundIf`. */
@@ -47,7 +58,7 @@ export interface LimitedRequest<Args extends HandlerArgs> extends DecidedRequest
   readonly decision: Denied;
 }
 
-/** The options of every `rateLimit`. Exactly one of `policy`, `policies` and `limiter` is required. */
+/** The options of every `rateLimit`. Exactly one of `policy`, `policies`, `limiter` and `limits` is required. */
 export interface RateLimitOptions<Args extends HandlerArgs, Own> {
   /** One limit, in memory: a policy, or text such as `"100/m"`. */
   policy?: Policy | PolicyText;
@@ -55,6 +66,8 @@ export interface RateLimitOptions<Args extends HandlerArgs, Own> {
   policies?: readonly (Policy | PolicyText)[];
   /** A limiter on any store, or a function that returns the limiter for a request, such as that of the user's plan. */
   limiter?: LimiterLike | ((...args: Args) => LimiterLike | PromiseLike<LimiterLike>);
+  /** Several limiters with keys and costs of their own, all or nothing: `[{ limiter, key, cost }]`. At most 16 policies. */
+  limits?: readonly RequestLimit<Args>[];
   /** Returns the key to charge. Default: the client's key, as determined by `identity`. */
   key?: (...args: Args) => string | PromiseLike<string>;
   /** The cost of the request, a whole number. Default: 1. */

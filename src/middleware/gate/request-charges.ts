@@ -3,6 +3,7 @@ import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { Policies } from "../../http/headers/policies.ts";
+import { applyCharges, type CheckedCharge, limitingCharge, refundCharges } from "../../limiter/charges.ts";
 import { checkDecision, policiesOf } from "./limiters.ts";
 import type { LimiterLike } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
@@ -83,4 +84,54 @@ export class SingleCharge implements RequestCharges {
   costAt(): number {
     return this.cost;
   }
+}
+
+/** Several charges with keys of their own, to limiters of sluice: all or nothing. */
+export class JointCharges implements RequestCharges {
+  readonly policies: Policies;
+  private readonly charges: readonly CheckedCharge[];
+
+  /** `policies` lists the policies of all charges, in their order. */
+  constructor(charges: readonly CheckedCharge[], policies: Policies) {
+    this.charges = charges;
+    this.policies = policies;
+  }
+
+  get isFree(): boolean {
+    return this.charges.every(({ cost }) => cost === 0);
+  }
+
+  apply(): MaybePromise<Decision> {
+    return applyCharges(this.charges);
+  }
+
+  refund(decision: Decision): Promise<void> {
+    return refundCharges(this.charges, decision);
+  }
+
+  keyOf(decision: Decision): string {
+    return limitingCharge(this.charges, decision).key;
+  }
+
+  costOf(decision: Decision): number {
+    return limitingCharge(this.charges, decision).cost;
+  }
+
+  keysByPolicy(): readonly string[] {
+    return this.chargesByPolicy().map(({ key }) => key);
+  }
+
+  costAt(index: number): number {
+    return this.chargesByPolicy()[index]?.cost ?? 0;
+  }
+
+  /** The charge of each policy: that of a combination is repeated. */
+  private chargesByPolicy(): readonly CheckedCharge[] {
+    return this.charges.flatMap((charge) => new Array(policyCount(charge.limiter)).fill(charge) as CheckedCharge[]);
+  }
+}
+
+/** The number of policies that a limiter charges. */
+export function policyCount(limiter: CheckedCharge["limiter"]): number {
+  return limiter.getPolicies?.().length ?? 1;
 }

@@ -5,23 +5,23 @@ import { type MiddlewareCase, slow } from "./case.ts";
 export const identityCases: readonly MiddlewareCase[] = [
   {
     title: "knows clients by their address, IPv6 by its network, in every spelling",
-    routes: { clients: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(2, "clients")) }] }) },
-    async drive({ statuses, as, ask, seen }) {
+    routes: { clients: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(2, "clients")) }] }) },
+    async drive({ statuses, as, send, seen }) {
       same(await statuses(3, "/clients", { headers: as("203.0.113.7") }), [200, 200, 429], "one client");
       same(await statuses(1, "/clients", { headers: as("203.0.113.8") }), [200], "another");
-      same((await ask("/clients", { headers: as("::ffff:203.0.113.7") })).status, 429, "the first, as IPv6 writes it");
-      same((await ask("/clients", { headers: as("::ffff:cb00:7107") })).status, 429, "the first, in hex");
-      same((await ask("/clients", { headers: as("2001:db8:1:200::1") })).status, 200, "a host of a network");
-      same((await ask("/clients", { headers: as("2001:db8:1:2ff::2") })).status, 200, "another of it");
-      same((await ask("/clients", { headers: as("2001:db8:1:21a:1:2:3:4") })).status, 429, "a third of it");
-      same((await ask("/clients", { headers: as("2001:db8:1:300::1") })).status, 200, "its neighbour");
+      same((await send("/clients", { headers: as("::ffff:203.0.113.7") })).status, 429, "the first, as IPv6 writes it");
+      same((await send("/clients", { headers: as("::ffff:cb00:7107") })).status, 429, "the first, in hex");
+      same((await send("/clients", { headers: as("2001:db8:1:200::1") })).status, 200, "a host of a network");
+      same((await send("/clients", { headers: as("2001:db8:1:2ff::2") })).status, 200, "another of it");
+      same((await send("/clients", { headers: as("2001:db8:1:21a:1:2:3:4") })).status, 429, "a third of it");
+      same((await send("/clients", { headers: as("2001:db8:1:300::1") })).status, 200, "its neighbour");
       const keys = (await seen("clients")).decisions.map(({ key }) => key);
       check(keys.includes("ip:203.0.113.7") && keys.includes("ip:2001:db8:1:200::/56"), `keys: ${keys}`);
     },
   },
   {
     title: "lets no client choose its bucket by what it writes into headers",
-    routes: { choosers: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(3, "choosers")) }] }) },
+    routes: { choosers: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(3, "choosers")) }] }) },
     async drive({ statuses, as }) {
       const seen: number[] = [];
       for (let i = 0; i < 6; i++) {
@@ -42,7 +42,7 @@ export const identityCases: readonly MiddlewareCase[] = [
     title: "knows holders of verified API keys by their key, and others by their address",
     routes: {
       holders: ({ limiter, kit: { identity = {} } }) => ({
-        guards: [
+        rateLimits: [
           {
             limiter: limiter(slow(2, "holders")),
             identity: {

@@ -1,5 +1,5 @@
 /** The suite of middleware is worth something only if it finds faults: each of these is one that limiters had. */
-import type { Decision, RateLimiter } from "sluice";
+import { type Decision, memoryRateLimiter, type RateLimiter } from "sluice";
 import { clientIp } from "sluice/http";
 import { type NodeHandler, type NodeRateLimitOptions, rateLimit } from "sluice/node";
 import { guardedRoutes, middlewareSuite } from "sluice/testing";
@@ -47,6 +47,17 @@ const sending =
       };
       limited(request, response);
     };
+  };
+
+/** One middleware per limit, in place of one middleware for all of them. */
+const stacked =
+  (change: (options: NodeRateLimitOptions, index: number) => Partial<NodeRateLimitOptions> = () => ({})): Limit =>
+  (options) =>
+  (handler) => {
+    const { limits } = options;
+    if (!limits) return rateLimit(options)(handler);
+    const each = limits.map((limit, i) => rateLimit({ ...options, limits: [limit], ...change(options, i) }));
+    return each.reduceRight((inner, wrap) => wrap(inner), handler);
   };
 
 const bugs: [string, Limit][] = [
@@ -107,6 +118,32 @@ const bugs: [string, Limit][] = [
   ["says Retry-After: 0", sending((name, value) => (name === "Retry-After" ? "0" : value))],
   ["lets caches keep a denial", sending((_, value) => (value === "no-store" ? "public, max-age=60" : value))],
   ["has no body type", sending((_, value) => (value === "application/problem+json" ? "application/json" : value))],
+  ["charges several limits one after the other", stacked()],
+  ["charges only the first of several limits", changed(({ limits }) => (limits ? { limits: limits.slice(0, 1) } : {}))],
+  [
+    "refunds only the first of several limits",
+    (options) =>
+      options.limits && options.refundIf
+        ? stacked((_options, i) => (i === 0 ? {} : { refundIf: undefined as never }))(options)
+        : rateLimit(options),
+  ],
+  [
+    "charges a limit that does not apply",
+    changed(({ limits }) => {
+      if (!limits) return {};
+      const fallback = memoryRateLimiter({ capacity: 1, tokensPerSecond: "1/d", name: "fallback" });
+      return {
+        limits: limits.map(({ limiter, ...limit }) => ({
+          ...limit,
+          limiter: typeof limiter === "function" ? async (...args) => (await limiter(...args)) ?? fallback : limiter,
+        })),
+      };
+    }),
+  ],
+  [
+    "does not record the decision of a request",
+    (options) => (handler) => rateLimit(options)((request, response) => handler(Object.create(request), response)),
+  ],
   ["hides its fields from scripts", sending((_, value) => (value.includes("X-Own, ") ? "X-Own" : value))],
 ];
 
