@@ -12,8 +12,8 @@ import { startUpstashBridge } from "../../test/servers/upstash-bridge.js";
 
 const at = (script: string) => fileURLToPath(new URL(script, import.meta.url));
 
-const LEAVING = "stops holding a request when its client leaves";
-const ABANDONING = "charges a client that disconnects early, although its request failed (issue 13)";
+const LEAVING = "stops delaying a request when its client disconnects";
+const ABANDONING = "does not refund a failed request whose client disconnected early (issue 13)";
 
 const runtimes = {
   workerd: {

@@ -122,6 +122,6 @@ export function fetchHandler(routes: readonly GuardedRoute[]): Handler {
 
 /** Handlers make the response, so that nothing can be set on it before they are reached. */
 export const FETCH_WITHOUT = {
-  "shows its fields to scripts of other origins, beside those of the application":
+  "exposes its fields to cross-origin scripts besides those of the application":
     "a response has no headers before it is made",
 };

@@ -1,4 +1,4 @@
-/** What is counted and what is not, and how long a request is held. */
+/** Cases about counting: limits, costs, keys, shadow mode, skipped and delayed requests. */
 import { monotonicMs } from "../../core/clock.ts";
 import type { LimiterLike } from "../../middleware/gate/options.ts";
 import { check, same } from "../check.ts";
@@ -9,14 +9,17 @@ const HOUR_S = 3600;
 
 export const countingCases: readonly MiddlewareCase[] = [
   {
-    title: "lets a burst through to the limit, then answers 429 with all that a client needs",
+    title: "allows a burst up to the limit, then rejects with 429, Retry-After and a problem document",
     routes: { burst: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(5, "burst")) }] }) },
     async drive({ send, statuses, seen }) {
       same(await statuses(5, "/burst"), times(5, 200), "the burst");
       const denied = await send("/burst");
       same(denied.status, 429, "the sixth");
       check(/^[1-9]\d*$/.test(denied.header("Retry-After") ?? ""), `Retry-After: ${denied.header("Retry-After")}`);
-      check(Number(denied.header("Retry-After")) > 4 * HOUR_S, "Retry-After tells when a whole token is there");
+      check(
+        Number(denied.header("Retry-After")) > 4 * HOUR_S,
+        "Retry-After is the time until a whole token is available",
+      );
       same(denied.header("Cache-Control"), "no-store", "Cache-Control");
       same(denied.header("Content-Type"), "application/problem+json", "Content-Type");
       const { type, title, status, detail, "violated-policies": violated } = denied.json();
@@ -25,26 +28,26 @@ export const countingCases: readonly MiddlewareCase[] = [
       same(detail, "Limit of 5 requests per 86400 s reached.", "detail");
       const text = await send("/burst", { headers: { Accept: "text/plain" } });
       same([text.status, text.text], [429, "Quota Exceeded. Limit of 5 requests per 86400 s reached.\n"], "as text");
-      same((await seen("burst")).handled, 5, "how often the handler was reached");
+      same((await seen("burst")).handled, 5, "how often the handler was called");
     },
   },
   {
-    title: "is exact when many ask at once",
+    title: "admits exactly the limit of concurrent requests",
     routes: { rush: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(20, "rush")) }] }) },
     async drive({ send }) {
-      const answers = await Promise.all(times(60, 0).map(() => send("/rush")));
-      same(answers.filter(({ status }) => status === 200).length, 20, "admitted of 60");
-      same(answers.filter(({ status }) => status === 429).length, 40, "denied of 60");
+      const responses = await Promise.all(times(60, 0).map(() => send("/rush")));
+      same(responses.filter(({ status }) => status === 200).length, 20, "admitted of 60");
+      same(responses.filter(({ status }) => status === 429).length, 40, "denied of 60");
     },
   },
   {
-    title: "denies nothing and adds nothing in shadow mode, but counts",
+    title: "rejects nothing and adds no headers in shadow mode, but counts",
     routes: { shadow: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(2, "shadow")), mode: "shadow" }] }) },
     async drive({ send, seen }) {
       for (let i = 0; i < 4; i++) {
-        const answer = await send("/shadow");
-        same(answer.status, 200, "shadow");
-        expectNoFields(answer, "shadow");
+        const response = await send("/shadow");
+        same(response.status, 200, "shadow");
+        expectNoFields(response, "shadow");
       }
       const { decisions } = await seen("shadow");
       same(
@@ -55,7 +58,7 @@ export const countingCases: readonly MiddlewareCase[] = [
     },
   },
   {
-    title: "neither counts nor tells of what is skipped",
+    title: "neither counts nor adds headers to skipped requests",
     routes: {
       skipped: ({ limiter, kit }) => ({
         rateLimits: [{ limiter: limiter(slow(1, "skipped")), skip: (...args) => kit.header(args, "x-free") === "yes" }],
@@ -69,7 +72,7 @@ export const countingCases: readonly MiddlewareCase[] = [
     },
   },
   {
-    title: "holds what a leaky bucket delays, and denies what would wait too long",
+    title: "delays requests by a leaky bucket, and rejects those over maxDelayMs",
     routes: {
       leaky: ({ limiter }) => ({
         rateLimits: [
@@ -89,20 +92,20 @@ export const countingCases: readonly MiddlewareCase[] = [
       const start = monotonicMs();
       same(await statuses(4, "/leaky"), times(4, 200), "the queue");
       const took = monotonicMs() - start;
-      // Each of the three may be a millisecond early: timers count whole ones.
+      // Timers have a resolution of 1 ms, so each of the three may be that early.
       check(took >= 297, `four requests at 10 a second took ${took} ms`);
       same((await send("/leakyShort")).status, 200, "the first of a slow queue");
       for (let i = 0; i < 3; i++) {
         const late = await send("/leakyShort");
-        same(late.status, 429, "the next would wait for a minute");
+        same(late.status, 429, "the next would wait a minute");
         const wait = Number(late.header("Retry-After"));
-        check(wait >= 55 && wait <= 60, `what is denied leaves the queue: ${wait} s`);
+        check(wait >= 55 && wait <= 60, `a rejected request leaves the queue: ${wait} s`);
       }
-      same((await seen("leakyShort")).handled, 1, "how often the handler was reached");
+      same((await seen("leakyShort")).handled, 1, "how often the handler was called");
     },
   },
   {
-    title: "stops holding a request when its client leaves",
+    title: "stops delaying a request when its client disconnects",
     routes: {
       leaving: ({ limiter }) => ({
         rateLimits: [
@@ -117,14 +120,14 @@ export const countingCases: readonly MiddlewareCase[] = [
       await until("leaving", "the second request", ({ decisions }) => decisions.length === 2);
       leaver.abort();
       same(await left, "left", "the second");
-      // The third is held for longer than the second would have been.
+      // The third is delayed for longer than the second would have been.
       same((await send("/leaving")).status, 200, "the third");
       const { handled } = await until("leaving", "the third request", ({ decisions }) => decisions.length === 3);
-      same(handled, 2, "how often the handler was reached");
+      same(handled, 2, "how often the handler was called");
     },
   },
   {
-    title: "takes costs, and says when one can never fit",
+    title: "charges the cost of a request, and marks a cost that can never fit",
     routes: {
       costs: ({ limiter, kit }) => ({
         rateLimits: [{ limiter: limiter(slow(10, "costs")), cost: (...args) => Number(kit.header(args, "x-cost")) }],
@@ -141,7 +144,7 @@ export const countingCases: readonly MiddlewareCase[] = [
     },
   },
   {
-    title: "takes keys, limiters chosen by the request, and limiters of others",
+    title: "accepts a key function, a limiter function and third-party limiters",
     routes: {
       keyed: ({ limiter, kit }) => ({
         rateLimits: [{ limiter: limiter(slow(1, "keyed")), key: (...args) => `user:${kit.header(args, "x-user")}` }],
@@ -162,17 +165,17 @@ export const countingCases: readonly MiddlewareCase[] = [
       same(await statuses(1, "/keyed", user("b")), [200], "another user");
       same(await statuses(2, "/plans", { headers: { "X-Plan": "free" } }), [200, 429], "free");
       same(await statuses(4, "/plans", { headers: { "X-Plan": "paid" } }), [200, 200, 200, 429], "paid");
-      const answer = await send("/foreign");
-      same([answer.status, answer.header("RateLimit-Policy")], [200, '"theirs";q=1'], "a limiter of others");
-      same((await send("/foreign")).status, 429, "a limiter of others that denies");
+      const response = await send("/foreign");
+      same([response.status, response.header("RateLimit-Policy")], [200, '"theirs";q=1'], "a third-party limiter");
+      same((await send("/foreign")).status, 429, "a third-party limiter that denies");
       // The policy has neither a name nor a window (issue 13).
-      same(await statuses(2, "/foreignShape"), [200, 429], "a limiter whose policy has another shape");
+      same(await statuses(2, "/foreignShape"), [200, 429], "a limiter whose policy has an unknown shape");
       same((await send("/foreignShape")).header("Retry-After"), "2", "Retry-After of such a limiter");
     },
   },
 ];
 
-/** As limiters of @ws-kit/rate-limit are. */
+/** Has the shape of limiters of @ws-kit/rate-limit. */
 function socketLimiter(): LimiterLike {
   let left = 1;
   const limiter = {
@@ -185,7 +188,7 @@ function socketLimiter(): LimiterLike {
   return limiter as never;
 }
 
-/** As another library may have it: a promise, and few figures. */
+/** Has the shape of another library's limiter: consume only. */
 function foreignLimiter() {
   let left = 1;
   return {

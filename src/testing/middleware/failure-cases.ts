@@ -1,11 +1,11 @@
-/** What happens when something fails: the store, or a function of the application. */
+/** Cases about failures: of the store, and of callbacks of the application. */
 import { check, same } from "../check.ts";
 import { type MiddlewareCase, slow } from "./case.ts";
 import { expectNoFields } from "./client.ts";
 
 export const failureCases: readonly MiddlewareCase[] = [
   {
-    title: "goes on without the store as the limiter was told to",
+    title: "follows onStoreError when the store is unavailable",
     routes: {
       local: ({ broken }) => ({ rateLimits: [{ limiter: broken({ onStoreError: "local" }) }] }),
       open: ({ broken }) => ({ rateLimits: [{ limiter: broken({ onStoreError: "open" }) }] }),
@@ -14,14 +14,14 @@ export const failureCases: readonly MiddlewareCase[] = [
     },
     async drive({ send, seen }) {
       for (const status of [200, 200, 429]) {
-        const answer = await send("/local");
-        same(answer.status, status, "local");
-        expectNoFields(answer, "local");
+        const response = await send("/local");
+        same(response.status, status, "local");
+        expectNoFields(response, "local");
       }
       for (let i = 0; i < 4; i++) {
-        const answer = await send("/open");
-        same(answer.status, 200, "open");
-        expectNoFields(answer, "open");
+        const response = await send("/open");
+        same(response.status, 200, "open");
+        expectNoFields(response, "open");
       }
       const closed = await send("/closed");
       same(closed.status, 503, "closed");
@@ -32,15 +32,15 @@ export const failureCases: readonly MiddlewareCase[] = [
       const thrown = await send("/throwing");
       same(thrown.status, 500, "throw");
       expectNoFields(thrown, "throw");
-      // Messages may name stored keys, and quote what the store's server said (issue 13).
+      // Messages may contain stored keys and text of the store's server (issue 13).
       check(!/broken|store/.test(thrown.text), `the client sees no details: ${thrown.text}`);
       const { errors, handled } = await seen("throwing");
       check(errors.length === 1 && errors[0]?.endsWith("#store-unavailable") === true, `errors: ${errors}`);
-      same(handled, 0, "how often the handler was reached");
+      same(handled, 0, "how often the handler was called");
     },
   },
   {
-    title: "never lets a request through because key or cost failed, unless it was told to",
+    title: "rejects a request whose key or cost fails, unless onError allows it",
     routes: {
       keyThrows: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(1, "e1")), key: fails }] }),
       keyThrowsNothing: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(1, "e8")), key: throwsNothing }] }),
@@ -65,11 +65,11 @@ export const failureCases: readonly MiddlewareCase[] = [
           " ",
         );
       for (const name of failing) {
-        const answer = await send(`/${name}`);
-        same(answer.status, 500, name);
-        expectNoFields(answer, name);
+        const response = await send(`/${name}`);
+        same(response.status, 500, name);
+        expectNoFields(response, name);
         const { errors, handled } = await seen(name);
-        same([errors.length, handled], [1, 0], `${name}: errors told, handler reached`);
+        same([errors.length, handled], [1, 0], `${name}: errors reported, handler called`);
       }
       const denied = await send("/denying");
       same([denied.status, (await seen("denying")).handled], [503, 0], "deny");
@@ -79,7 +79,7 @@ export const failureCases: readonly MiddlewareCase[] = [
     },
   },
   {
-    title: "denies as ever if what writes the body of a denial fails, and tells of it",
+    title: "sends the problem document and calls onError if onLimited fails",
     routes: {
       customThrows: ({ limiter }) => ({
         rateLimits: [{ limiter: limiter(slow(1, "custom-throws")), onLimited: fails, onError: () => "allow" }],
@@ -106,8 +106,8 @@ export const failureCases: readonly MiddlewareCase[] = [
         const denied = await send(`/${name}`);
         same([denied.status, denied.header("Content-Type")], [429, "application/problem+json"], `${name}, denied`);
         check(Number(denied.header("Retry-After")) >= 1, `${name}: Retry-After: ${denied.header("Retry-After")}`);
-        const told = await seen(name);
-        same([told.errors.length, told.handled], [errors, 1], `${name}: errors told, handler reached`);
+        const log = await seen(name);
+        same([log.errors.length, log.handled], [errors, 1], `${name}: errors reported, handler called`);
       }
     },
   },
@@ -117,12 +117,12 @@ function fails(): never {
   throw new Error("on purpose");
 }
 
-/** Express takes this for no error at all. */
+/** Express continues the request if the error is undefined. */
 function throwsNothing(): never {
   throw undefined;
 }
 
-/** Express takes this for the wish to leave the route. */
+/** Express leaves the route if the error is the string "route". */
 function throwsText(): never {
   throw "route";
 }

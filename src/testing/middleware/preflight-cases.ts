@@ -8,7 +8,7 @@ const PREFLIGHT = { Origin: "https://elsewhere.example", "Access-Control-Request
 
 export const preflightCases: readonly MiddlewareCase[] = [
   {
-    title: "counts HEAD and OPTIONS, and does not charge a preflight to the caller",
+    title: "counts HEAD and OPTIONS requests, but does not charge preflights to the caller",
     routes: { methods: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(3, "methods")) }] }) },
     async drive({ send }) {
       const preflight = { method: "OPTIONS", headers: PREFLIGHT };
@@ -25,15 +25,19 @@ export const preflightCases: readonly MiddlewareCase[] = [
       expectNoFields(before, "a preflight");
       same((await send("/methods", { method: "POST", body: "x" })).status, 200, "POST");
       const { Origin: _, ...half } = preflight.headers;
-      same((await send("/methods", { method: "OPTIONS", headers: half })).status, 429, "what no browser would send");
+      same(
+        (await send("/methods", { method: "OPTIONS", headers: half })).status,
+        429,
+        "a request that no browser sends",
+      );
       const denied = await send("/methods", { method: "HEAD" });
-      same([denied.status, denied.text], [429, ""], "HEAD that is denied");
-      check(denied.header("Retry-After") !== null, "HEAD that is denied has Retry-After");
-      same((await send("/methods", preflight)).status, 200, "a preflight when nothing is left");
+      same([denied.status, denied.text], [429, ""], "a rejected HEAD request");
+      check(denied.header("Retry-After") !== null, "a rejected HEAD request has Retry-After");
+      same((await send("/methods", preflight)).status, 200, "a preflight with nothing left");
     },
   },
   {
-    title: "charges OPTIONS requests that no browser sends as a preflight: they are no way around the limit (issue 13)",
+    title: "charges OPTIONS requests that are not valid preflights (issue 13)",
     routes: { bypass: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(3, "bypass")) }] }) },
     async drive({ send, seen }) {
       const method = (name: string) => ({ headers: { ...PREFLIGHT, "Access-Control-Request-Method": name } });
@@ -49,7 +53,7 @@ export const preflightCases: readonly MiddlewareCase[] = [
       const statuses: number[] = [];
       for (const init of attempts) statuses.push((await send("/bypass", { method: "OPTIONS", ...init })).status);
       same(statuses, [200, 200, 200, ...times(attempts.length - 3, 429)], "a limit of 3");
-      same((await seen("bypass")).handled, 3, "how often the handler was reached");
+      same((await seen("bypass")).handled, 3, "how often the handler was called");
     },
   },
   {
@@ -90,7 +94,7 @@ export const preflightCases: readonly MiddlewareCase[] = [
       expectNoFields(denied, "a preflight over the budget");
       same((await send("/preflights", from("203.0.113.51"))).status, 200, "another address");
       const get = { headers: as("203.0.113.50") };
-      same((await send("/preflights", get)).status, 200, "the caller's budget is untouched");
+      same((await send("/preflights", get)).status, 200, "the caller's budget is not charged");
       const { decisions, errors } = await seen("preflights");
       same([decisions.map(({ allowed }) => allowed), errors], [[false, false, true], []], "decisions and errors");
       same(

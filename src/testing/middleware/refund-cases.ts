@@ -5,7 +5,7 @@ import { type MiddlewareCase, slow, times } from "./case.ts";
 
 export const refundCases: readonly MiddlewareCase[] = [
   {
-    title: "gives back what failed requests cost, once, and nothing more",
+    title: "refunds failed requests once with refundIf: failed",
     routes: {
       refundFailed: ({ limiter }) => ({
         rateLimits: [{ limiter: limiter(slow(2, "refund-failed")), refundIf: "failed" }],
@@ -19,12 +19,12 @@ export const refundCases: readonly MiddlewareCase[] = [
       const left = async () => /r=(\d+)/.exec((await send("/refundFailed/204")).header("RateLimit") ?? "")?.[1];
       for (const status of [500, 500, 404, 500]) same((await send(`/refundFailed/${status}`)).status, status, "failed");
       check((await send("/refundFailed/thrown")).status >= 500, "a handler that throws");
-      same(await left(), "1", "all came back");
-      same(await statuses(2, "/refundFailed/200"), [200, 429], "what succeeded is spent");
+      same(await left(), "1", "all were refunded");
+      same(await statuses(2, "/refundFailed/200"), [200, 429], "a successful request is charged");
     },
   },
   {
-    title: "gives back what succeeded, so that only failures count: a login form",
+    title: "refunds successful requests with refundIf: succeeded, as for a login",
     routes: {
       refundOk: ({ limiter }) => ({
         rateLimits: [{ limiter: limiter(slow(2, "refund-ok")), refundIf: "succeeded" }],
@@ -37,7 +37,7 @@ export const refundCases: readonly MiddlewareCase[] = [
     },
   },
   {
-    title: "charges a client that disconnects early, although its request failed (issue 13)",
+    title: "does not refund a failed request whose client disconnected early (issue 13)",
     routes: {
       abandoned: ({ limiter }) => ({
         rateLimits: [{ limiter: limiter(slow(2, "abandoned")), refundIf: "failed" }],
@@ -66,14 +66,14 @@ export const refundCases: readonly MiddlewareCase[] = [
   },
 ];
 
-/** A handler that passes the signal of its request on: it throws when the client disconnects. */
+/** A handler that passes its signal on, so it throws when the client disconnects. */
 async function failWhenAbandoned(path: string, disconnected: PromiseLike<unknown> | undefined): Promise<object> {
   if (!path.endsWith("/wait")) return {};
   await disconnected;
   throw new Error("This operation was aborted");
 }
 
-/** Errors of `refundIf` are visible to the client of the suite. */
+/** Throws the outcome, because errors of `refundIf` are logged. */
 function throwOutcome({ aborted }: RequestOutcome): never {
   throw new Error(`aborted: ${aborted}`);
 }

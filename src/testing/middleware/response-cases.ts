@@ -1,4 +1,4 @@
-/** What a response tells, and where it tells nothing. */
+/** Cases about responses: header fields, bodies of rejections, and where fields are omitted. */
 import { wallClockMs } from "../../core/clock.ts";
 import { check, same } from "../check.ts";
 import { type MiddlewareCase, slow } from "./case.ts";
@@ -23,7 +23,7 @@ export const responseCases: readonly MiddlewareCase[] = [
     },
   },
   {
-    title: "writes draft-7, draft-6 and legacy fields where they are asked for, and none where they are not",
+    title: "writes draft-7, draft-6 and legacy fields, or none, as headers requires",
     routes: {
       draft7: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(2, "seven")), headers: "draft-7" }] }),
       draft6: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(2, "six")), headers: "draft-6" }] }),
@@ -40,8 +40,7 @@ export const responseCases: readonly MiddlewareCase[] = [
         same(six.header("RateLimit-Policy"), "2;w=86400", "draft-6 policy");
         same([six.header("RateLimit-Limit"), six.header("RateLimit-Remaining")], ["2", String(left)], "draft-6");
         check(Number(six.header("RateLimit-Reset")) > 0, `draft-6 reset: ${six.header("RateLimit-Reset")}`);
-        if (six.status === 429)
-          same(six.header("RateLimit-Reset"), six.header("Retry-After"), "the instant of a denial");
+        if (six.status === 429) same(six.header("RateLimit-Reset"), six.header("Retry-After"), "the reset of a denial");
         const legacy = await send("/legacy");
         same(
           [legacy.header("X-RateLimit-Limit"), legacy.header("X-RateLimit-Remaining")],
@@ -53,14 +52,14 @@ export const responseCases: readonly MiddlewareCase[] = [
         check(legacy.header("RateLimit")?.startsWith(`"old";r=${left}`) === true, "draft-8 beside legacy");
       }
       for (const status of [200, 429]) {
-        const answer = await send("/bare");
-        same(answer.status, status, "without fields");
-        expectNoFields(answer, "without fields");
+        const response = await send("/bare");
+        same(response.status, status, "without fields");
+        expectNoFields(response, "without fields");
       }
     },
   },
   {
-    title: "tells of every policy of a combination, and takes all or none",
+    title: "lists every policy of a combination, and charges all or nothing",
     routes: {
       combined: () => ({
         rateLimits: [{ policies: [slow(3, "small"), { capacity: 5, tokensPerSecond: "1/h", name: "large" }] }],
@@ -76,11 +75,11 @@ export const responseCases: readonly MiddlewareCase[] = [
       const denied = await send("/combined");
       same([denied.status, denied.json()["violated-policies"]], [429, ["small"]], "the fourth");
       const left = denied.header("RateLimit") ?? "";
-      check(/^"small";r=0;t=\d+, "large";r=2;t=\d+$/.test(left), `a denial takes nothing: ${left}`);
+      check(/^"small";r=0;t=\d+, "large";r=2;t=\d+$/.test(left), `a denial charges nothing: ${left}`);
     },
   },
   {
-    title: "adds to what other limiters of the same response tell",
+    title: "adds its fields to those of other limiters on the same response",
     routes: {
       stacked: ({ limiter }) => ({
         rateLimits: [{ limiter: limiter(slow(9, "outer")) }, { limiter: limiter(slow(1, "inner")) }],
@@ -94,10 +93,10 @@ export const responseCases: readonly MiddlewareCase[] = [
     },
     async drive({ send }) {
       for (const status of [200, 429]) {
-        const answer = await send("/stacked");
-        same(answer.status, status, "two limiters");
+        const response = await send("/stacked");
+        same(response.status, status, "two limiters");
         for (const name of ["RateLimit", "RateLimit-Policy"]) {
-          const names = (answer.header(name) ?? "").split(", ").map((item) => item.split(";")[0]);
+          const names = (response.header(name) ?? "").split(", ").map((item) => item.split(";")[0]);
           same(names.sort(), ['"inner"', '"outer"'], `${name} of ${status}`);
         }
       }
@@ -111,7 +110,7 @@ export const responseCases: readonly MiddlewareCase[] = [
     },
   },
   {
-    title: "lets the application write the body of a denial, and keeps its head",
+    title: "sends the body of onLimited with the headers of the rejection",
     routes: {
       customStatus: ({ limiter, kit }) => ({
         rateLimits: [
@@ -142,7 +141,7 @@ export const responseCases: readonly MiddlewareCase[] = [
         ["no-store", '"custom";q=1;w=86400'],
         "head",
       );
-      // A status of an error is kept, and others are not: a client must not take a denial for success (issue 13).
+      // A status below 400 is replaced: a client must not take a rejection for success (issue 13).
       for (const [given, sent] of [
         [503, 503],
         [420, 420],
@@ -156,7 +155,7 @@ export const responseCases: readonly MiddlewareCase[] = [
     },
   },
   {
-    title: "shows its fields to scripts of other origins, beside those of the application",
+    title: "exposes its fields to cross-origin scripts besides those of the application",
     routes: {
       cors: ({ limiter }) => ({
         rateLimits: [{ limiter: limiter(slow(1, "cors")) }],
@@ -168,19 +167,19 @@ export const responseCases: readonly MiddlewareCase[] = [
     },
     async drive({ send }) {
       for (const status of [200, 429]) {
-        const answer = await send("/cors");
+        const response = await send("/cors");
         same(
-          [answer.status, answer.header("Access-Control-Allow-Origin")],
+          [response.status, response.header("Access-Control-Allow-Origin")],
           [status, "https://elsewhere.example"],
           "CORS",
         );
-        const exposed = (answer.header("Access-Control-Expose-Headers") ?? "").split(", ");
-        same(exposed.sort(), ["RateLimit", "RateLimit-Policy", "Retry-After", "X-Own"], `what is exposed on ${status}`);
+        const exposed = (response.header("Access-Control-Expose-Headers") ?? "").split(", ");
+        same(exposed.sort(), ["RateLimit", "RateLimit-Policy", "Retry-After", "X-Own"], `exposed headers on ${status}`);
       }
     },
   },
   {
-    title: "does not tell one client's figures where others would read them",
+    title: "omits its fields where another client could read them",
     routes: {
       withheld: ({ limiter }) => ({
         rateLimits: [{ limiter: limiter(slow(99, "withheld")) }],
@@ -197,19 +196,19 @@ export const responseCases: readonly MiddlewareCase[] = [
     },
     async drive({ send }) {
       for (const [name, { status = 200 }] of Object.entries(WITHHELD)) {
-        const answer = await send(`/withheld/${name}`);
-        same(answer.status, status, name);
-        expectNoFields(answer, name);
+        const response = await send(`/withheld/${name}`);
+        same(response.status, status, name);
+        expectNoFields(response, name);
       }
-      check((await send("/withheld/plain")).header("RateLimit") !== null, "others are told");
-      check((await send("/withheld/private")).header("RateLimit") !== null, "private ones are told");
+      check((await send("/withheld/plain")).header("RateLimit") !== null, "another response has fields");
+      check((await send("/withheld/private")).header("RateLimit") !== null, "a private response has fields");
       const redirect = await send("/lastRedirect");
       same(redirect.status, 302, "a redirect");
       expectNoFields(redirect, "a redirect with nothing left");
       await send("/denialNotCached");
       const denied = await send("/denialNotCached");
       same([denied.status, denied.header("Cache-Control")], [429, "no-store"], "a denial");
-      same([denied.header("ETag"), denied.header("Expires")], [null, null], "what belongs to the other answer");
+      same([denied.header("ETag"), denied.header("Expires")], [null, null], "validators of the replaced response");
     },
   },
 ];
