@@ -1,4 +1,4 @@
-/** The wire: exact bytes, and an independent parser of structured fields reads back what we meant. */
+/** Header fields and rejections: exact text, and checked with an independent structured-field parser. */
 import fc from "fast-check";
 import {
   combine,
@@ -52,12 +52,12 @@ describe("rateLimitHeaders", () => {
     expect(headers.RateLimit).toMatch(/^"burst";r=99;t=1, "daily";r=4999;t=\d+$/);
   });
 
-  it("leaves t out when the bucket is full", () => {
+  it("omits t if the bucket is full", () => {
     const limiter = memoryRateLimiter({ capacity: 2, tokensPerSecond: 1, name: "full" }, { clock });
     expect(rateLimitHeaders(limiter.consumeSync("k", 0), limiter.getPolicy()).RateLimit).toBe('"full";r=2');
   });
 
-  it("says nothing when the figures are not known", () => {
+  it("returns no fields if the numbers are unknown", () => {
     const limiter = memoryRateLimiter({ capacity: 2, tokensPerSecond: 1 }, { clock });
     const known = limiter.consumeSync("k");
     for (const unknown of [{ degraded: true }, { unknown: true }] as Partial<Decision>[]) {
@@ -66,7 +66,7 @@ describe("rateLimitHeaders", () => {
     expect(rateLimitHeaders(denial({ unavailable: true }), limiter.getPolicy())).toEqual({});
   });
 
-  it("is read back by an independent parser, whatever the name", () => {
+  it("writes any name so that an independent parser returns it", () => {
     const printable = fc.string({ unit: fc.constantFrom(..." !\"#$%&\\'();=,{}~azAZ09"), minLength: 1, maxLength: 64 });
     fc.assert(
       fc.property(printable, fc.integer({ min: 1, max: 2 ** 40 }), fc.nat(1000), (name, capacity, cost) => {
@@ -93,12 +93,12 @@ describe("rateLimitHeaders", () => {
   });
 });
 
-describe("what is passed in by mistake (issue 13)", () => {
+describe("an invalid argument (issue 13)", () => {
   const limiter = memoryRateLimiter({ capacity: 1, tokensPerSecond: 1, name: "p" }, { clock });
   const allowed = limiter.consumeSync("k", 0);
 
   it.each([[tokenBucket("5/s")], [[tokenBucket("5/s")]], [{ capacity: 10, tokensPerSecond: 5 }], [null], [{}]])(
-    "a policy as it is written (%o) is an error that names getPolicy()",
+    "that is an unresolved policy (%o) throws an error that names getPolicy()",
     (policies) => {
       const message =
         "policies must be the resolved policies of a limiter: limiter.getPolicies?.() ?? limiter.getPolicy(), but received";
@@ -107,22 +107,19 @@ describe("what is passed in by mistake (issue 13)", () => {
     },
   );
 
-  it.each([[allowed], [undefined], [null], [true]])(
-    "a decision that is not denied (%o) is not rejected",
-    (decision) => {
-      expect(() => tooManyRequests(decision as never, limiter.getPolicy())).toThrow(
-        "decision must be a denied decision (check decision.allowed first), but received",
-      );
-    },
-  );
+  it.each([[allowed], [undefined], [null], [true]])("that is not a denied decision (%o) throws", (decision) => {
+    expect(() => tooManyRequests(decision as never, limiter.getPolicy())).toThrow(
+      "decision must be a denied decision (check decision.allowed first), but received",
+    );
+  });
 
-  it("a mode of headers that is none lists the modes", () => {
+  it("that is not a header mode throws", () => {
     expect(() => rateLimitHeaders(allowed, limiter.getPolicy(), { mode: true as never })).toThrow(/mode, a list/);
   });
 });
 
 describe("header modes", () => {
-  // The examples of the standard: `burst` has 7 of 100 left and more in 12 s, `daily` has 900 of 5000 left.
+  // The examples of the draft: `burst` has 7 of 100 left and more in 12 s, `daily` has 900 of 5000 left.
   const policies = [
     memoryRateLimiter({ algorithm: "fixed-window", limit: 100, windowMs: "60s", name: "burst" }).getPolicy(),
     memoryRateLimiter({ algorithm: "fixed-window", limit: 5000, windowMs: "1d", name: "daily" }).getPolicy(),
@@ -159,11 +156,11 @@ describe("header modes", () => {
       },
     ],
     ["legacy", { "X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "7", "X-RateLimit-Reset": "1764000012" }],
-  ])("%s", (mode, expected) => {
+  ])("include %s", (mode, expected) => {
     expect(fields(mode, { now: 1_764_000_000_000 })).toEqual(expected);
   });
 
-  it("combine where their names do not clash", () => {
+  it("can be combined unless they use the same field names", () => {
     const now = 1_764_000_000_000;
     expect(fields(["draft-8", "legacy"], { now })).toEqual({ ...fields("draft-8"), ...fields("legacy", { now }) });
     expect(fields(["draft-6", "draft-7", "legacy"], { now })).toEqual({
@@ -179,7 +176,7 @@ describe("header modes", () => {
     }
   });
 
-  it("tell the second of a reset, or how many are left of it", () => {
+  it("write X-RateLimit-Reset as a Unix time or as seconds left", () => {
     expect(fields("legacy", { now: 1_764_000_000_001 })["X-RateLimit-Reset"]).toBe("1764000013");
     expect(fields("legacy", { resetFormat: "delta" })["X-RateLimit-Reset"]).toBe("12");
     const soon = Number(fields("legacy")["X-RateLimit-Reset"]) - Date.now() / 1000;
@@ -187,7 +184,7 @@ describe("header modes", () => {
     expect(soon).toBeLessThan(14);
   });
 
-  it("of older drafts choose the longest wait among equals, and drop a policy of the same quota", () => {
+  it("of older drafts prefer the longest wait among equals, and omit a policy with the same quota", () => {
     const [tie, longer] = [part("a", 5, 2, 1000), part("b", 5, 2, 9000)];
     const twins = [
       memoryRateLimiter({ algorithm: "fixed-window", limit: 5, windowMs: "1s", name: "a" }).getPolicy(),
@@ -197,12 +194,12 @@ describe("header modes", () => {
       [tie, longer],
       [longer, tie],
     ]) {
-      const told = rateLimitHeaders({ ...(parts[0] as Decision), parts }, twins, { mode: "draft-7" });
-      expect(told).toEqual({ "RateLimit-Policy": "5;w=9", RateLimit: "limit=5, remaining=2, reset=9" });
+      const written = rateLimitHeaders({ ...(parts[0] as Decision), parts }, twins, { mode: "draft-7" });
+      expect(written).toEqual({ "RateLimit-Policy": "5;w=9", RateLimit: "limit=5, remaining=2, reset=9" });
     }
   });
 
-  it("of older drafts tell a denied client one instant, whichever field it reads", () => {
+  it("of older drafts write the same reset as Retry-After on a denial", () => {
     const limiter = memoryRateLimiter({ capacity: 10, tokensPerSecond: 1, name: "p" }, { clock });
     limiter.consumeSync("k", 10);
     const denied = limiter.consumeSync("k", 4) as Denied;
@@ -213,14 +210,14 @@ describe("header modes", () => {
     }
   });
 
-  it("can report only the policy that binds", () => {
+  it("can report only the limiting policy", () => {
     expect(fields("draft-8", { report: "closest" })).toEqual({
       "RateLimit-Policy": '"burst";q=100;w=60',
       RateLimit: '"burst";r=7;t=12',
     });
   });
 
-  it("name units, escaped, and none for requests", () => {
+  it("write an escaped unit, and none for requests", () => {
     expect(fields("draft-8", { unit: "content-bytes" })["RateLimit-Policy"]).toBe(
       '"burst";q=100;qu="content-bytes";w=60, "daily";q=5000;qu="content-bytes";w=86400',
     );
@@ -229,42 +226,51 @@ describe("header modes", () => {
     expect(() => fields("draft-8", { unit: "\r\nSet-Cookie: x" })).toThrow(/printable/);
   });
 
-  it("have a partition key on both fields that tells nobody who it is", () => {
-    const told = fields("draft-8", { partitionKey: partitionKey("secret"), key: "user:42" });
+  it("write a partition key that does not reveal the key on both fields", () => {
+    const written = fields("draft-8", { partitionKey: partitionKey("secret"), key: "user:42" });
     for (const name of ["RateLimit-Policy", "RateLimit"]) {
-      const items = parseList(told[name] ?? "") as [string, Map<string, ArrayBuffer>][];
+      const items = parseList(written[name] ?? "") as [string, Map<string, ArrayBuffer>][];
       expect(items).toHaveLength(2);
       for (const [, parameters] of items) expect(Buffer.from(parameters.get("pk") as ArrayBuffer).length).toBe(12);
-      expect(told[name]).toContain("pk=:SqdVGOxU47NBnmXa:");
-      expect(told[name]).not.toContain("42;");
+      expect(written[name]).toContain("pk=:SqdVGOxU47NBnmXa:");
+      expect(written[name]).not.toContain("42;");
     }
     expect(partitionKey("secret")("user:42")).toBe("SqdVGOxU47NBnmXa");
     expect(partitionKey("other")("user:42")).not.toBe("SqdVGOxU47NBnmXa");
     expect(() => partitionKey("")).toThrow(/secret/);
   });
 
+  it("write the partition key of each policy if keys differ", () => {
+    const hash = partitionKey("secret");
+    const written = fields("draft-8", { partitionKey: hash, key: "ip:1", keys: ["ip:1", "user:42"] });
+    expect(written.RateLimit).toBe(
+      `"burst";r=7;t=12;pk=:${hash("ip:1")}:, "daily";r=900;t=36000;pk=:${hash("user:42")}:`,
+    );
+    expect(written["RateLimit-Policy"]).toMatch(/^"burst".*pk=:[^:]+:, "daily".*;pk=:SqdVGOxU47NBnmXa:$/);
+  });
+
   it.each(["A", "AB", "ABC", "ABCDE", "AB=", "ABC==", "ABCD=", "====", "A===", "AB==CD==", ""])(
-    "have no partition key of an invalid base64 length: %j (issue 13)",
+    "reject a partition key of an invalid base64 length: %j (issue 13)",
     (wrong) => {
       expect(() => fields("draft-8", { partitionKey: () => wrong, key: "k" })).toThrow(/base64/);
     },
   );
 
-  it.each(["AB==", "ABC=", "ABCD", "ABCDEF+/", "SqdVGOxU47NBnmXa"])("take a partition key of base64: %j", (right) => {
-    const told = fields("draft-8", { partitionKey: () => right, key: "k" });
-    expect(told.RateLimit).toContain(`;pk=:${right}:`);
-    expect(parseList(told.RateLimit ?? "")).toHaveLength(2);
+  it.each(["AB==", "ABC=", "ABCD", "ABCDEF+/", "SqdVGOxU47NBnmXa"])("accept a partition key in base64: %j", (right) => {
+    const written = fields("draft-8", { partitionKey: () => right, key: "k" });
+    expect(written.RateLimit).toContain(`;pk=:${right}:`);
+    expect(parseList(written.RateLimit ?? "")).toHaveLength(2);
   });
 
-  it("of a limiter that does not tell its policies leave windows out, and no name breaks a header", () => {
+  it("omit the windows of unknown policies, and escape any name", () => {
     const strange = { ...part('a"\r\nx: y\u00e9', 5, 2, 1000) };
-    const told = rateLimitHeaders(strange, undefined as never);
-    expect(told["RateLimit-Policy"]).toBe('"a\\"??x: y?";q=5');
-    expect(parseList(told.RateLimit ?? "")).toHaveLength(1);
+    const written = rateLimitHeaders(strange, undefined as never);
+    expect(written["RateLimit-Policy"]).toBe('"a\\"??x: y?";q=5');
+    expect(parseList(written.RateLimit ?? "")).toHaveLength(1);
   });
 });
 
-describe("fields of random limits", () => {
+describe("the fields of random limits", () => {
   const name = fc.string({ unit: fc.constantFrom(..." !\"#$%&\\'();=,{}~azAZ09:*"), minLength: 1, maxLength: 20 });
   const rate = fc.record({ count: fc.integer({ min: 1, max: 1000 }), unit: fc.constantFrom("s", "m", "h", "d") });
   const bucket = fc.record({ rate, burst: fc.integer({ min: 1, max: 500 }) });
@@ -293,7 +299,7 @@ describe("fields of random limits", () => {
     maxLength: 6,
   });
 
-  it("are read back by an independent parser, and are honest: who waits for them is admitted", () => {
+  it("are parsed by an independent parser, and a client that waits for Retry-After is admitted", () => {
     let denials = 0;
     fc.assert(
       fc.property(
@@ -313,19 +319,19 @@ describe("fields of random limits", () => {
               ? rateLimitHeaders(decision, policies, { mode })
               : tooManyRequests(decision, policies, { headers: { mode } }).headers;
             if (mode === "draft-8") {
-              const told = parseList(fields.RateLimit ?? "") as [string, Map<string, number>][];
+              const parsed = parseList(fields.RateLimit ?? "") as [string, Map<string, number>][];
               const stated = parseList(fields["RateLimit-Policy"] ?? "") as [string, Map<string, number>][];
-              expect(told.map(([name]) => name)).toEqual(limits.map(([, name]) => name));
+              expect(parsed.map(([name]) => name)).toEqual(limits.map(([, name]) => name));
               expect(stated.map(([name]) => name)).toEqual(limits.map(([, name]) => name));
-              told.forEach(([, parameters], i) => {
+              parsed.forEach(([, parameters], i) => {
                 const { remaining, nextAfterMs } = (decision.parts ?? [decision])[i] as Decision;
                 expect(parameters.get("r")).toBe(remaining);
                 const t = parameters.get("t");
                 expect(t).toBe(nextAfterMs === 0 ? undefined : Math.max(1, Math.ceil(nextAfterMs / 1000)));
               });
             } else if (mode === "draft-7") {
-              const told = parseDictionary(fields.RateLimit ?? "");
-              expect([...told.keys()]).toEqual(["limit", "remaining", "reset"]);
+              const parsed = parseDictionary(fields.RateLimit ?? "");
+              expect([...parsed.keys()]).toEqual(["limit", "remaining", "reset"]);
               expect(parseList(fields["RateLimit-Policy"] ?? "").length).toBeLessThanOrEqual(limits.length);
             } else {
               for (const name of ["Limit", "Remaining", "Reset"]) expect(fields[`RateLimit-${name}`]).toMatch(/^\d+$/);
@@ -348,16 +354,16 @@ describe("fields of random limits", () => {
     expect(denials).toBeGreaterThan(1000);
   }, 120_000);
 
-  it("say in t when more is there, and not before", () => {
+  it("have the time until remaining grows in t", () => {
     fc.assert(
       fc.property(policy, fc.integer({ min: 1, max: 500 }), (policy, cost) => {
         const clock = fakeClock();
         const limiter = memoryRateLimiter(policy, { clock });
         const first = limiter.consumeSync("k", Math.min(cost, limiter.getPolicy().limit));
-        const [[, told]] = parseList(rateLimitHeaders(first, limiter.getPolicy()).RateLimit ?? "") as [
+        const [[, parsed]] = parseList(rateLimitHeaders(first, limiter.getPolicy()).RateLimit ?? "") as [
           [string, Map<string, number>],
         ];
-        clock.advance((told.get("t") ?? 0) * 1000);
+        clock.advance((parsed.get("t") ?? 0) * 1000);
         expect(limiter.consumeSync("k", 0).remaining).toBeGreaterThan(first.remaining);
       }),
       { numRuns: 2000 },
@@ -368,7 +374,7 @@ describe("fields of random limits", () => {
 describe("tooManyRequests", () => {
   const policy = memoryRateLimiter({ capacity: 10, tokensPerSecond: 5, name: "p" }).getPolicy();
 
-  it("is a 429 with Retry-After, no-store and a problem", () => {
+  it("returns a 429 with Retry-After, no-store and a problem document", () => {
     const { status, headers, body } = tooManyRequests(denial(), policy);
     expect(status).toBe(429);
     expect(headers).toEqual({
@@ -387,7 +393,7 @@ describe("tooManyRequests", () => {
     });
   });
 
-  it("has a Retry-After that is a whole number >= 1 and never too soon", () => {
+  it("rounds Retry-After up to whole seconds >= 1", () => {
     for (const [ms, expected] of [
       [1, "1"],
       [999, "1"],
@@ -401,21 +407,21 @@ describe("tooManyRequests", () => {
     }
   });
 
-  it("has no Retry-After when the cost can never fit, and says so", () => {
+  it("omits Retry-After and sets retryable: false if the cost can never fit", () => {
     const { status, headers, body } = tooManyRequests(denial({ retryAfterMs: null, remaining: 10 }), policy);
     expect(status).toBe(429);
     expect(headers).not.toHaveProperty("Retry-After");
     expect(JSON.parse(body)).toMatchObject({ retryable: false, detail: expect.stringContaining("never") });
   });
 
-  it("is a 503 without RateLimit fields when the store could not be asked", () => {
+  it("returns a 503 without RateLimit fields if the store was unavailable", () => {
     const { status, headers, body } = tooManyRequests(denial({ unavailable: true, retryAfterMs: 1000 }), policy);
     expect(status).toBe(503);
     expect(Object.keys(headers)).toEqual(["Retry-After", "Cache-Control", "Content-Type"]);
     expect(JSON.parse(body)).toMatchObject({ status: 503, title: "Temporary Reduced Capacity" });
   });
 
-  it("describes the policy that denied, of a limiter whose policies deny one at a time (issue 13)", () => {
+  it("describes the policy that denied if the policies of a limiter deny one at a time (issue 13)", () => {
     const policies = [
       memoryRateLimiter({ capacity: 60, tokensPerSecond: 1, name: "edge ring" }).getPolicy(),
       memoryRateLimiter({ capacity: 1800, tokensPerSecond: 1, name: "exact ring" }).getPolicy(),
@@ -434,7 +440,7 @@ describe("tooManyRequests", () => {
     }
   });
 
-  it("names only the policies that denied, each once", () => {
+  it("lists only the policies that denied, each once", () => {
     const fine: Decision = { allowed: true, policy: "fine", limit: 1, remaining: 1, resetAfterMs: 0, nextAfterMs: 0 };
     const whole = denial({ parts: [fine, denial(), denial()] });
     expect(JSON.parse(tooManyRequests(whole, policy).body)["violated-policies"]).toEqual(["p"]);
@@ -452,7 +458,7 @@ describe("tooManyRequests", () => {
     ["application/json;q=0, text/plain;q=0.1", "text/plain; charset=utf-8"],
     ["text/plain;q=nonsense", "application/problem+json"],
     [`text/plain,${",".repeat(2000)}`, "application/problem+json"],
-  ])("answers Accept %s with %s", (accept, type) => {
+  ])("returns for Accept %s a body of type %s", (accept, type) => {
     const { headers, body } = tooManyRequests(denial(), policy, { accept });
     expect(headers["Content-Type"]).toBe(type);
     expect(body).toContain("Limit of 10 requests per 2 s reached.");

@@ -1,4 +1,4 @@
-/** What `onLimited` may return or do, on every framework. Nothing that it does leaves a request without a response (issue 13). */
+/** Results of `onLimited` on every framework: a request always gets a response (issue 13). */
 import { Readable } from "node:stream";
 import type { DecidedRequest } from "sluice/express";
 import { afterEach, describe, expect, it, vi } from "vitest";
@@ -28,7 +28,7 @@ async function limited(framework: Framework, onLimited: OnLimited, meanwhile?: (
 }
 
 const PROBLEM = { status: 429, type: "application/problem+json" };
-/** What a framework can't send. */
+/** Values that a framework can't send. */
 const unusable: Record<Framework, unknown[]> = {
   node: [{ error: "slow down" }, ["slow down"], 42, true, null, Buffer.from("x"), new Response("slow down")],
   http2: [{ error: "slow down" }, 42],
@@ -39,16 +39,19 @@ const unusable: Record<Framework, unknown[]> = {
 };
 
 describe.each(frameworks)("%s", (framework) => {
-  it.each(unusable[framework].map((value) => [value]))("reports %o, and sends the problem document", async (value) => {
-    for (const onLimited of [() => value, async () => value]) {
-      const { errors, frameworkErrors, ...response } = await limited(framework, onLimited);
-      expect(response).toMatchObject(framework === "http2" ? { status: 429 } : PROBLEM);
-      expect(JSON.parse(response.text).title).toBe("Quota Exceeded");
-      expect([errors, frameworkErrors]).toMatchObject([[{ code: "invalid-option", option: "onLimited" }], []]);
-    }
-  });
+  it.each(unusable[framework].map((value) => [value]))(
+    "reports %o returned by onLimited, and sends the problem document",
+    async (value) => {
+      for (const onLimited of [() => value, async () => value]) {
+        const { errors, frameworkErrors, ...response } = await limited(framework, onLimited);
+        expect(response).toMatchObject(framework === "http2" ? { status: 429 } : PROBLEM);
+        expect(JSON.parse(response.text).title).toBe("Quota Exceeded");
+        expect([errors, frameworkErrors]).toMatchObject([[{ code: "invalid-option", option: "onLimited" }], []]);
+      }
+    },
+  );
 
-  it("sends the problem document after 10 s if its promise is never resolved", async () => {
+  it("sends the problem document after 10 s if the promise of onLimited never resolves", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const never = () => new Promise(() => {});
     const { errors, ...response } = await limited(framework, never, () => void vi.advanceTimersByTime(10_000));
@@ -82,26 +85,26 @@ describe.each(nodeFrameworks)("%s", (framework) => {
     framework === "fastify" ? responseOf(decided).send(text) : responseOf(decided).end(text);
 
   it.each<[string, OnLimited]>([
-    ["at once", (decided) => void send(decided, "later")],
-    ["at once, returning what that returns", (decided) => send(decided, "later")],
-    ["at once, promising what that returns", async (decided) => send(decided, "later")],
+    ["immediately", (decided) => void send(decided, "later")],
+    ["immediately, and return its result", (decided) => send(decided, "later")],
+    ["immediately, and resolve with its result", async (decided) => send(decided, "later")],
     ["in a callback", (decided) => void setTimeout(() => send(decided, "later"), 5)],
-    ["in a callback, returning its timer", (decided) => setTimeout(() => send(decided, "later"), 5)],
-    ["before a promise is resolved", async (decided) => void send(decided, "later")],
+    ["in a callback, and return its timer", (decided) => setTimeout(() => send(decided, "later"), 5)],
+    ["before its promise resolves", async (decided) => void send(decided, "later")],
     [
-      "returning the response, which is sent later",
+      "later, and return the response object",
       (decided) => {
         setTimeout(() => send(decided, "later"), 5);
         return responseOf(decided);
       },
     ],
-  ])("lets it send the response %s", async (what, onLimited) => {
-    // A timer is data for Fastify, which sends what it is given.
+  ])("lets onLimited send the response %s", async (what, onLimited) => {
+    // Fastify sends a timer as data.
     if (framework === "fastify" && what.includes("timer")) return;
     expect(await limited(framework, onLimited)).toMatchObject({ status: 429, text: "later", errors: [] });
   });
 
-  it.runIf(framework !== "fastify")("lets it pipe a stream into the response", async () => {
+  it.runIf(framework !== "fastify")("lets onLimited pipe a stream into the response", async () => {
     const pipe: OnLimited = ({ args: [, response] }) => Readable.from(["a", "b"]).pipe(response);
     expect(await limited(framework, pipe)).toMatchObject({ status: 429, text: "ab", errors: [] });
   });
@@ -109,7 +112,7 @@ describe.each(nodeFrameworks)("%s", (framework) => {
   it.each<[string, OnLimited]>([
     ["returns nothing", () => undefined],
     ["returns the response", (decided) => responseOf(decided)],
-  ])("sends the problem document after 10 s if it %s and sends nothing", async (_what, onLimited) => {
+  ])("sends the problem document after 10 s if onLimited %s and sends nothing", async (_what, onLimited) => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const { errors, ...response } = await limited(framework, onLimited, (errors) => {
       vi.advanceTimersByTime(9999);

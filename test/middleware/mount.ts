@@ -1,4 +1,4 @@
-/** Mounts the routes of the suite on servers that need no package: `node:http`, and whatever serves `Request`. */
+/** Mounts the routes of the suite on servers without a framework: `node:http`, and handlers of `Request`. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -11,7 +11,7 @@ import {
 } from "sluice/node";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
 
-/** The route of a path. */
+/** Returns the route of a path. */
 function routeOf(routes: readonly GuardedRoute[], path: string): GuardedRoute {
   const route = routes.find((one) => path === one.path || path.startsWith(`${one.path}/`));
   if (!route) throw new Error(`no route for ${path}`);
@@ -120,8 +120,8 @@ export function fetchHandler(routes: readonly GuardedRoute[]): Handler {
   };
 }
 
-/** Handlers make the response, so that nothing can be set on it before they are reached. */
+/** A handler creates the response, so no header can be set on it before. */
 export const FETCH_WITHOUT = {
   "exposes its fields to cross-origin scripts besides those of the application":
-    "a response has no headers before it is made",
+    "a response has no headers before it is created",
 };
