@@ -1,4 +1,4 @@
-/** Apps of both versions of Express, treated alike; that the types of each fit is shown beside. */
+/** The routes of the suite as an app of Express 4 or 5. */
 import { once } from "node:events";
 import type { IncomingMessage, RequestListener } from "node:http";
 import express4 from "express4";
@@ -9,7 +9,7 @@ import { listen } from "../../test/middleware/mount.ts";
 
 export type Express = typeof express5;
 
-/** Both versions, by their names. */
+/** Both versions, with their names. */
 export const versions: readonly (readonly [name: string, express: Express])[] = [
   ["Express 5", express5],
   ["Express 4", express4 as unknown as Express],
@@ -25,7 +25,7 @@ export const kit: RouteKit = {
 /** An app with all routes, each mounted with `app.use`. */
 export function startApp(express: Express, routes: readonly GuardedRoute[]): Promise<RunningServer> {
   const app = express();
-  // Otherwise Express sends the stack of an error.
+  // Express sends the stack of an error in other environments.
   app.set("env", "production");
   for (const { path, before, rateLimits, handle } of routes) {
     app.use(

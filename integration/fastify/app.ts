@@ -1,4 +1,4 @@
-/** The routes of the suite as an app of Fastify: each a scope with hooks of its own. */
+/** The routes of the suite as a Fastify app: each route is a scope with its own hooks. */
 import { once } from "node:events";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import { type FastifyRateLimitOptions, getRateLimit, rateLimit } from "sluice/fastify";
@@ -12,7 +12,7 @@ export const kit: RouteKit = {
   },
 };
 
-/** Where hooks can be: for all that a scope has, or for one route. */
+/** Where the hooks are added: to a scope, or to a route. */
 export type Place = "scope" | "route";
 
 export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise<RunningServer> {

@@ -1,4 +1,4 @@
-/** The routes of the suite as an app of Hono; it imports nothing of Node, so that Workers can have it too. */
+/** The routes of the suite as a Hono app. It imports nothing from Node, so it runs on Workers as well. */
 import { type Context, Hono } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
 import { getRateLimit, type HonoRateLimitOptions, rateLimit } from "sluice/hono";
@@ -12,7 +12,7 @@ export const kit: RouteKit = {
 export function honoApp(routes: readonly GuardedRoute[]): Hono {
   const app = new Hono();
   for (const { path, before, rateLimits, handle } of routes) {
-    // What is below a path belongs to it, and so does the path itself.
+    // Matches the path itself as well as the paths below it.
     app.use(`${path}/*`, async (context, next) => {
       for (const [name, value] of Object.entries(before)) context.header(name, value);
       await next();
@@ -26,7 +26,7 @@ export function honoApp(routes: readonly GuardedRoute[]): Hono {
       return context.newResponse(empty ? null : body, status as StatusCode, { ...headers });
     });
   }
-  // Hono would print it.
+  // Hono logs errors without a handler.
   app.onError((_error, context) => context.text("Internal Server Error", 500));
   return app;
 }

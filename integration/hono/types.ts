@@ -1,4 +1,4 @@
-/** `rateLimit` in every position of Hono, by its own types. Nothing here runs; tsc reads it. */
+/** `rateLimit` in every position of Hono, type-checked only. */
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { createFactory } from "hono/factory";
 import { createLimiter, type Decision, tokenBucket } from "sluice";
@@ -59,9 +59,9 @@ app.use(
   }),
 );
 
-// @ts-expect-error a header may not be there
+// @ts-expect-error a header may be missing
 rateLimit({ policy: "5/m", key: (c) => c.req.header("X-User") });
-// @ts-expect-error a rate is a number and a time
+// @ts-expect-error not a rate
 rateLimit({ policy: "fast" });
 // @ts-expect-error no such option
 rateLimit({ policy: "5/m", windowMs: 60_000 });
@@ -73,7 +73,7 @@ rateLimit({ policy: "5/m", identity: "cloudfare" });
 rateLimit({ policy: "5/m", headers: "draft-5" });
 // @ts-expect-error a context of Hono has no such property
 rateLimit({ policy: "5/m", key: (c) => c.ip });
-// @ts-expect-error an answer is a response
+// @ts-expect-error onLimited returns a response
 rateLimit({ policy: "5/m", onLimited: () => "slow down" });
-// @ts-expect-error options are needed
+// @ts-expect-error options are required
 rateLimit();

@@ -1,4 +1,4 @@
-/** Small apps behind one limiter, which tell what that saw. */
+/** Small apps with one limiter. */
 import type { RequestListener } from "node:http";
 import express from "express";
 import { type ExpressRateLimitOptions, rateLimit as limitExpress } from "sluice/express";

@@ -1,4 +1,4 @@
-/** The nginx that the other tests stand behind: it is ours, and it does not outlive us. */
+/** The nginx process of the other tests: its configuration, and that it ends with its parent. */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -14,14 +14,14 @@ const gone = (url: string) =>
     `${url} did not close`,
     () =>
       sendRequest(url, "/").then(
-        () => "it answers",
+        () => "it still responds",
         (error) => (error.code === "ECONNREFUSED" ? undefined : error.code),
       ),
     5000,
   );
 
 describe("nginx", () => {
-  it("hands requests on with the headers that it was told to set, until it is stopped", async () => {
+  it("forwards requests with the configured headers until it is stopped", async () => {
     const app = await listen((request, response) => response.end(JSON.stringify(request.headers)));
     onTestFinished(app.close);
     const to = Number(new URL(app.url).port);
@@ -38,11 +38,11 @@ describe("nginx", () => {
     await gone(nginx.url);
   });
 
-  it("says what is wrong with its configuration", async () => {
+  it("reports an invalid configuration", async () => {
     await expect(startNginx({ to: 1, http: "nonsense;" })).rejects.toThrow('unknown directive "nonsense"');
   });
 
-  it("ends with a program that is killed", async () => {
+  it("ends when its parent is killed", async () => {
     const script = `
       import { startNginx } from ${SOURCE};
       console.log((await startNginx({ to: 1 })).url);

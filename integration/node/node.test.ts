@@ -5,12 +5,12 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { listen, nodeKit, nodeListener } from "../../test/middleware/mount.ts";
 import { sendRequest } from "../send-request.ts";
 import { serverSuite } from "../server-suite.ts";
-import { answers } from "./answers.ts";
+import { responses } from "./responses.ts";
 
 serverSuite("node:http", { kit: nodeKit, start: (routes) => listen(nodeListener(routes)) });
 
 describe("RateLimit fields over HTTP/1.1", () => {
-  it.each(answers)("are told by a handler that answers with %s", async (_, handler) => {
+  it.each(responses)("are sent by a handler that responds with %s", async (_, handler) => {
     const { url, close } = await listen(rateLimit({ policy: "2/d" })(handler) as RequestListener);
     onTestFinished(close);
     for (const left of [1, 0]) {
