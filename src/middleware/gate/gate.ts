@@ -189,7 +189,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     if (!isShadow) {
       if (!decision.allowed) return this.reject(args, charges, decision);
       if ((decision.delayMs ?? 0) > maxDelayMs) {
-        // The queue accepted the request: take it out before the client is told to retry.
+        // The queue has accepted the request: remove it before the response asks for a retry.
         const denied = deniedForDelay(decision, maxDelayMs, (index) => charges.costAt(index));
         return this.refunds.refund(args, charges, decision).then(() => this.reject(args, charges, denied));
       }

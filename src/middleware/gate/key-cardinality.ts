@@ -1,5 +1,5 @@
 /**
- * Detects keys that do not tell clients apart: keys that are new with almost every request, so nothing is limited and
+ * Detects keys that do not distinguish clients: keys that are new with almost every request, so nothing is limited and
  * each one takes memory, and keys without their id, such as `user:undefined`, so all clients share a bucket.
  */
 import type { WarningCode } from "../../core/warnings.ts";

@@ -62,7 +62,7 @@ export function keysOf<Args extends HandlerArgs>(
   };
 }
 
-/** Calls a `key` function of the application, and warns about keys that do not tell clients apart. */
+/** Calls a `key` function of the application, and warns about keys that do not distinguish clients. */
 export function watchedKey<Args extends HandlerArgs>(
   key: (...args: Args) => MaybePromise<string>,
   { onEvent }: RateLimitOptions<Args, unknown>,
@@ -86,7 +86,7 @@ function warnUntrustedProxy<Args>(warn: Warn): (proxy: string, args: Args) => vo
   };
 }
 
-/** Warns once if rejected preflights share a budget, because `key` says nothing about their IP addresses. */
+/** Warns once if rejected preflights share a budget, because the proxies of their clients are unknown with `key`. */
 function preflightWatch<Args extends HandlerArgs>(reader: RequestReader<Args>, warn: Warn): (args: Args) => void {
   const warnShared = (reason: string, args: Args): void => {
     const message = `A CORS preflight was rejected: ${reason} share one budget. Answer preflights before rateLimit, or raise the option preflight.`;

@@ -8,9 +8,8 @@ import { type PolicyText, policyFromText } from "../../core/policy-text.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { areResolved, type Policies } from "../../http/headers/policies.ts";
 import { combine } from "../../limiter/combine.ts";
-import { createLimiter } from "../../limiter/create-limiter.ts";
+import { limiterOwning } from "../../limiter/create-limiter.ts";
 import { memoryStore } from "../../stores/memory/memory-store.ts";
-import { memoryRateLimiter } from "../../stores/memory/rate-limiter.ts";
 import type { LimiterLike, RateLimitOptions } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
@@ -19,7 +18,7 @@ export function limiterFrom<Args extends HandlerArgs, Own>(
   options: RateLimitOptions<Args, Own>,
 ): NonNullable<RateLimitOptions<Args, Own>["limiter"]> {
   const { policy, policies, limiter } = options;
-  if (policy !== undefined) return memoryRateLimiter(policyFrom("policy", policy));
+  if (policy !== undefined) return limiterOwning(memoryStore(), compilePolicy(policyFrom("policy", policy)));
   if (limiter !== undefined) return typeof limiter === "function" ? limiter : checkLimiter(limiter);
   if (!Array.isArray(policies) || policies.length === 0) {
     throw optionError("invalid-option", "policies", 'a list of policies, such as ["10/s", "1000/h"]', policies);
@@ -32,8 +31,9 @@ function combinePolicies(policies: readonly Policy[]): RateLimiter {
   if (policies.length > MAX_CHARGES) {
     throw optionError("too-many-charges", "policies", `a list of at most ${MAX_CHARGES} policies`, policies.length);
   }
+  const compiled = policies.map((policy) => compilePolicy(policy));
   const names = new Set<string>();
-  for (const { qualifiedName, name } of policies.map((policy) => compilePolicy(policy))) {
+  for (const { qualifiedName, name } of compiled) {
     if (names.has(qualifiedName)) {
       const message = `policies contains two policies named ${show(name)}. Give each policy a name of its own.`;
       const details = { option: "policies", expected: "each policy once, by a name of its own", received: name };
@@ -42,7 +42,8 @@ function combinePolicies(policies: readonly Policy[]): RateLimiter {
     names.add(qualifiedName);
   }
   const store = memoryStore();
-  return combine(policies.map((policy) => createLimiter({ policy, store })));
+  // Not createLimiter, which would add the code for remote stores to every bundle.
+  return combine(compiled.map((policy) => limiterOwning(store, policy)));
 }
 
 /** Parses policy text; returns a policy object as it is. */
@@ -83,7 +84,9 @@ export function errorFrom(thrown: unknown): SluiceError {
       "consume() of the limiter rejected with its denial, as rate-limiter-flexible does. Wrap it to resolve with { allowed: true } or { allowed: false, retryAfterMs: msBeforeNext }.";
     return new SluiceError("invalid-limiter", message, { option: "limiter", expected: "a decision", cause: thrown });
   }
-  const message = `key, cost, skip and limiter must throw Error objects, but one of them threw ${show(thrown)}.`;
+  // The text of a string stays out of the message: frameworks may send messages to clients.
+  const value = typeof thrown === "string" ? "a string" : show(thrown);
+  const message = `key, cost, skip and limiter must throw Error objects, but one of them threw ${value}.`;
   const details = { option: "rateLimit", expected: "Error objects", received: thrown, cause: thrown };
   return new SluiceError("invalid-option", message, details);
 }

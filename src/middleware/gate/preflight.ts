@@ -2,12 +2,14 @@
  * Counts CORS preflights. They carry no credentials, and a rejected one looks like a network error to a script, so they
  * are not charged to the caller's budget. Uncounted they would be a bypass, so they have a budget per IP address.
  */
-import { compilePolicy } from "../../core/compile.ts";
+import { type CompiledPolicy, compilePolicy } from "../../core/compile.ts";
 import type { Decision } from "../../core/decision.ts";
 import { optionError } from "../../core/errors.ts";
 import { andThen, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { Policy, ResolvedPolicy } from "../../core/policy.ts";
-import { type MemoryRateLimiter, memoryRateLimiter } from "../../stores/memory/rate-limiter.ts";
+import type { SyncRateLimiter } from "../../core/rate-limiter.ts";
+import { limiterOwning } from "../../limiter/create-limiter.ts";
+import { memoryStore } from "../../stores/memory/memory-store.ts";
 import { policyFrom } from "./limiters.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { HandlerArgs, RequestReader } from "./request-reader.ts";
@@ -20,15 +22,15 @@ const METHOD = /^(?!CONNECT$|TRACE$)[A-Z-]{3,20}$/;
 
 /** The preflight budget of one middleware. Its table is allocated with the first preflight. */
 export class PreflightBudget {
-  private readonly policy: Policy;
-  private limiter: MemoryRateLimiter | undefined;
+  private readonly policy: CompiledPolicy;
+  private limiter: SyncRateLimiter | undefined;
 
-  constructor(policy: Policy) {
+  constructor(policy: CompiledPolicy) {
     this.policy = policy;
   }
 
   consume(key: string): Decision {
-    this.limiter ??= memoryRateLimiter(this.policy, { maxKeys: MAX_ADDRESSES });
+    this.limiter ??= limiterOwning(memoryStore({ maxKeys: MAX_ADDRESSES }), this.policy);
     return this.limiter.consumeSync(key);
   }
 
@@ -47,10 +49,7 @@ export function preflightBudget(
     const expected = 'a policy such as "50/s burst 500", or "charge"';
     throw optionError("invalid-option", "preflight", expected, preflight);
   }
-  const policy: Policy = { ...policyFrom("preflight", preflight), name: "preflight" };
-  // Validates the policy now and not with the first preflight.
-  compilePolicy(policy);
-  return new PreflightBudget(policy);
+  return new PreflightBudget(compilePolicy({ ...policyFrom("preflight", preflight), name: "preflight" }));
 }
 
 /** Whether a request is a preflight as browsers send it. A handler that ignores the method might process a body. */
@@ -60,7 +59,7 @@ export function isPreflight<Args extends HandlerArgs>(reader: RequestReader<Args
   return andThen(reader.hasBody(args), (hasBody) => !hasBody);
 }
 
-/** The members of a Node request that tell whether it has a body. */
+/** The members of a Node request that show whether it has a body. */
 interface NodeRequest {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   /** HTTP/2 only. */
