@@ -1,4 +1,4 @@
-/** The option `limits` and `getRateLimit` without a server. */
+/** The option `limits` without a server. */
 import {
   combine,
   createLimiter,
@@ -269,38 +269,5 @@ describe("invalid limits", () => {
     ["a fraction as cost", { limiter, cost: () => 0.5 }, "invalid-cost"],
   ])("are an error of the request: %s", (_what, limit, code) => {
     expect(() => enter(gateOf({ limits: [limit] }))).toThrow(expect.objectContaining({ code }));
-  });
-});
-
-describe("the decision of a request", () => {
-  it("is recorded if the request passes, and not if it is rejected", () => {
-    const gate = gateOf({ policy: "1/d", key: () => "k" });
-    const [first, second] = [{}, {}];
-    enter(gate, first);
-    enter(gate, second);
-    expect(decisionOf(first)).toMatchObject({ allowed: true, remaining: 0 });
-    expect(decisionOf(second)).toBeUndefined();
-  });
-
-  it("is that of the last middleware", () => {
-    const request = {};
-    enter(gateOf({ policy: { capacity: 1, tokensPerSecond: 1, name: "tight" } }), request);
-    enter(gateOf({ policy: { capacity: 9, tokensPerSecond: 1, name: "loose" } }), request);
-    expect(decisionOf(request)).toMatchObject({ policy: "loose" });
-  });
-
-  it("may be a denied one in shadow mode", () => {
-    const gate = gateOf({ policy: "1/d", key: () => "k", mode: "shadow" });
-    const request = {};
-    enter(gate);
-    enter(gate, request);
-    expect(decisionOf(request)).toMatchObject({ allowed: false });
-  });
-
-  it("adds nothing to the request", () => {
-    const request = Object.freeze({});
-    enter(gateOf({ policy: "1/d" }), request);
-    expect(Reflect.ownKeys(request)).toEqual([]);
-    expect(decisionOf(request)).toMatchObject({ allowed: true });
   });
 });
