@@ -23,7 +23,7 @@ export function withBundledLists(/** @type {string} */ page) {
       )
       .map(({ name }) => `\`${name}\``);
     const text = list.length > 1 ? `${list.slice(0, -1).join(", ")} and ${list.at(-1)}` : list.join("");
-    result = result.replace(new RegExp(`(\n## ${name}\n\n)[^\n]*(?:\n[^\n\`]+)*\n`), `$1Included in ${text}.\n`);
+    result = result.replace(new RegExp(`(\n## ${name}\n\n)(?:[^\n]+\n)+`), `$1Included in ${text}.\n`);
   }
   return result;
 }
