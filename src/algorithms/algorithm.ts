@@ -1,8 +1,8 @@
 /**
- * What one algorithm has to answer: how much is in use, how long until some of it is available again, and how a change
- * is recorded. step.ts builds every decision from these answers. No clock and no I/O: time is an argument.
+ * The interface of an algorithm: how much is in use, how long until some of it is available again, and how a change is
+ * recorded. step.ts builds every decision from these functions. No clock and no I/O: time is an argument.
  */
-import type { CompiledPolicy } from "../core/compile.ts";
+import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision } from "../core/decision.ts";
 import type { AlgorithmName } from "../core/policy.ts";
 import type { PolicyForm } from "./policy-form.ts";

@@ -5,4 +5,4 @@ export { compilePolicy } from "../algorithms/compile-policy.ts";
 export { type DecideResult, decide, decideGroup, type ReadState, type State } from "../algorithms/decide.ts";
 export type { PolicyForm } from "../algorithms/policy-form.ts";
 export { type Bucket, fits, peek, refund, take, usage } from "../algorithms/step.ts";
-export type { CompiledPolicy, PolicyNumbers } from "../core/compile.ts";
+export type { CompiledPolicy, PolicyNumbers } from "../core/compiled-policy.ts";

@@ -25,13 +25,7 @@ export type CreateSubject = (policy: Policy) => RateLimiter | Subject | Promise<
 export type Time = "fake" | "real" | "none";
 
 /** Every algorithm, in the order of the documentation. */
-export const ALGORITHMS: readonly AlgorithmName[] = [
-  "token-bucket",
-  "leaky-bucket",
-  "fixed-window",
-  "sliding-window",
-  "sliding-log",
-];
+export const ALGORITHMS: readonly AlgorithmName[] = Object.keys(algorithms) as AlgorithmName[];
 
 /** A bare limiter is a subject without time. */
 export function subjectOf(made: RateLimiter | Subject): Subject {

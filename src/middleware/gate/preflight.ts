@@ -3,7 +3,7 @@
  * are not charged to the caller's budget. Uncounted they would be a bypass, so they have a budget per IP address.
  */
 import { compilePolicy } from "../../algorithms/compile-policy.ts";
-import type { CompiledPolicy } from "../../core/compile.ts";
+import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import { optionError } from "../../core/errors.ts";
 import { andThen, type MaybePromise } from "../../core/maybe-promise.ts";

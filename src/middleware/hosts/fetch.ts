@@ -14,7 +14,7 @@ import type { LimitedRequest } from "../gate/options.ts";
 import { hasNodeBody } from "../gate/preflight.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
 
-/** What `onLimited` may return; `undefined` for the problem document. */
+/** A return value of `onLimited`; `undefined` for the problem document. */
 export type CustomResponse = Response | undefined | Promise<Response | undefined>;
 
 /** Continues a request, or responds in place of the handler. */

@@ -2,7 +2,7 @@
 
 import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import type { Charge } from "../../core/charge.ts";
-import type { CompiledPolicy } from "../../core/compile.ts";
+import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, refuses, same } from "../check.ts";

@@ -12,7 +12,7 @@ import { algorithms } from "../../../algorithms/algorithms.ts";
 import { decide, decideGroup } from "../../../algorithms/decide.ts";
 import type { Charge, Group } from "../../../core/charge.ts";
 import { monotonicMs, wallClockMs } from "../../../core/clock.ts";
-import type { CompiledPolicy } from "../../../core/compile.ts";
+import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
 import { optionError, rejectDisposed, SluiceError } from "../../../core/errors.ts";
 import { copyGrant } from "../../../core/grant.ts";

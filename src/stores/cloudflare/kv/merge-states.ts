@@ -1,7 +1,7 @@
 /** Merges what KV holds with what this isolate has granted since it was read. */
 import { windowStart } from "../../../algorithms/algorithm.ts";
 import { algorithms } from "../../../algorithms/algorithms.ts";
-import type { CompiledPolicy } from "../../../core/compile.ts";
+import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 
 type State = readonly number[];
 
