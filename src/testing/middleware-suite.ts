@@ -5,7 +5,7 @@ import { failingCases } from "./middleware/failing-cases.ts";
 import { type GuardedRoute, mount, type RouteKit } from "./middleware/guarded-route.ts";
 import { identityCases } from "./middleware/identity-cases.ts";
 import { tellingCases } from "./middleware/response-cases.ts";
-import { type Runner, runnerOf } from "./runner.ts";
+import { type Runner, resolveRunner as runnerOf } from "./runner.ts";
 
 /** A server that runs, with all routes. */
 export interface RunningServer {

@@ -1,5 +1,5 @@
 /** Asks a server over real HTTP, and reads what it answers. */
-import { check, same } from "../check.ts";
+import { check, checkEqual as same } from "../check.ts";
 import type { Seen } from "./guarded-route.ts";
 
 /** An answer, read to its end. */

@@ -1,7 +1,7 @@
 /** What is counted and what is not, and how long a request is held. */
 import { monotonicMs } from "../../core/clock.ts";
 import type { LimiterLike, Outcome } from "../../middleware/gate/options.ts";
-import { check, same } from "../check.ts";
+import { check, checkEqual as same } from "../check.ts";
 import { type MiddlewareCase, slow, times } from "./case.ts";
 import { tellsNothing } from "./client.ts";
 

@@ -1,5 +1,5 @@
 /** What happens when something fails: the store, or a function of the application. */
-import { check, same } from "../check.ts";
+import { check, checkEqual as same } from "../check.ts";
 import { type MiddlewareCase, slow } from "./case.ts";
 import { tellsNothing } from "./client.ts";
 

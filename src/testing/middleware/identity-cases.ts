@@ -1,5 +1,5 @@
 /** Whose budget a request spends. */
-import { check, same } from "../check.ts";
+import { check, checkEqual as same } from "../check.ts";
 import { type MiddlewareCase, slow } from "./case.ts";
 
 export const identityCases: readonly MiddlewareCase[] = [

@@ -1,6 +1,6 @@
 /** What a response tells, and where it tells nothing. */
 import { wallClockMs } from "../../core/clock.ts";
-import { check, same } from "../check.ts";
+import { check, checkEqual as same } from "../check.ts";
 import { type MiddlewareCase, slow } from "./case.ts";
 import { tellsNothing } from "./client.ts";
 
