@@ -1,4 +1,4 @@
-/** Limiters on a redis-server of their own, through ioredis. */
+/** Limiters on their own redis-server, with ioredis. */
 import { Redis } from "ioredis";
 import { createLimiter, type FailureOptions, type Policy, type RateLimiter } from "sluice";
 import { redisStore } from "sluice/redis";
@@ -10,16 +10,16 @@ export interface OnRedis {
   close(): Promise<void>;
 }
 
-/** Starts a server, and a client of it as users have it. */
+/** Starts a server and a client. */
 export async function onRedis(): Promise<OnRedis> {
   const server = await startRedis();
   const client = new Redis({ host: "127.0.0.1", port: server.port });
-  // ioredis prints what nobody listens to.
+  // ioredis logs errors without a listener.
   client.on("error", () => {});
   const store = redisStore(client);
   return {
     server,
-    // Without `throw` a limiter decides alone when its store fails, and would pass without any Redis.
+    // The default "local" would let the tests pass without Redis.
     limiter: (policy, failure = { onStoreError: "throw", deadlineMs: "20s" }) =>
       createLimiter({ policy, store, ...failure }),
     async close() {

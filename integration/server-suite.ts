@@ -1,4 +1,4 @@
-/** What every server is put through: the suite in memory and on a real Redis, and a Redis that goes away. */
+/** The tests of every server: the suite in memory and on a real Redis, and an outage of Redis. */
 import {
   type GuardedRoute,
   guardedRoutes,
@@ -10,14 +10,14 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "../test/servers/until.js";
 import { onRedis } from "./on-redis.ts";
 
-/** A kind of server, with an app of its own. */
+/** A server under test. */
 export interface Server extends Omit<MiddlewareSubject, "start"> {
   readonly kit: RouteKit;
-  /** Starts an app that has these routes, on a free port of loopback. */
+  /** Starts an app with these routes on a free loopback port. */
   start(routes: readonly GuardedRoute[]): ReturnType<MiddlewareSubject["start"]>;
 }
 
-/** Certifies a server. */
+/** Runs all tests of a server. */
 export function serverSuite(name: string, server: Server): void {
   const { kit, start, ...subject } = server;
   middlewareSuite(`${name}, memory`, { ...subject, start: () => start(guardedRoutes(kit)) }, { describe, it });
@@ -39,8 +39,8 @@ export function serverSuite(name: string, server: Server): void {
     },
     { describe, it },
   );
-  describe(`${name}, Redis that goes away`, () => {
-    it("answers as it was told to while Redis is gone, and by Redis again when it is back", () => outage(server));
+  describe(`${name}, Redis outage`, () => {
+    it("follows onStoreError while Redis is down, and uses Redis again when it is back", () => outage(server));
   });
 }
 
@@ -50,7 +50,7 @@ async function outage({ start }: Server): Promise<void> {
   const route = (name: "closed" | "local", capacity: number): GuardedRoute => ({
     path: `/${name}`,
     before: {},
-    guards: [
+    rateLimits: [
       {
         limiter: redis.limiter({ capacity, tokensPerSecond: "1/d", name }, { onStoreError: name, deadlineMs: 200 }),
         key: () => "everyone",
@@ -60,27 +60,31 @@ async function outage({ start }: Server): Promise<void> {
   });
   const app = await start([route("closed", 10_000), route("local", 2)]);
   onTestFinished(app.close);
-  const ask = async (path: string) => {
+  const send = async (path: string) => {
     const response = await fetch(new URL(path, app.url));
     await response.text();
-    const told = response.headers.get("RateLimit")?.split(";")[0] ?? null;
-    return { status: response.status, told, retryAfter: response.headers.get("Retry-After") };
+    const policy = response.headers.get("RateLimit")?.split(";")[0] ?? null;
+    return { status: response.status, policy, retryAfter: response.headers.get("Retry-After") };
   };
 
-  expect(await ask("/closed")).toMatchObject({ status: 200, told: '"closed"' });
-  expect(await ask("/local")).toMatchObject({ status: 200, told: '"local"' });
+  expect(await send("/closed")).toMatchObject({ status: 200, policy: '"closed"' });
+  expect(await send("/local")).toMatchObject({ status: 200, policy: '"local"' });
 
   await redis.server.kill();
   for (let i = 0; i < 6; i++) {
-    expect(await ask("/closed")).toEqual({ status: 503, told: null, retryAfter: expect.stringMatching(/^[1-9]/) });
+    expect(await send("/closed")).toEqual({
+      status: 503,
+      policy: null,
+      retryAfter: expect.stringMatching(/^[1-9]/),
+    });
   }
-  for (const status of [200, 200, 429]) expect(await ask("/local")).toMatchObject({ status, told: null });
+  for (const status of [200, 200, 429]) expect(await send("/local")).toMatchObject({ status, policy: null });
 
   await redis.server.restart();
-  const back = async (path: string, told: string) => {
-    const answer = await ask(path);
-    return answer.status === 200 && answer.told === told ? undefined : JSON.stringify(answer);
+  const isBack = async (path: string, policy: string) => {
+    const response = await send(path);
+    return response.status === 200 && response.policy === policy ? undefined : JSON.stringify(response);
   };
-  await until("Redis was not asked again", () => back("/closed", '"closed"'));
-  await until("Redis was not asked again", () => back("/local", '"local"'));
+  await until("Redis was not used again", () => isBack("/closed", '"closed"'));
+  await until("Redis was not used again", () => isBack("/local", '"local"'));
 }

@@ -1,8 +1,8 @@
-/** Ways to write one path, for a limiter that must not be gone around. */
+/** Spellings of one path, to check that none bypasses a limiter. */
 import { expect } from "vitest";
-import { ask } from "./ask.ts";
+import { sendRequest } from "./send-request.ts";
 
-/** `/api/item`, in every way that some router takes for the same. */
+/** `/api/item` in every spelling that some router accepts. */
 const SPELLINGS = [
   "/api/item",
   "/api/item/",
@@ -35,28 +35,28 @@ const SPELLINGS = [
 ];
 
 /**
- * Spends all that the limiter has, then asks in all ways: a spelling that the router takes must be one that the
- * limiter sees. Gives the spellings that the router takes.
- * @param start serves `/api/item` behind a limiter of 1000 or of nothing at all
+ * Checks that every spelling the router accepts is counted, and that none reaches the handler of an exhausted limiter.
+ * Returns the spellings that the router accepts.
+ * @param start serves `/api/item` behind a limiter with this capacity
  */
-export async function expectNoWayAround(
+export async function expectNoBypass(
   start: (capacity: 1 | 1000) => Promise<{ url: string; reached(): number; close(): Promise<void> }>,
 ): Promise<string[]> {
   const open = await start(1000);
-  const taken: string[] = [];
+  const accepted: string[] = [];
   for (const path of SPELLINGS) {
     const before = open.reached();
-    const { header } = await ask(open.url, path);
+    const { header } = await sendRequest(open.url, path);
     if (open.reached() === before) continue;
-    taken.push(path);
+    accepted.push(path);
     expect(header("RateLimit"), `${path} is counted`).toMatch(/^"api";r=/);
   }
   await open.close();
   const spent = await start(1);
-  await ask(spent.url, "/api/item");
+  await sendRequest(spent.url, "/api/item");
   expect(spent.reached()).toBe(1);
-  for (const path of SPELLINGS) await ask(spent.url, path);
+  for (const path of SPELLINGS) await sendRequest(spent.url, path);
   expect(spent.reached(), "reached with nothing left").toBe(1);
   await spent.close();
-  return taken;
+  return accepted;
 }

@@ -49,7 +49,9 @@ const files = readdirSync(src, { recursive: true, encoding: "utf8" })
 
 function importsOf(file: string): string[] {
   const text = readFileSync(join(src, file), "utf8");
-  return [...text.matchAll(/(?:from|import) "([^"]+)"/g)].map(([, path]) => path as string);
+  return [...text.matchAll(/^(?:(?:import|export)\b[^;]*? from|import) "([^"]+)";/gm)].map(
+    ([, path]) => path as string,
+  );
 }
 
 function localImportsOf(file: string): string[] {

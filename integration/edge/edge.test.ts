@@ -1,4 +1,4 @@
-/** The suite in workerd and in the Vercel edge runtime, where nothing of Node is there, driven over real HTTP. */
+/** The suite in workerd and in the Vercel edge runtime, without Node APIs, over real HTTP. */
 import { connect } from "node:net";
 import { fileURLToPath } from "node:url";
 import { type MiddlewareSubject, middlewareSuite } from "sluice/testing";
@@ -12,25 +12,25 @@ import { startUpstashBridge } from "../../test/servers/upstash-bridge.js";
 
 const at = (script: string) => fileURLToPath(new URL(script, import.meta.url));
 
-const LEAVING = "stops holding a request when its client leaves";
-const ABANDONING = "charges a client that disconnects early, although its request failed (issue 13)";
+const DISCONNECTING = "stops delaying a request when its client disconnects";
+const REFUNDING = "does not refund a failed request whose client disconnected early (issue 13)";
 
 const runtimes = {
   workerd: {
     serve: serveInWorkerd,
-    // miniflare takes the place of Cloudflare's edge: it sets this header, but leaves one that is there.
+    // miniflare replaces Cloudflare's edge: it sets this header unless it is present.
     as: (address: string) => ({ "CF-Connecting-IP": address }),
     without: {
-      [LEAVING]: "workerd takes a connection that is closed for half closed; one that is reset is tried below",
-      [ABANDONING]: "workerd takes a connection that is closed for half closed",
+      [DISCONNECTING]: "workerd treats a closed connection as half closed; a reset one is tested below",
+      [REFUNDING]: "workerd treats a closed connection as half closed",
     },
   },
   "edge-runtime": {
     serve: serveInEdgeRuntime,
     as: (address: string) => ({ "X-Vercel-Forwarded-For": address }),
     without: {
-      [LEAVING]: "edge-runtime's server gives its requests no signal",
-      [ABANDONING]: "edge-runtime's server gives its requests no signal",
+      [DISCONNECTING]: "requests of edge-runtime's server have no signal",
+      [REFUNDING]: "requests of edge-runtime's server have no signal",
     },
   },
 };
@@ -62,12 +62,12 @@ for (const [runtime, { serve, as, without }] of Object.entries(runtimes)) {
   }
 
   describe(`${runtime}, without an identity`, () => {
-    it("is refused when it is made, and told what to name", async () => {
-      const { url, close } = await serve(at("refusal-script.ts"));
+    it("throws an error that names the presets", async () => {
+      const { url, close } = await serve(at("missing-identity-script.ts"));
       onTestFinished(close);
-      const said = await (await fetch(url)).json();
-      expect(said).toHaveLength(2);
-      for (const { code, message } of said) {
+      const errors = await (await fetch(url)).json();
+      expect(errors).toHaveLength(2);
+      for (const { code, message } of errors) {
         expect(code).toBe("invalid-option");
         for (const preset of ["cloudflare", "vercel", "netlify", "fly", "fastly", "aws", "nginx"]) {
           expect(message).toContain(preset);
@@ -78,18 +78,18 @@ for (const [runtime, { serve, as, without }] of Object.entries(runtimes)) {
 }
 
 describe.each(Object.keys(scripts))("%s on workerd, a connection that is reset", (script) => {
-  it("is held no longer", async () => {
+  it("is not delayed any longer", async () => {
     const { url, close } = await serveInWorkerd(at(`${script}-script.ts`));
     onTestFinished(close);
-    const ask = async (path: string) => (await fetch(new URL(path, url))).status;
+    const send = async (path: string) => (await fetch(new URL(path, url))).status;
     const seen = async () => (await (await fetch(new URL("/seen", url))).json()).leaving;
-    expect(await ask("/leaving")).toBe(200);
+    expect(await send("/leaving")).toBe(200);
     const socket = connect(Number(new URL(url).port), "127.0.0.1");
     socket.write("GET /leaving HTTP/1.1\r\nHost: localhost\r\n\r\n");
     await until("the second request", async () => ((await seen()).decisions.length === 2 ? undefined : "not there"));
     socket.resetAndDestroy();
-    // The third is held for longer than the second would have been.
-    expect(await ask("/leaving")).toBe(200);
+    // The third is delayed for longer than the second would have been.
+    expect(await send("/leaving")).toBe(200);
     expect(await seen()).toMatchObject({ handled: 2, decisions: { length: 3 } });
   });
 });

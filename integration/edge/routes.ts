@@ -1,10 +1,10 @@
-/** The routes of the suite, as a script at the edge makes them by itself. */
+/** The routes of the suite for a script at the edge, which creates them itself. */
 import { Redis } from "@upstash/redis/cloudflare";
 import { createLimiter } from "sluice";
 import { type GuardedRoute, guardedRoutes, type RouteKit } from "sluice/testing";
 import { upstashStore } from "sluice/upstash";
 
-/** Where Redis answers over REST. Without it limiters are in memory. */
+/** The URL and token of Redis over REST. Without them, limiters are in memory. */
 export interface Env {
   readonly url?: string;
   readonly token?: string;
@@ -12,7 +12,7 @@ export interface Env {
 
 type Handler = (request: Request, env: Env) => Response | Promise<Response>;
 
-/** Serves routes that are made with the first request, because a Worker is given its `env` with requests only. */
+/** Serves routes that are created with the first request, because a Worker gets its `env` with requests only. */
 export function routesAtEdge(kit: RouteKit, serve: (routes: readonly GuardedRoute[]) => Handler): { fetch: Handler } {
   let handler: Handler | undefined;
   return {
@@ -23,7 +23,7 @@ export function routesAtEdge(kit: RouteKit, serve: (routes: readonly GuardedRout
   };
 }
 
-/** The platform that this runtime belongs to. */
+/** The platform of this runtime. */
 function identity(): "vercel" | "cloudflare" {
   return "EdgeRuntime" in globalThis ? "vercel" : "cloudflare";
 }

@@ -1,17 +1,17 @@
-/** `rateLimit` of `sluice/fetch` in the positions of Workers, Bun, Deno and route handlers. Nothing here runs; tsc reads it. */
+/** `rateLimit` of `sluice/fetch` in the positions of Workers, Bun, Deno and route handlers. Type-checked only. */
 import { createLimiter, tokenBucket } from "sluice";
-import { rateLimit } from "sluice/fetch";
+import { getRateLimit, rateLimit } from "sluice/fetch";
 
 interface Env {
   readonly SECRET: string;
 }
 
-/** As Workers have it. */
+/** The shape of a Worker. */
 interface Worker {
   fetch(request: Request, env: Env, context: { waitUntil(promise: Promise<unknown>): void }): Promise<Response>;
 }
 
-/** As a framework calls its handlers: with a request of its own, and what it knows of the route. */
+/** A handler as a framework calls it: with its own request and route parameters. */
 interface OwnRequest extends Request {
   readonly nextUrl: URL;
 }
@@ -34,19 +34,33 @@ rateLimit({
   key: (request, env: Env) => `${new URL(request.url).pathname}:${env.SECRET}`,
   cost: async (request) => (await request.clone().text()).length,
   skip: (request) => request.method === "OPTIONS",
-  onLimited: ({ call: [request], decision }) => Response.json({ url: request.url, policy: decision.policy }),
+  onLimited: ({ args: [request], decision }) => Response.json({ url: request.url, policy: decision.policy }),
   onError: () => "deny",
 });
 
-// @ts-expect-error a header may not be there
+rateLimit({
+  limits: [
+    { limiter: plans.free },
+    {
+      limiter: async (request) => (request.method === "POST" ? plans.paid : undefined),
+      key: (request) => request.url,
+      cost: 2,
+    },
+  ],
+});
+export const remainingOf = (...[request]: Parameters<typeof getRateLimit>): number | undefined =>
+  getRateLimit(request)?.remaining;
+// @ts-expect-error a third-party limiter can't be charged with others
+rateLimit({ limits: [{ limiter: { consume: async () => ({ allowed: true }) } }] });
+// @ts-expect-error a header may be missing
 rateLimit({ policy: "5/m", key: (request) => request.headers.get("X-User") });
-// @ts-expect-error a rate is a number and a time
+// @ts-expect-error not a rate
 rateLimit({ policy: "fast" });
 // @ts-expect-error no such option
 rateLimit({ policy: "5/m", limit: 5 });
 // @ts-expect-error no such platform
 rateLimit({ policy: "5/m", identity: "cloudfare" });
-// @ts-expect-error an answer is a response
+// @ts-expect-error onLimited returns a response
 rateLimit({ policy: "5/m", onLimited: () => "slow down" });
-// @ts-expect-error a handler answers
+// @ts-expect-error a handler returns a response
 limit(() => undefined);

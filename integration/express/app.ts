@@ -1,15 +1,15 @@
-/** Apps of both versions of Express, treated alike; that the types of each fit is shown beside. */
+/** The routes of the suite as an app of Express 4 or 5. */
 import { once } from "node:events";
 import type { IncomingMessage, RequestListener } from "node:http";
 import express4 from "express4";
 import express5, { type Response } from "express5";
-import { type ExpressRateLimitOptions, rateLimit } from "sluice/express";
+import { type ExpressRateLimitOptions, getRateLimit, rateLimit } from "sluice/express";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
 import { listen } from "../../test/middleware/mount.ts";
 
 export type Express = typeof express5;
 
-/** Both versions, by their names. */
+/** Both versions, with their names. */
 export const versions: readonly (readonly [name: string, express: Express])[] = [
   ["Express 5", express5],
   ["Express 4", express4 as unknown as Express],
@@ -17,7 +17,7 @@ export const versions: readonly (readonly [name: string, express: Express])[] = 
 
 export const kit: RouteKit = {
   header: ([request]: readonly [IncomingMessage], name) => request.headers[name] as string | undefined,
-  answerWith([, response]: readonly [IncomingMessage, Response], text, status = response.statusCode) {
+  respondWith([, response]: readonly [IncomingMessage, Response], text, status = response.statusCode) {
     return response.status(status).send(text);
   },
 };
@@ -25,20 +25,24 @@ export const kit: RouteKit = {
 /** An app with all routes, each mounted with `app.use`. */
 export function startApp(express: Express, routes: readonly GuardedRoute[]): Promise<RunningServer> {
   const app = express();
-  // Otherwise Express sends the stack of an error.
+  // Express sends the stack of an error in other environments.
   app.set("env", "production");
-  for (const { path, before, guards, handle } of routes) {
+  for (const { path, before, rateLimits, handle } of routes) {
     app.use(
       path,
       (_request, response, next) => {
         response.set(before);
         next();
       },
-      ...guards.map((options) => rateLimit(options as ExpressRateLimitOptions)),
+      ...rateLimits.map((options) => rateLimit(options as ExpressRateLimitOptions)),
       (request, response, next) => {
         // Express 4 does not catch rejections.
         const respond = async () => {
-          const { status, headers, body } = await handle(request.baseUrl + request.path, once(response, "close"));
+          const { status, headers, body } = await handle(
+            request.baseUrl + request.path,
+            once(response, "close"),
+            getRateLimit(request),
+          );
           response.status(status).set(headers).send(body);
         };
         respond().catch(next);

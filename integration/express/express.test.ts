@@ -8,9 +8,9 @@ import type { NextFunction, Request, Response } from "express5";
 import { type ExpressRateLimitOptions, rateLimit } from "sluice/express";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { listen } from "../../test/middleware/mount.ts";
-import { ask } from "../ask.ts";
+import { sendRequest } from "../send-request.ts";
 import { serverSuite } from "../server-suite.ts";
-import { expectNoWayAround } from "../spellings.ts";
+import { expectNoBypass } from "../spellings.ts";
 import { kit, startApp, versions } from "./app.ts";
 
 for (const [name, express] of versions) {
@@ -27,10 +27,10 @@ for (const [name, express] of versions) {
       rateLimit({ policy: { capacity, tokensPerSecond: `${capacity}/d`, name: "api" }, ...more });
 
     it.each([
-      ["as it comes", {}],
-      ["strict and case sensitive", { strict: true, caseSensitive: true }],
-    ])("no spelling of a path goes around the limiter of a mounted router that is %s", async (_, options) => {
-      const taken = await expectNoWayAround(async (capacity) => {
+      ["with default options", {}],
+      ["that is strict and case sensitive", { strict: true, caseSensitive: true }],
+    ])("limits every spelling of a path with a mounted router %s", async (_, options) => {
+      const accepted = await expectNoBypass(async (capacity) => {
         let reached = 0;
         const app = express();
         const router = express.Router(options);
@@ -42,11 +42,11 @@ for (const [name, express] of versions) {
         app.use("/api", limited(capacity), router);
         return { ...(await listen(app as RequestListener)), reached: () => reached };
       });
-      expect(taken).toContain("/api/item");
-      expect(taken.includes("/API/item")).toBe(!("strict" in options));
+      expect(accepted).toContain("/api/item");
+      expect(accepted.includes("/API/item")).toBe(!("strict" in options));
     });
 
-    it("limits a router of its own, one route, and what no route takes", async () => {
+    it("limits a router, a single route, and unmatched paths", async () => {
       const app = express();
       const router = express.Router();
       router.use(limited(1));
@@ -58,7 +58,7 @@ for (const [name, express] of versions) {
       const { url } = await served(app);
       const statuses = async (...paths: string[]) => {
         const found: number[] = [];
-        for (const path of paths) found.push((await ask(url, path)).status);
+        for (const path of paths) found.push((await sendRequest(url, path)).status);
         return found;
       };
       expect(await statuses("/router/x", "/router/y")).toEqual([200, 429]);
@@ -66,7 +66,7 @@ for (const [name, express] of versions) {
       expect(await statuses("/nothing/here", "/nothing/there")).toEqual([404, 429]);
     });
 
-    it("hands the error of a key to the app's error middleware, as it was thrown", async () => {
+    it("passes the error of key to the error middleware unchanged", async () => {
       const thrown = new Error("on purpose");
       const seen: unknown[] = [];
       const app = express();
@@ -81,24 +81,25 @@ for (const [name, express] of versions) {
       });
       const { url } = await served(app);
       for (const path of ["/now", "/later"]) {
-        const { status, body, header } = await ask(url, path);
+        const { status, body, header } = await sendRequest(url, path);
         expect([status, body, header("RateLimit")]).toEqual([418, "the app's own", undefined]);
       }
       expect(seen).toEqual([thrown, thrown]);
       expect(seen[0]).toBe(thrown);
     });
 
-    it.each([true, 1, "loopback"])("is not told who the client is by `trust proxy: %s`", async (trust) => {
+    it.each([true, 1, "loopback"])("ignores the setting `trust proxy: %s`", async (trust) => {
       const app = express();
       app.set("trust proxy", trust);
       app.use("/peer", limited(2));
       app.use("/named", limited(2, { identity: { trustedProxies: ["127.0.0.1"] } }));
       app.use((request: Request, response: Response) => void response.send(request.ip));
       const { url } = await served(app);
-      const from = (path: string, address: string) => ask(url, path, { headers: { "X-Forwarded-For": address } });
+      const from = (path: string, address: string) =>
+        sendRequest(url, path, { headers: { "X-Forwarded-For": address } });
       const first = await from("/peer", "203.0.113.1");
       const second = await from("/peer", "203.0.113.2");
-      // Express believes the header, and a limiter that asked it would never deny.
+      // Express trusts the header, so a limiter based on request.ip would never reject.
       expect([first.body, second.body]).toEqual(["203.0.113.1", "203.0.113.2"]);
       expect((await from("/peer", "203.0.113.3")).status).toBe(429);
       for (const address of ["203.0.113.1", "203.0.113.2", "203.0.113.3"]) {
@@ -106,7 +107,7 @@ for (const [name, express] of versions) {
       }
     });
 
-    it("counts files, and tells of them unless anybody may cache them", async () => {
+    it("counts static files, and omits fields on publicly cacheable ones", async () => {
       const dir = mkdtempSync(join(tmpdir(), "sluice-express-"));
       onTestFinished(() => rmSync(dir, { recursive: true }));
       writeFileSync(join(dir, "a.txt"), "a file");
@@ -115,18 +116,18 @@ for (const [name, express] of versions) {
       app.use("/own", express.static(dir, { cacheControl: false }));
       app.use("/public", express.static(dir));
       const { url } = await served(app);
-      const own = await ask(url, "/own/a.txt");
+      const own = await sendRequest(url, "/own/a.txt");
       expect([own.status, own.body, own.header("RateLimit")?.slice(0, 9)]).toEqual([200, "a file", '"api";r=2']);
-      const shared = await ask(url, "/public/a.txt");
+      const shared = await sendRequest(url, "/public/a.txt");
       expect([shared.status, shared.header("Cache-Control"), shared.header("RateLimit")]).toEqual([
         200,
         "public, max-age=0",
         undefined,
       ]);
       const etag = own.header("ETag") as string;
-      const unchanged = await ask(url, "/own/a.txt", { headers: { "If-None-Match": etag } });
+      const unchanged = await sendRequest(url, "/own/a.txt", { headers: { "If-None-Match": etag } });
       expect([unchanged.status, unchanged.header("RateLimit")]).toEqual([304, undefined]);
-      expect((await ask(url, "/own/a.txt", { headers: { "If-None-Match": etag } })).status).toBe(429);
+      expect((await sendRequest(url, "/own/a.txt", { headers: { "If-None-Match": etag } })).status).toBe(429);
     });
   });
 }

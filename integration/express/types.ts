@@ -1,12 +1,12 @@
-/** `rateLimit` in every position of Express, by the types of 4 and of 5: each configuration has its own. Nothing here runs. */
+/** `rateLimit` in every position of Express, type-checked with Express 4 and 5. */
 import express, { type ErrorRequestHandler, type RequestHandler, type Router } from "express";
 import { createLimiter, tokenBucket } from "sluice";
-import { rateLimit } from "sluice/express";
+import { getRateLimit, rateLimit } from "sluice/express";
 
 declare global {
   namespace Express {
     interface Request {
-      /** As an app tells of its users. */
+      /** A property that an app adds for its users. */
       user?: { readonly id: string; readonly plan: "free" | "paid" };
     }
   }
@@ -31,21 +31,35 @@ export const all: (RequestHandler | ErrorRequestHandler)[] = [rateLimit({ policy
 
 app.use(
   rateLimit({
-    // Everything that the app's own request has, with what the app added to it.
+    // All members of the request, including those that the app has added.
     limiter: (request) => plans[request.user?.plan ?? "free"],
     key: (request, response) => `${request.user?.id ?? request.ip}:${request.path}:${response.locals.tenant}`,
     cost: async (request) => (request.accepts("html") ? 1 : Number(request.query.cost)),
     skip: (request) => request.originalUrl === "/health",
-    onLimited: ({ call: [request, response], decision }) => {
+    onLimited: ({ args: [request, response], decision }) => {
       response.format({ "text/plain": () => response.send(`${request.hostname} ${decision.policy}`) });
     },
     onError: (_error, request) => (request.secure ? "deny" : "allow"),
   }),
 );
 
-// @ts-expect-error express does not know the address of a request whose client has left
+rateLimit({
+  limits: [
+    { limiter: plans.free },
+    {
+      limiter: async (request) => (request.method === "POST" ? plans.paid : undefined),
+      key: (request) => request.user?.id ?? "none",
+      cost: 2,
+    },
+  ],
+});
+export const remainingOf = (...[request]: Parameters<typeof getRateLimit>): number | undefined =>
+  getRateLimit(request)?.remaining;
+// @ts-expect-error a third-party limiter can't be charged with others
+rateLimit({ limits: [{ limiter: { consume: async () => ({ allowed: true }) } }] });
+// @ts-expect-error request.ip is undefined after a disconnect
 rateLimit({ policy: "5/m", key: (request) => request.ip });
-// @ts-expect-error a rate is a number and a time
+// @ts-expect-error not a rate
 rateLimit({ policy: "fast" });
 // @ts-expect-error no such option
 rateLimit({ policy: "5/m", max: 5 });
@@ -57,5 +71,5 @@ rateLimit({ policy: "5/m", identity: "cloudfare" });
 rateLimit({ policy: "5/m", headers: "draft-5" });
 // @ts-expect-error a request of Express has no such property
 rateLimit({ policy: "5/m", key: (request) => request.remoteAddress });
-// @ts-expect-error options are needed
+// @ts-expect-error options are required
 rateLimit();

@@ -1,30 +1,30 @@
-/** The routes of the suite as an app of Fastify: each a scope with hooks of its own. */
+/** The routes of the suite as a Fastify app: each route is a scope with its own hooks. */
 import { once } from "node:events";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import { type FastifyRateLimitOptions, rateLimit } from "sluice/fastify";
+import { type FastifyRateLimitOptions, getRateLimit, rateLimit } from "sluice/fastify";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
 
 export const kit: RouteKit = {
   header: ([request]: readonly [FastifyRequest], name) => request.headers[name] as string | undefined,
-  answerWith([, reply]: readonly [FastifyRequest, FastifyReply], text, status) {
+  respondWith([, reply]: readonly [FastifyRequest, FastifyReply], text, status) {
     if (status !== undefined) reply.code(status);
     return text;
   },
 };
 
-/** Where hooks can be: for all that a scope has, or for one route. */
+/** Where the hooks are added: to a scope, or to a route. */
 export type Place = "scope" | "route";
 
 export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise<RunningServer> {
   const app = fastify();
-  for (const { path, before, guards, handle } of routes) {
+  for (const { path, before, rateLimits, handle } of routes) {
     const hooks = [
       async (_request: FastifyRequest, reply: FastifyReply) => void reply.headers(before),
-      ...guards.map((options) => rateLimit(options as FastifyRateLimitOptions)),
+      ...rateLimits.map((options) => rateLimit(options as FastifyRateLimitOptions)),
     ];
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const { pathname } = new URL(request.url, "http://localhost");
-      const { status, headers, body } = await handle(pathname, once(reply.raw, "close"));
+      const { status, headers, body } = await handle(pathname, once(reply.raw, "close"), getRateLimit(request));
       return reply.code(status).headers(headers).send(body);
     };
     app.register(async (scope) => {

@@ -3,9 +3,9 @@ import { Readable } from "node:stream";
 import { type FastifyInstance, type FastifyServerOptions, fastify } from "fastify";
 import { type FastifyRateLimitOptions, rateLimit } from "sluice/fastify";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { ask } from "../ask.ts";
+import { sendRequest } from "../send-request.ts";
 import { serverSuite } from "../server-suite.ts";
-import { expectNoWayAround } from "../spellings.ts";
+import { expectNoBypass } from "../spellings.ts";
 import { kit, startApp, started } from "./app.ts";
 
 for (const place of ["scope", "route"] as const) {
@@ -23,15 +23,15 @@ async function served(app: FastifyInstance): Promise<string> {
 
 const statuses = async (url: string, ...paths: string[]) => {
   const found: number[] = [];
-  for (const path of paths) found.push((await ask(url, path)).status);
+  for (const path of paths) found.push((await sendRequest(url, path)).status);
   return found;
 };
 
 describe("Fastify 5, beyond the suite", () => {
   it.each<[string, FastifyServerOptions]>([
-    ["as it comes", {}],
+    ["with default options", {}],
     [
-      "lenient",
+      "that is lenient",
       {
         routerOptions: {
           caseSensitive: false,
@@ -41,8 +41,8 @@ describe("Fastify 5, beyond the suite", () => {
         useSemicolonDelimiter: true,
       },
     ],
-  ])("no spelling of a path goes around the limiter of a scope, with a router that is %s", async (name, options) => {
-    const taken = await expectNoWayAround(async (capacity) => {
+  ])("limits every spelling of a path with a router %s", async (name, options) => {
+    const accepted = await expectNoBypass(async (capacity) => {
       let reached = 0;
       const app = fastify(options);
       app.register(
@@ -54,11 +54,11 @@ describe("Fastify 5, beyond the suite", () => {
       );
       return { ...(await started(app)), reached: () => reached };
     });
-    expect(taken).toContain("/api/item");
-    expect(taken.includes("/API/item")).toBe(name === "lenient");
+    expect(accepted).toContain("/api/item");
+    expect(accepted.includes("/API/item")).toBe(name === "that is lenient");
   });
 
-  it("limits the routes of its scope and no others, one route, and what no route takes", async () => {
+  it("limits the routes of its scope only, a single route, and unmatched paths", async () => {
     const app = fastify();
     app.register(async (scope) => {
       scope.addHook("onRequest", limited(1));
@@ -82,7 +82,7 @@ describe("Fastify 5, beyond the suite", () => {
     expect(await statuses(url, "/free", "/free", "/free")).toEqual([200, 200, 200]);
   });
 
-  it("hands the error of a key to setErrorHandler, as it was thrown", async () => {
+  it("passes the error of key to setErrorHandler unchanged", async () => {
     const thrown = new Error("on purpose");
     const fails = () => {
       throw thrown;
@@ -97,14 +97,14 @@ describe("Fastify 5, beyond the suite", () => {
     app.get("/later", { onRequest: limited(1, { key: async () => fails() }) }, async () => "ok");
     const url = await served(app);
     for (const path of ["/now", "/later"]) {
-      const { status, body, header } = await ask(url, path);
+      const { status, body, header } = await sendRequest(url, path);
       expect([status, body, header("RateLimit")]).toEqual([418, "the app's own", undefined]);
     }
     expect(seen[0]).toBe(thrown);
     expect(seen[1]).toBe(thrown);
   });
 
-  it("runs the app's onSend and onResponse hooks on a denial, and does not reach its handler", async () => {
+  it("runs the onSend and onResponse hooks of the app on a rejection, and not its handler", async () => {
     const hooks: string[] = [];
     let reached = 0;
     const app = fastify();
@@ -116,8 +116,8 @@ describe("Fastify 5, beyond the suite", () => {
     app.addHook("preHandler", async () => void hooks.push("preHandler"));
     app.get("/", { onRequest: limited(1) }, async () => ({ title: `handled ${++reached}` }));
     const url = await served(app);
-    await ask(url, "/");
-    const denied = await ask(url, "/");
+    await sendRequest(url, "/");
+    const denied = await sendRequest(url, "/");
     expect([denied.status, denied.header("X-App"), reached]).toEqual([429, "yes", 1]);
     await expect.poll(() => hooks).toHaveLength(5);
     expect(hooks).toEqual([
@@ -141,7 +141,7 @@ describe("Fastify 5, beyond the suite", () => {
     expect(elsewhere.statusCode).toBe(200);
   });
 
-  it("gives back under inject what it gives back on a socket", async () => {
+  it("refunds requests of inject", async () => {
     const app = fastify();
     app.addHook("onRequest", limited(1, { refundIf: "succeeded" }));
     app.get("/", async () => "ok");
@@ -151,18 +151,18 @@ describe("Fastify 5, beyond the suite", () => {
     expect(statuses).toEqual([200, 200, 200]);
   });
 
-  it.each([true, "127.0.0.1"])("is not told who the client is by `trustProxy: %s`", async (trustProxy) => {
+  it.each([true, "127.0.0.1"])("ignores the option `trustProxy: %s`", async (trustProxy) => {
     const app = fastify({ trustProxy });
     app.get("/", { onRequest: limited(2) }, async ({ ip }) => ip);
     const url = await served(app);
-    const from = (address: string) => ask(url, "/", { headers: { "X-Forwarded-For": address } });
-    // Fastify believes the header, and a limiter that asked it would never deny.
+    const from = (address: string) => sendRequest(url, "/", { headers: { "X-Forwarded-For": address } });
+    // Fastify trusts the header, so a limiter based on request.ip would never reject.
     expect((await from("203.0.113.1")).body).toBe("203.0.113.1");
     expect((await from("203.0.113.2")).body).toBe("203.0.113.2");
     expect((await from("203.0.113.3")).status).toBe(429);
   });
 
-  it("tells of its figures however a handler answers", async () => {
+  it("adds its fields to every kind of response", async () => {
     const app = fastify();
     app.addHook("onRequest", limited(100));
     app.get("/stream", async (_request, reply) => reply.send(Readable.from(["a", "b"])));
@@ -178,13 +178,13 @@ describe("Fastify 5, beyond the suite", () => {
     });
     const url = await served(app);
     for (const path of ["/stream", "/empty", "/redirect", "/raw", "/response", "/error", "/none"]) {
-      expect((await ask(url, path)).header("RateLimit"), path).toMatch(/^"api";r=\d+;t=\d+$/);
+      expect((await sendRequest(url, path)).header("RateLimit"), path).toMatch(/^"api";r=\d+;t=\d+$/);
     }
   });
 
-  it("limits servers of HTTP/2", async () => {
+  it("limits HTTP/2 servers", async () => {
     const app = fastify({ http2: true });
-    // The types of Fastify keep the two kinds of servers apart; what the hook uses is the same in both.
+    // Fastify has separate types for HTTP/2 servers; the members that the hook uses are the same.
     app.addHook("onRequest", limited(1) as never);
     app.get("/", async () => "ok");
     const url = await app.listen({ port: 0, host: "127.0.0.1" });

@@ -1,11 +1,11 @@
-/** `rateLimit` in every position of Fastify, by its own types. Nothing here runs; tsc reads it. */
+/** `rateLimit` in every position of Fastify, type-checked only. */
 import { type FastifyPluginAsync, fastify, type onRequestHookHandler } from "fastify";
 import { createLimiter, tokenBucket } from "sluice";
-import { rateLimit } from "sluice/fastify";
+import { getRateLimit, rateLimit } from "sluice/fastify";
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** As an app tells of its users. */
+    /** A property that an app adds for its users. */
     user?: { readonly id: string; readonly plan: "free" | "paid" };
   }
 }
@@ -31,7 +31,7 @@ export const plugin: FastifyPluginAsync = async (scope) => {
   scope.addHook("onRequest", rateLimit({ policy: "5/m" }));
 };
 
-// Everything that the app's own request has, with what the app added to it.
+// All members of the request, including those that the app has added.
 rateLimit({ policy: "5/m", key: (request) => request.ip });
 app.addHook(
   "onRequest",
@@ -40,7 +40,7 @@ app.addHook(
     key: (request, reply) => `${request.user?.id ?? request.ip}:${request.routeOptions.url}:${reply.elapsedTime}`,
     cost: async (request) => (request.is404 ? 5 : 1),
     skip: (request) => request.url === "/health",
-    onLimited: ({ call: [request, reply], decision }) => reply.send({ id: request.id, policy: decision.policy }),
+    onLimited: ({ args: [request, reply], decision }) => reply.send({ id: request.id, policy: decision.policy }),
     onError: (error, request) => {
       request.log.error(error);
       return "deny";
@@ -49,9 +49,23 @@ app.addHook(
 );
 rateLimit({ policy: "5/m", onLimited: ({ key }) => ({ error: key }) });
 
-// @ts-expect-error a key is a text
+rateLimit({
+  limits: [
+    { limiter: plans.free },
+    {
+      limiter: async (request) => (request.method === "POST" ? plans.paid : undefined),
+      key: (request) => request.user?.id ?? "none",
+      cost: 2,
+    },
+  ],
+});
+export const remainingOf = (...[request]: Parameters<typeof getRateLimit>): number | undefined =>
+  getRateLimit(request)?.remaining;
+// @ts-expect-error a third-party limiter can't be charged with others
+rateLimit({ limits: [{ limiter: { consume: async () => ({ allowed: true }) } }] });
+// @ts-expect-error a key is a string
 rateLimit({ policy: "5/m", key: (request) => request.user });
-// @ts-expect-error a rate is a number and a time
+// @ts-expect-error not a rate
 rateLimit({ policy: "fast" });
 // @ts-expect-error no such option
 rateLimit({ policy: "5/m", timeWindow: "1m" });
@@ -63,5 +77,5 @@ rateLimit({ policy: "5/m", identity: "cloudfare" });
 rateLimit({ policy: "5/m", headers: "draft-5" });
 // @ts-expect-error a request of Fastify has no such property
 rateLimit({ policy: "5/m", key: (request) => request.remoteAddress });
-// @ts-expect-error options are needed
+// @ts-expect-error options are required
 rateLimit();

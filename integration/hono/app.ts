@@ -1,32 +1,32 @@
-/** The routes of the suite as an app of Hono; it imports nothing of Node, so that Workers can have it too. */
+/** The routes of the suite as a Hono app. It imports nothing from Node, so it runs on Workers as well. */
 import { type Context, Hono } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
-import { type HonoRateLimitOptions, rateLimit } from "sluice/hono";
+import { getRateLimit, type HonoRateLimitOptions, rateLimit } from "sluice/hono";
 import type { GuardedRoute, RouteKit } from "sluice/testing";
 
 export const kit: RouteKit = {
   header: ([context]: readonly [Context], name) => context.req.header(name),
-  answerWith: ([context]: readonly [Context], text, status = 200) => context.text(text, status as 200),
+  respondWith: ([context]: readonly [Context], text, status = 200) => context.text(text, status as 200),
 };
 
 export function honoApp(routes: readonly GuardedRoute[]): Hono {
   const app = new Hono();
-  for (const { path, before, guards, handle } of routes) {
-    // What is below a path belongs to it, and so does the path itself.
+  for (const { path, before, rateLimits, handle } of routes) {
+    // Matches the path itself as well as the paths below it.
     app.use(`${path}/*`, async (context, next) => {
       for (const [name, value] of Object.entries(before)) context.header(name, value);
       await next();
     });
-    for (const options of guards) app.use(`${path}/*`, rateLimit(options as HonoRateLimitOptions));
+    for (const options of rateLimits) app.use(`${path}/*`, rateLimit(options as HonoRateLimitOptions));
     app.all(`${path}/*`, async (context) => {
       const { signal } = context.req.raw;
       const disconnected = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
-      const { status, headers, body } = await handle(context.req.path, disconnected);
+      const { status, headers, body } = await handle(context.req.path, disconnected, getRateLimit(context));
       const empty = status === 204 || status === 304;
       return context.newResponse(empty ? null : body, status as StatusCode, { ...headers });
     });
   }
-  // Hono would print it.
+  // Hono logs errors without a handler.
   app.onError((_error, context) => context.text("Internal Server Error", 500));
   return app;
 }

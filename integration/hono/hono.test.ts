@@ -9,9 +9,9 @@ import { streamText } from "hono/streaming";
 import { type HonoRateLimitOptions, rateLimit } from "sluice/hono";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { listen } from "../../test/middleware/mount.ts";
-import { ask } from "../ask.ts";
+import { sendRequest } from "../send-request.ts";
 import { serverSuite } from "../server-suite.ts";
-import { expectNoWayAround } from "../spellings.ts";
+import { expectNoBypass } from "../spellings.ts";
 import { honoApp, kit } from "./app.ts";
 import { served } from "./served.ts";
 
@@ -28,7 +28,7 @@ async function started(app: Hono): Promise<string> {
 
 const statuses = async (url: string, ...paths: string[]) => {
   const found: number[] = [];
-  for (const path of paths) found.push((await ask(url, path)).status);
+  for (const path of paths) found.push((await sendRequest(url, path)).status);
   return found;
 };
 
@@ -36,9 +36,9 @@ describe("Hono 4, beyond the suite", () => {
   it.each([
     ["strict", true],
     ["not strict", false],
-  ])("no spelling of a path goes around the limiter of a nested app that is %s", async (_, strict) => {
+  ])("limits every spelling of a path with a nested app that is %s", async (_, strict) => {
     for (const nested of [true, false]) {
-      const taken = await expectNoWayAround(async (capacity) => {
+      const accepted = await expectNoBypass(async (capacity) => {
         let reached = 0;
         const app = new Hono({ strict });
         app.use("/api/*", limited(capacity));
@@ -47,12 +47,12 @@ describe("Hono 4, beyond the suite", () => {
         else app.get("/api/item", handler);
         return { ...(await served(app)), reached: () => reached };
       });
-      expect(taken).toContain("/api/item");
-      expect(taken.includes("/api/item/")).toBe(!strict);
+      expect(accepted).toContain("/api/item");
+      expect(accepted.includes("/api/item/")).toBe(!strict);
     }
   });
 
-  it("limits a nested app and no others, one route, and what no route takes", async () => {
+  it("limits a nested app only, a single route, and unmatched paths", async () => {
     const inner = new Hono().use(limited(1)).get("/a", (c) => c.text("ok"));
     const app = new Hono()
       .route("/inner", inner)
@@ -69,7 +69,7 @@ describe("Hono 4, beyond the suite", () => {
   it.each([
     ["before", true],
     ["after", false],
-  ])("goes with hono/cors, which comes %s it", async (_, first) => {
+  ])("works with hono/cors %s it", async (_, first) => {
     const app = new Hono();
     const origin = "https://elsewhere.example";
     const both = [cors({ origin, exposeHeaders: ["X-Own"] }), limited(1)] as const;
@@ -77,21 +77,21 @@ describe("Hono 4, beyond the suite", () => {
     app.get("/", (c) => c.text("ok"));
     const url = await started(app);
     const preflight = { method: "OPTIONS", headers: { Origin: origin, "Access-Control-Request-Method": "GET" } };
-    expect((await ask(url, "/", preflight)).status).toBe(204);
+    expect((await sendRequest(url, "/", preflight)).status).toBe(204);
     for (const status of [200, 429]) {
-      const answer = await ask(url, "/", { headers: { Origin: origin } });
-      expect(answer.status).toBe(status);
-      expect(answer.header("RateLimit-Policy")).toBe('"api";q=1;w=86400');
-      // What comes after a limiter never sees what that denies.
+      const response = await sendRequest(url, "/", { headers: { Origin: origin } });
+      expect(response.status).toBe(status);
+      expect(response.header("RateLimit-Policy")).toBe('"api";q=1;w=86400');
+      // A middleware after the limiter does not run for rejected requests.
       if (!first && status === 429) continue;
-      expect(answer.header("Access-Control-Allow-Origin")).toBe(origin);
-      const exposed = (answer.header("Access-Control-Expose-Headers") ?? "").split(/, ?/);
+      expect(response.header("Access-Control-Allow-Origin")).toBe(origin);
+      const exposed = (response.header("Access-Control-Expose-Headers") ?? "").split(/, ?/);
       expect(exposed.sort()).toEqual(["RateLimit", "RateLimit-Policy", "Retry-After", "X-Own"]);
     }
-    expect((await ask(url, "/", preflight)).status).toBe(204);
+    expect((await sendRequest(url, "/", preflight)).status).toBe(204);
   });
 
-  it("hands the error of a key to app.onError, as it was thrown", async () => {
+  it("passes the error of key to app.onError unchanged", async () => {
     const thrown = new Error("on purpose");
     const fails = () => {
       throw thrown;
@@ -106,14 +106,14 @@ describe("Hono 4, beyond the suite", () => {
     });
     const url = await started(app);
     for (const path of ["/now", "/later"]) {
-      const { status, body, header } = await ask(url, path);
+      const { status, body, header } = await sendRequest(url, path);
       expect([status, body, header("RateLimit")]).toEqual([418, "the app's own", undefined]);
     }
     expect(seen[0]).toBe(thrown);
     expect(seen[1]).toBe(thrown);
   });
 
-  it("tells of its figures on a response of fetch, which can't be changed, and keeps what that says", async () => {
+  it("adds its fields to an immutable response of fetch, and keeps its headers", async () => {
     const origin = createServer((_request, response) => {
       response.writeHead(203, { "X-Origin": "yes", "Content-Type": "text/csv" }).end("a,b");
     });
@@ -124,15 +124,18 @@ describe("Hono 4, beyond the suite", () => {
     app.get("/", () => fetch(upstream));
     app.get("/redirect", () => Response.redirect("https://elsewhere.example/", 302));
     const url = await started(app);
-    const answer = await ask(url, "/");
-    expect([answer.status, answer.body]).toEqual([203, "a,b"]);
-    expect([answer.header("X-Origin"), answer.header("Content-Type")]).toEqual(["yes", "text/csv"]);
-    expect(answer.header("RateLimit-Policy")?.split(", ").sort()).toEqual(['"api";q=2;w=86400', '"inner";q=3;w=86400']);
-    const redirect = await ask(url, "/redirect");
+    const response = await sendRequest(url, "/");
+    expect([response.status, response.body]).toEqual([203, "a,b"]);
+    expect([response.header("X-Origin"), response.header("Content-Type")]).toEqual(["yes", "text/csv"]);
+    expect(response.header("RateLimit-Policy")?.split(", ").sort()).toEqual([
+      '"api";q=2;w=86400',
+      '"inner";q=3;w=86400',
+    ]);
+    const redirect = await sendRequest(url, "/redirect");
     expect([redirect.status, redirect.header("Location")]).toEqual([302, "https://elsewhere.example/"]);
   });
 
-  it("tells of its figures however a handler answers", async () => {
+  it("adds its fields to every kind of response", async () => {
     const app = new Hono();
     app.use(limited(100));
     app.get("/json", (c) => c.json({ ok: true }));
@@ -146,15 +149,15 @@ describe("Hono 4, beyond the suite", () => {
     const url = await started(app);
     const headers = { "Accept-Encoding": "gzip" };
     for (const path of ["/json", "/empty", "/stream", "/thrown", "/compressed", "/tagged", "/none"]) {
-      expect((await ask(url, path, { headers })).header("RateLimit"), path).toMatch(/^"api";r=\d+;t=\d+$/);
+      expect((await sendRequest(url, path, { headers })).header("RateLimit"), path).toMatch(/^"api";r=\d+;t=\d+$/);
     }
-    expect((await ask(url, "/compressed", { headers })).header("Content-Encoding")).toBe("gzip");
-    const tag = (await ask(url, "/tagged")).header("ETag") as string;
-    const unchanged = await ask(url, "/tagged", { headers: { "If-None-Match": tag } });
+    expect((await sendRequest(url, "/compressed", { headers })).header("Content-Encoding")).toBe("gzip");
+    const tag = (await sendRequest(url, "/tagged")).header("ETag") as string;
+    const unchanged = await sendRequest(url, "/tagged", { headers: { "If-None-Match": tag } });
     expect([unchanged.status, unchanged.header("RateLimit")]).toEqual([304, undefined]);
   });
 
-  it("refuses what it can't know the client of: a request without a server", async () => {
+  it("throws for a request without a socket", async () => {
     const errors: unknown[] = [];
     const app = new Hono().use(limited(1)).get("/", (c) => c.text("ok"));
     app.onError((error, c) => {

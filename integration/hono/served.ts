@@ -1,4 +1,4 @@
-/** Serves an app of Hono on Node. */
+/** Serves a Hono app on Node. */
 import type { Server } from "node:http";
 import { serve } from "@hono/node-server";
 import type { Hono } from "hono";

@@ -1,12 +1,12 @@
-/** `rateLimit` in every position of Hono, by its own types. Nothing here runs; tsc reads it. */
+/** `rateLimit` in every position of Hono, type-checked only. */
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { createFactory } from "hono/factory";
-import { createLimiter, tokenBucket } from "sluice";
-import { rateLimit } from "sluice/hono";
+import { createLimiter, type Decision, tokenBucket } from "sluice";
+import { getRateLimit, type RateLimitVariables, rateLimit } from "sluice/hono";
 
 interface Own {
   Bindings: { readonly SECRET: string };
-  Variables: { readonly user: string };
+  Variables: { readonly user: string } & RateLimitVariables;
 }
 
 const plain = new Hono();
@@ -26,7 +26,25 @@ app.on(["PUT", "DELETE"], "/things", rateLimit({ policy: "5/m" }), (c) => c.json
 app.route("/inner", new Hono<Own>().use(rateLimit({ policy: "5/m" })));
 export const handlers = createFactory<Own>().createHandlers(rateLimit({ policy: "5/m" }), (c) => c.text(c.env.SECRET));
 
-// What a handler answers is known to a client of it, with a limiter before it.
+// The decision is a typed variable of the context, beside those of the app.
+app.get("/decision", rateLimit({ policy: "5/m" }), (c) => {
+  const decision: Decision | undefined = c.get("rateLimit") ?? getRateLimit(c);
+  return c.json({ remaining: decision?.remaining, user: c.get("user"), secret: c.env.SECRET });
+});
+app.use(
+  rateLimit({
+    limits: [
+      { limiter: plans.free },
+      {
+        limiter: (c) => (c.req.path === "/" ? plans.paid : undefined),
+        key: (c: Context<Own>) => c.get("user"),
+        cost: 2,
+      },
+    ],
+  }),
+);
+
+// The response type of a handler is inferred with a limiter before it.
 const typed = new Hono().get("/typed", rateLimit({ policy: "5/m" }), (c) => c.json({ id: 1 }));
 export type Typed = typeof typed;
 
@@ -36,14 +54,14 @@ app.use(
     key: (c: Context<Own>) => `${c.get("user")}:${c.req.path}:${c.env.SECRET}`,
     cost: async (c) => (await c.req.text()).length,
     skip: (c) => c.req.routePath === "/health",
-    onLimited: ({ call: [c], decision }) => c.json({ policy: decision.policy }),
+    onLimited: ({ args: [c], decision }) => c.json({ policy: decision.policy }),
     onError: (_error, c) => (c.req.method === "GET" ? "allow" : "deny"),
   }),
 );
 
-// @ts-expect-error a header may not be there
+// @ts-expect-error a header may be missing
 rateLimit({ policy: "5/m", key: (c) => c.req.header("X-User") });
-// @ts-expect-error a rate is a number and a time
+// @ts-expect-error not a rate
 rateLimit({ policy: "fast" });
 // @ts-expect-error no such option
 rateLimit({ policy: "5/m", windowMs: 60_000 });
@@ -55,7 +73,7 @@ rateLimit({ policy: "5/m", identity: "cloudfare" });
 rateLimit({ policy: "5/m", headers: "draft-5" });
 // @ts-expect-error a context of Hono has no such property
 rateLimit({ policy: "5/m", key: (c) => c.ip });
-// @ts-expect-error an answer is a response
+// @ts-expect-error onLimited returns a response
 rateLimit({ policy: "5/m", onLimited: () => "slow down" });
-// @ts-expect-error options are needed
+// @ts-expect-error options are required
 rateLimit();

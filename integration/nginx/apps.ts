@@ -1,11 +1,11 @@
-/** Small apps behind one limiter, which tell what that saw. */
+/** Small apps with one limiter. */
 import type { RequestListener } from "node:http";
 import express from "express";
 import { type ExpressRateLimitOptions, rateLimit as limitExpress } from "sluice/express";
 import { rateLimit as limitNode, type NodeRateLimitOptions } from "sluice/node";
-import type { GuardOptions } from "sluice/testing";
+import type { RouteOptions } from "sluice/testing";
 
-export const apps: Readonly<Record<string, (options: GuardOptions) => RequestListener>> = {
+export const apps: Readonly<Record<string, (options: RouteOptions) => RequestListener>> = {
   "Express 5": (options) =>
     express()
       .use(limitExpress(options as ExpressRateLimitOptions))

@@ -1,24 +1,24 @@
-/** How nginx can tell the address of a client, and how an app is told whom to believe. */
-import type { GuardOptions } from "sluice/testing";
+/** nginx configurations that report the address of a client, with the matching `identity` options. */
+import type { RouteOptions } from "sluice/testing";
 import type { NginxOptions } from "../../test/servers/nginx.js";
 
-/** A configuration of nginx, and the identities that fit it. */
+/** An nginx configuration and the identities that match it. */
 export interface Front {
   readonly nginx: Omit<NginxOptions, "to">;
-  readonly identities: readonly NonNullable<GuardOptions["identity"]>[];
+  readonly identities: readonly NonNullable<RouteOptions["identity"]>[];
 }
 
-// Only the one address: clients of these tests come from others of 127.0.0.0/8.
+// One address only: the clients of these tests use other addresses of 127.0.0.0/8.
 const trustedProxies = ["127.0.0.1"];
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const QUOTED = String.raw`"(?:[^"\\]|\\.)*"`;
 const PAIR = `${TOKEN}=(?:${TOKEN}|${QUOTED})`;
 const ELEMENT = `(?:${PAIR})?(?:;(?:${PAIR})?)*`;
-/** What a client may have sent for nginx to add to it: RFC 7239, and nothing else. */
+/** A client's value that nginx appends to: valid by RFC 7239. */
 const WELL_FORMED = `^[ ,]*${ELEMENT}(?: *, *${ELEMENT})*$`.replace(/["\\]/g, String.raw`\$&`);
 
-/** The element that nginx adds, and the field with it. `when` tells to what it is added. */
+/** The element that nginx adds, and the field with it. `when` matches the values that it is appended to. */
 const forwarded = (when: string) => `
   map $remote_addr $own_element {
     ~^[0-9.]+$ "for=$remote_addr";
@@ -50,7 +50,7 @@ export const fronts: Readonly<Record<string, Front>> = {
     nginx: { ...FORWARDED, http: forwarded(`"~${WELL_FORMED}"`) },
     identities: [READ_FORWARDED, { ...READ_FORWARDED, trustedProxies: 1 }],
   },
-  // The careless way: a quote that a client left open stands before what nginx adds.
+  // Without validation: an open quote of the client precedes the element of nginx.
   "Forwarded, unchecked": {
     nginx: { ...FORWARDED, http: forwarded("~.") },
     identities: [READ_FORWARDED, { ...READ_FORWARDED, trustedProxies: 1 }],

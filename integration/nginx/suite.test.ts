@@ -1,4 +1,4 @@
-/** The whole suite through a real nginx: what it says of clients, and what it lets through of responses. */
+/** The whole suite through a real nginx. */
 import type { GuardedRoute, RunningServer } from "sluice/testing";
 import { listen, nodeKit, nodeListener } from "../../test/middleware/mount.ts";
 import { startNginx } from "../../test/servers/nginx.js";
@@ -19,7 +19,7 @@ const start =
     };
   };
 
-/** The suite comes from 127.0.0.1, which is trusted as nginx is: what it says of itself is what a proxy before says. */
+/** The suite connects from 127.0.0.1, which is trusted like nginx, so its headers count like those of another proxy. */
 function suite(title: string, as: (address: string) => Record<string, string>): void {
   const front = fronts[title] as Front;
   const [identity] = front.identities;

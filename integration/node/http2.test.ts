@@ -4,8 +4,8 @@ import { rateLimit } from "sluice/node";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { nodeKit, nodeListener } from "../../test/middleware/mount.ts";
 import { serverSuite } from "../server-suite.ts";
-import { answers } from "./answers.ts";
 import { behindHttp1, listenHttp2 } from "./http2.ts";
+import { responses } from "./responses.ts";
 
 serverSuite("node:http2, compatibility API", {
   kit: nodeKit,
@@ -20,7 +20,7 @@ function headOf(session: ClientHttp2Session, path: string): Promise<IncomingHttp
 }
 
 describe("RateLimit fields over HTTP/2", () => {
-  it.each(answers)("are told by a handler that answers with %s", async (_, handler) => {
+  it.each(responses)("are sent by a handler that responds with %s", async (_, handler) => {
     const { session, close } = await listenHttp2(rateLimit({ policy: "2/d" })(handler));
     onTestFinished(close);
     for (const left of [1, 0]) {

@@ -1,10 +1,10 @@
-/** `rateLimit` in every position of Node's own servers, by their types. Nothing here runs; tsc reads it. */
+/** `rateLimit` in every position of Node's own servers, type-checked only. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createTls } from "node:https";
 import { createLimiter, tokenBucket } from "sluice";
-import { rateLimit } from "sluice/node";
+import { getRateLimit, rateLimit } from "sluice/node";
 
-/** As an app tells of its users. */
+/** A property that an app adds for its users. */
 interface Known extends IncomingMessage {
   readonly user?: { readonly id: string };
 }
@@ -28,16 +28,30 @@ rateLimit({
   key: (request, response) => `${request.socket.remotePort}:${request.url}:${response.statusCode}`,
   cost: async (request) => (request.method === "POST" ? 5 : 1),
   skip: (request) => request.url === "/health",
-  onLimited: ({ call: [request, response], decision }) => {
+  onLimited: ({ args: [request, response], decision }) => {
     response.setHeader("Content-Type", "text/plain").end(`${request.url} ${decision.policy}`);
   },
   onError: (_error, request) => (request.complete ? "allow" : "deny"),
 });
 rateLimit({ policy: "5/m", key: (request) => (request as Known).user?.id ?? "nobody" });
 
+rateLimit({
+  limits: [
+    { limiter: plans.free },
+    {
+      limiter: async (request) => (request.method === "POST" ? plans.paid : undefined),
+      key: (request) => request.url ?? "none",
+      cost: 2,
+    },
+  ],
+});
+export const remainingOf = (...[request]: Parameters<typeof getRateLimit>): number | undefined =>
+  getRateLimit(request)?.remaining;
+// @ts-expect-error a third-party limiter can't be charged with others
+rateLimit({ limits: [{ limiter: { consume: async () => ({ allowed: true }) } }] });
 // @ts-expect-error a socket that is closed has no address
 rateLimit({ policy: "5/m", key: (request) => request.socket.remoteAddress });
-// @ts-expect-error a rate is a number and a time
+// @ts-expect-error not a rate
 rateLimit({ policy: "fast" });
 // @ts-expect-error no such option
 rateLimit({ policy: "5/m", max: 5 });
@@ -47,7 +61,7 @@ rateLimit({ policy: "5/m", store: {} });
 rateLimit({ policy: "5/m", identity: "cloudfare" });
 // @ts-expect-error a request of Node has no such property
 rateLimit({ policy: "5/m", key: (request) => request.ip });
-// @ts-expect-error it takes a handler, and is none
+// @ts-expect-error it takes a handler and is not one
 createServer(rateLimit({ policy: "5/m" }));
-// @ts-expect-error options are needed
+// @ts-expect-error options are required
 rateLimit();

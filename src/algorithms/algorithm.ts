@@ -1,8 +1,8 @@
 /**
- * What one algorithm has to answer: how much is in use, how long until some of it is available again, and how a change
- * is recorded. step.ts builds every decision from these answers. No clock and no I/O: time is an argument.
+ * The interface of an algorithm: how much is in use, how long until some of it is available again, and how a change is
+ * recorded. step.ts builds every decision from these functions. No clock and no I/O: time is an argument.
  */
-import type { CompiledPolicy } from "../core/compile.ts";
+import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision } from "../core/decision.ts";
 import type { AlgorithmName } from "../core/policy.ts";
 import type { PolicyForm } from "./policy-form.ts";
@@ -53,16 +53,11 @@ export interface Algorithm {
   extraWaitMs?(policy: CompiledPolicy, extra: number): number;
   /** Whether a list of whole numbers is a state of this algorithm. Only for list states; others are checked by `width`. */
   isList?(state: readonly number[]): boolean;
-  /** Merges counts that were made apart. Absent: the algorithm can't be used on stores that are eventually consistent. */
-  readonly merging?: StateMerging;
-}
-
-/** Merges states of one bucket that were counted apart, as on Workers KV. An empty state counts nothing. */
-export interface StateMerging {
-  /** Moves a state dated in the future to the window of `now`: all who count together count in the same windows. */
-  clampToNow(state: readonly number[], policy: CompiledPolicy, now: number): readonly number[];
-  /** Adds two states, neither of which is dated in the future. */
-  merge(a: readonly number[], b: readonly number[], policy: CompiledPolicy): readonly number[];
+  /**
+   * How stores that are eventually consistent merge counts that were made apart: as the start of a window and its
+   * counters, or as a list of ends and costs. Absent: such stores don't support the algorithm.
+   */
+  readonly mergesAs?: "window" | "log";
 }
 
 /** The start of the window that contains `now`. Windows start at multiples of their length. */

@@ -1,5 +1,5 @@
 /** Validates a policy and turns it into whole numbers. */
-import { type CompiledPolicy, fingerprintOf } from "../core/compile.ts";
+import { type CompiledPolicy, fingerprintOf } from "../core/compiled-policy.ts";
 import { optionError, SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { AlgorithmName, Policy, ResolvedPolicy } from "../core/policy.ts";

@@ -1,16 +1,16 @@
-/** What each mode of a charge does. stores/redis/lua/modes.lua mirrors this table. */
+/** The rules of charge modes. stores/redis/lua/modes.lua mirrors this table. */
 import type { Mode } from "../core/charge.ts";
 
 /** How a charge changes its bucket. */
 export type Action = "add" | "subtract" | "clear";
 
-/** What one mode does. */
+/** The rules of one mode. */
 export interface ModeRules {
   /** Whether the charge denies its group if its cost does not fit. */
   readonly asks: boolean;
-  /** What it does if its group is admitted. Absent: nothing. */
+  /** Applied if the group is admitted. Absent: nothing is changed. */
   readonly apply?: Action;
-  /** What it does if its group is denied by another charge. Absent: nothing. */
+  /** Applied if the group is denied by another charge. Absent: nothing is changed. */
   readonly applyIfDenied?: Action;
 }
 

@@ -1,5 +1,5 @@
 /** How the policy of an algorithm is written: its options, its text and the numbers they stand for. */
-import type { PolicyNumbers } from "../core/compile.ts";
+import type { PolicyNumbers } from "../core/compiled-policy.ts";
 import { optionError } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
 import type { AlgorithmName, Policy } from "../core/policy.ts";
@@ -78,7 +78,7 @@ export function bucketForm(
   };
 }
 
-/** What differs between the forms of windows. */
+/** The differences between the forms of windows. */
 interface WindowFormOptions {
   /** The largest limit for a window. Default: any exact number. */
   maxLimit?(windowMs: number): number;

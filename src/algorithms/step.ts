@@ -1,5 +1,5 @@
 /** The steps of every algorithm. They read and write the cells they are given, and nothing else. */
-import type { CompiledPolicy } from "../core/compile.ts";
+import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision } from "../core/decision.ts";
 import { recordGrant } from "../core/grant.ts";
 import type { Algorithm, Cells } from "./algorithm.ts";
@@ -39,7 +39,7 @@ export function take(
   return recordGrant(decision, now + decision.resetAfterMs, cost);
 }
 
-/** What `take` would decide, with the numbers before taking. Writes nothing. */
+/** Returns what `take` would decide, with the numbers before taking. Writes nothing. */
 export function peek(bucket: Bucket, cost: number, now: number): Decision {
   const { algorithm, cells, at, policy } = bucket;
   const used = algorithm.used(cells, at, policy, now);
@@ -47,7 +47,7 @@ export function peek(bucket: Bucket, cost: number, now: number): Decision {
   return allow(algorithm, cells, at, policy, now, used, used);
 }
 
-/** What a denied `take` does to the cells: clamps a state dated in the future, and nothing else. */
+/** Clamps a state dated in the future, as a denied `take` does. Changes nothing else. */
 export function clampToNow({ algorithm, cells, at, policy }: Bucket, cost: number, now: number): void {
   const used = algorithm.used(cells, at, policy, now);
   if (cost > policy.limit || excess(used, policy, cost) <= 0) return;

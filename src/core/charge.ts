@@ -1,10 +1,10 @@
 /** One charge to one bucket, and the checks that every store relies on. */
 
-import type { CompiledPolicy } from "./compile.ts";
+import type { CompiledPolicy } from "./compiled-policy.ts";
 import { optionError } from "./errors.ts";
 
 /**
- * What a charge does: takes its cost, only checks it, refunds it, or resets the bucket. `penalty` checks, and takes if
+ * The mode of a charge: it takes its cost, only checks it, refunds it, or resets the bucket. `penalty` checks, and takes if
  * another charge of its group is denied.
  */
 export type Mode = "take" | "peek" | "refund" | "reset" | "penalty";
@@ -17,7 +17,7 @@ export interface Charge {
   readonly key: string;
   /** A whole number >= 0. */
   readonly cost: number;
-  /** What to do. */
+  /** Whether to take the cost, check it, refund it, or reset the bucket. */
   readonly mode: Mode;
   /**
    * Of a refund: when the grant expires, by the store's clock. Nothing is refunded after that, and before it no more than

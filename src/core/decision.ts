@@ -3,13 +3,13 @@
 /** Where a decision was made if not by the store: repeated from the denial cache, by the local fallback, or by failing open or closed. */
 export type DecisionSource = "cache" | "local" | "open" | "closed";
 
-/** What every decision contains, allowed or denied. */
+/** The fields of every decision, allowed or denied. */
 export interface DecisionFields {
   /** Name of the policy that the numbers belong to; of a combination, the limiting one. */
   readonly policy: string;
   /** The largest cost that fits at once: a bucket's capacity or a window's limit. */
   readonly limit: number;
-  /** What is left after this decision: a whole number >= 0. */
+  /** Cost that is left after this decision: a whole number >= 0. */
   readonly remaining: number;
   /** Milliseconds until nothing is in use any more; 0 if nothing is. */
   readonly resetAfterMs: number;
@@ -49,7 +49,7 @@ export interface Denied extends DecisionFields {
 /** The decision on one charge. A plain object, never a boolean: check `.allowed`. */
 export type Decision = Allowed | Denied;
 
-/** What is stored for one key, for people to read. */
+/** The stored state of one key, for people to read. */
 export interface Inspection {
   /** Name of the policy. */
   readonly policy: string;
@@ -61,7 +61,7 @@ export interface Inspection {
   readonly found: boolean;
   /** The largest cost that fits at once. */
   readonly limit: number;
-  /** What is left now. */
+  /** Cost that is left now. */
   readonly remaining: number;
   /** Milliseconds until nothing is in use any more. */
   readonly resetAfterMs: number;

@@ -1,8 +1,8 @@
 /** `sluice/algorithms`: the pure algorithms and the group engine, for store authors. Time is an argument; there is no I/O. */
-export type { Algorithm, Cells, StateMerging } from "../algorithms/algorithm.ts";
+export type { Algorithm, Cells } from "../algorithms/algorithm.ts";
 export { algorithms } from "../algorithms/algorithms.ts";
 export { compilePolicy } from "../algorithms/compile-policy.ts";
 export { type DecideResult, decide, decideGroup, type ReadState, type State } from "../algorithms/decide.ts";
 export type { PolicyForm } from "../algorithms/policy-form.ts";
 export { type Bucket, fits, peek, refund, take, usage } from "../algorithms/step.ts";
-export type { CompiledPolicy, PolicyNumbers } from "../core/compile.ts";
+export type { CompiledPolicy, PolicyNumbers } from "../core/compiled-policy.ts";

@@ -1,3 +1,11 @@
 /** `sluice/fastify`: for Fastify 5. */
-export { type FastifyCall, type FastifyRateLimitOptions, rateLimit } from "../middleware/fastify.ts";
-export type { Decided, Limited, LimiterLike, Outcome, RateLimitOptions } from "../middleware/gate/options.ts";
+export { type FastifyArgs, type FastifyRateLimitOptions, getRateLimit, rateLimit } from "../middleware/fastify.ts";
+export type {
+  DecidedRequest,
+  LimitedRequest,
+  LimiterLike,
+  RateLimitOptions,
+  RequestLimit,
+  RequestOutcome,
+} from "../middleware/gate/options.ts";
+export type { HandlerArgs } from "../middleware/gate/request-reader.ts";

@@ -1,4 +1,12 @@
-/** `sluice/fetch`: for anything that turns a `Request` into a `Response`: Workers, Bun, Deno, route handlers. */
-export { type FetchCall, type FetchRateLimitOptions, rateLimit } from "../middleware/fetch.ts";
-export type { Decided, Limited, LimiterLike, Outcome, RateLimitOptions } from "../middleware/gate/options.ts";
-export type { OwnAnswer } from "../middleware/hosts/fetch.ts";
+/** `sluice/fetch`: for handlers from `Request` to `Response`: Workers, Bun, Deno, route handlers. */
+export { type FetchArgs, type FetchRateLimitOptions, getRateLimit, rateLimit } from "../middleware/fetch.ts";
+export type {
+  DecidedRequest,
+  LimitedRequest,
+  LimiterLike,
+  RateLimitOptions,
+  RequestLimit,
+  RequestOutcome,
+} from "../middleware/gate/options.ts";
+export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
+export type { CustomResponse } from "../middleware/hosts/fetch.ts";

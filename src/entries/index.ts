@@ -3,7 +3,7 @@
 export { parsePolicy } from "../algorithms/policy-text.ts";
 export type { Charge, Group, Mode } from "../core/charge.ts";
 export type { Clock } from "../core/clock.ts";
-export type { CompiledPolicy } from "../core/compile.ts";
+export type { CompiledPolicy } from "../core/compiled-policy.ts";
 export type { Allowed, Decision, DecisionFields, DecisionSource, Denied, Inspection } from "../core/decision.ts";
 export { type ErrorCode, SluiceError } from "../core/errors.ts";
 export type {

@@ -1,4 +1,4 @@
-/** What several limiters and the application write on one response. */
+/** Headers on a response that several limiters and the application write to. */
 import { describe, expect, it } from "vitest";
 import { addRateLimitHeaders, addRejectionHeaders, type ResponseHead } from "./response.ts";
 
@@ -23,14 +23,14 @@ const old = (limit: number, left: number) => ({
   "X-RateLimit-Reset": "6",
 });
 
-function tell(headers: Headers, fields: Record<string, string>, status = 200, exhausted = false): Headers {
+function addFields(headers: Headers, fields: Record<string, string>, status = 200, exhausted = false): Headers {
   addRateLimitHeaders(head, headers, status, { fields, exhausted });
   return headers;
 }
 
-describe("fields of several limiters", () => {
+describe("the fields of several limiters", () => {
   it("are all listed in draft-8", () => {
-    const headers = tell(tell(new Headers(), draft8("a", 3)), draft8("b", 1));
+    const headers = addFields(addFields(new Headers(), draft8("a", 3)), draft8("b", 1));
     expect(headers.get("RateLimit-Policy")).toBe('"a";q=10;w=60, "b";q=10;w=60');
     expect(headers.get("RateLimit")).toBe('"a";r=3;t=6, "b";r=1;t=6');
   });
@@ -38,8 +38,8 @@ describe("fields of several limiters", () => {
   it.each([
     [10, 5, 3, 1],
     [3, 1, 10, 5],
-  ])("of older drafts are those of the tighter one (%i/%i and %i/%i)", (limitA, leftA, limitB, leftB) => {
-    const headers = tell(tell(new Headers(), old(limitA, leftA)), old(limitB, leftB));
+  ])("are those of the tighter limiter in older drafts (%i/%i and %i/%i)", (limitA, leftA, limitB, leftB) => {
+    const headers = addFields(addFields(new Headers(), old(limitA, leftA)), old(limitB, leftB));
     expect(headers.get("RateLimit-Policy")).toBe(`${limitA};w=60, ${limitB};w=60`);
     expect(headers.get("RateLimit")).toBe("limit=3, remaining=1, reset=6");
     for (const prefix of ["RateLimit-", "X-RateLimit-"]) {
@@ -47,13 +47,15 @@ describe("fields of several limiters", () => {
     }
   });
 
-  it("stay as they are when the same is told twice", () => {
-    const headers = tell(tell(new Headers(), { "RateLimit-Policy": "3;w=60" }), { "RateLimit-Policy": "3;w=60" });
+  it("are not repeated if both limiters write the same", () => {
+    const headers = addFields(addFields(new Headers(), { "RateLimit-Policy": "3;w=60" }), {
+      "RateLimit-Policy": "3;w=60",
+    });
     expect(headers.get("RateLimit-Policy")).toBe("3;w=60");
   });
 });
 
-describe("fields that others would read", () => {
+describe("fields that another client could read", () => {
   it.each([
     [200, "public, max-age=60", false],
     [200, "max-age=0, s-maxage=60", false],
@@ -66,9 +68,9 @@ describe("fields that others would read", () => {
     [403, undefined, false],
     [101, undefined, false],
     [302, undefined, true],
-  ])("are withheld: status %i, Cache-Control %s, exhausted %s", (status, cacheControl, exhausted) => {
+  ])("are omitted: status %i, Cache-Control %s, exhausted %s", (status, cacheControl, exhausted) => {
     const headers = new Headers(cacheControl === undefined ? {} : { "Cache-Control": cacheControl });
-    expect(tell(headers, draft8("a", 0), status, exhausted).get("RateLimit")).toBeNull();
+    expect(addFields(headers, draft8("a", 0), status, exhausted).get("RateLimit")).toBeNull();
   });
 
   it.each([
@@ -82,9 +84,9 @@ describe("fields that others would read", () => {
     [302, undefined, false],
     [404, undefined, true],
     [500, "x-public=1", true],
-  ])("are told: status %i, Cache-Control %s, exhausted %s", (status, cacheControl, exhausted) => {
+  ])("are sent: status %i, Cache-Control %s, exhausted %s", (status, cacheControl, exhausted) => {
     const headers = new Headers(cacheControl === undefined ? {} : { "Cache-Control": cacheControl });
-    expect(tell(headers, draft8("a", 0), status, exhausted).get("RateLimit")).toBe('"a";r=0;t=6');
+    expect(addFields(headers, draft8("a", 0), status, exhausted).get("RateLimit")).toBe('"a";r=0;t=6');
   });
 });
 
@@ -96,8 +98,8 @@ describe("fields on responses that a shared cache may store (issue 13)", () => {
     [{ "Surrogate-Control": "max-age=600" }],
     [{ "Surrogate-Control": "max-age=600", "CDN-Cache-Control": "no-store" }],
     [{ "Surrogate-Control": "max-age=600", "Cache-Control": "no-store" }],
-  ])("are withheld: %o", (cached) => {
-    expect(tell(new Headers(cached), draft8("a", 1)).get("RateLimit")).toBeNull();
+  ])("are omitted: %o", (cached) => {
+    expect(addFields(new Headers(cached), draft8("a", 1)).get("RateLimit")).toBeNull();
   });
 
   it.each([
@@ -109,24 +111,24 @@ describe("fields on responses that a shared cache may store (issue 13)", () => {
     [{ "CDN-Cache-Control": "no-store" }],
     [{ "Surrogate-Control": "no-store" }],
   ])("are sent: %o", (headers) => {
-    expect(tell(new Headers(headers), draft8("a", 1)).get("RateLimit")).toBe('"a";r=1;t=6');
+    expect(addFields(new Headers(headers), draft8("a", 1)).get("RateLimit")).toBe('"a";r=1;t=6');
   });
 });
 
 describe("CORS", () => {
-  it("exposes the fields when another origin may read the response, each once", () => {
+  it("exposes each field once if another origin may read the response", () => {
     const headers = new Headers({
       "Access-Control-Allow-Origin": "*",
       "Access-Control-Expose-Headers": "X-A, ratelimit",
     });
-    tell(tell(headers, draft8("a", 3)), draft8("b", 1));
+    addFields(addFields(headers, draft8("a", 3)), draft8("b", 1));
     expect(headers.get("Access-Control-Expose-Headers")).toBe("X-A, ratelimit, Retry-After, RateLimit-Policy");
-    expect(tell(new Headers(), draft8("a", 3)).get("Access-Control-Expose-Headers")).toBeNull();
+    expect(addFields(new Headers(), draft8("a", 3)).get("Access-Control-Expose-Headers")).toBeNull();
   });
 });
 
 describe("a rejection", () => {
-  it("takes the place of what would have been answered, and keeps what other limiters told", () => {
+  it("removes validators and expiry, and keeps the fields of other limiters", () => {
     const headers = new Headers({
       ETag: "x",
       "Last-Modified": "y",
@@ -134,7 +136,7 @@ describe("a rejection", () => {
       "Cache-Control": "public",
       "X-Own": "1",
     });
-    tell(new Headers(), draft8("a", 3)).forEach((value, name) => void headers.set(name, value));
+    addFields(new Headers(), draft8("a", 3)).forEach((value, name) => void headers.set(name, value));
     addRejectionHeaders(head, headers, { "Retry-After": "6", ...draft8("b", 0), "Cache-Control": "no-store" });
     expect(Object.fromEntries(headers)).toEqual({
       "cache-control": "no-store",

@@ -1,36 +1,41 @@
-/** What a limiter writes on a response, beside what the application and other limiters write there. */
-import type { HeaderFields } from "./headers/rate-limit-headers.ts";
+/** Adds RateLimit and rejection headers to a response that the application and other limiters write to as well. */
+import type { HeaderFields } from "./headers/field-writer.ts";
 
-/** How the headers of a server's response are reached. Names are given in any case, and found in any. */
+/** Access to the headers of a server's response. Names are case-insensitive. */
 export interface ResponseHead<Response> {
   get(response: Response, name: string): string | undefined;
   set(response: Response, name: string, value: string): void;
   remove(response: Response, name: string): void;
 }
 
-/** What a response tells of the decision. */
+/** RateLimit fields to add when the response is sent. */
 export interface PendingHeaders {
   readonly fields: HeaderFields;
-  /** Whether nothing is left. */
+  /** Whether `remaining` is 0. */
   readonly exhausted: boolean;
 }
 
-/** Writes RateLimit fields on a response that is about to be sent, unless they should not be told there. */
-export function addRateLimitHeaders<R>(head: ResponseHead<R>, response: R, status: number, told: PendingHeaders): void {
-  if (isWithheld(status, told.exhausted) || mayBeShared(head, response)) return;
-  addFields(head, response, told.fields);
+/** Adds RateLimit fields to a response that is about to be sent, unless its status or caching forbids them. */
+export function addRateLimitHeaders<R>(
+  head: ResponseHead<R>,
+  response: R,
+  status: number,
+  { fields, exhausted }: PendingHeaders,
+): void {
+  if (isWithheld(status, exhausted) || mayBeShared(head, response)) return;
+  addFields(head, response, fields);
 }
 
-/** Writes the head of an answer that replaces the application's. */
+/** Sets the headers of a response that replaces the application's. */
 export function addRejectionHeaders<R>(head: ResponseHead<R>, response: R, headers: HeaderFields): void {
-  // They belong to what would have been answered.
+  // Validators and expiry belong to the response that is replaced.
   for (const name of ["ETag", "Last-Modified", "Expires"]) head.remove(response, name);
   addFields(head, response, headers);
 }
 
 /**
- * A 304 would put the fields on what is stored, clients would delay a redirect when nothing is left, and whoever failed
- * to prove who they are should not learn how much others have used.
+ * A 304 would attach the fields to a cached response. Clients would delay a redirect if nothing remains. An
+ * unauthenticated client must not see another user's usage.
  */
 function isWithheld(status: number, exhausted: boolean): boolean {
   if (status === 101 || status === 304 || status === 401 || status === 403) return true;
@@ -39,16 +44,15 @@ function isWithheld(status: number, exhausted: boolean): boolean {
 
 const SHARED = /(?:^|[\s,])(?:public|s-maxage)(?:$|[\s,=])/i;
 const AGED = /(?:^|[\s,])max-age=/i;
-// With a value, private names the fields that it is about.
+// With a value, private applies only to the fields that it lists.
 const NOT_SHARED = /(?:^|[\s,])(?:private|no-store)(?:$|[\s,])/i;
 
 /**
- * Whether the response says that a shared cache may store it (RFC 9111, 3), which would send one client's fields to
- * others. Fields for CDNs (RFC 9213) override Cache-Control there. A response without any of these is not stored by
- * default on CDNs, and is told of.
+ * Whether a shared cache may store the response (RFC 9111, 3), which would send one client's fields to others. Fields
+ * for CDNs (RFC 9213) override Cache-Control there. CDNs don't store a response that has none of these fields.
  */
 function mayBeShared<R>(head: ResponseHead<R>, response: R): boolean {
-  // Lower case, so Node needn't convert it.
+  // Lower case, so Node doesn't have to convert the name.
   const cacheControl = head.get(response, "cache-control");
   const cdn = head.get(response, "cdn-cache-control");
   const surrogate = head.get(response, "surrogate-control");
@@ -62,21 +66,21 @@ function mayBeShared<R>(head: ResponseHead<R>, response: R): boolean {
   return AGED.test(cacheControl ?? "") || !/^(?:0|-1)?$/.test(expires ?? "");
 }
 
-/** Lists grow, so that several limiters are all told of; of fields that have room for one policy, the tighter stays. */
+/** Appends to list fields, so several limiters are all listed; a field for one policy keeps the tighter one. */
 function addFields<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): void {
-  const others = OTHERS.some((name) => head.get(response, name) !== undefined);
-  if (!others) for (const name in fields) head.set(response, name, fields[name] as string);
-  else addToOthers(head, response, fields);
+  const isFirst = MARKER_FIELDS.every((name) => head.get(response, name) === undefined);
+  if (isFirst) for (const name in fields) head.set(response, name, fields[name] as string);
+  else mergeFields(head, response, fields);
   if (head.get(response, "access-control-allow-origin") !== undefined) expose(head, response, fields);
 }
 
-/** One of these is on every response that somebody else told of. */
-const OTHERS = ["ratelimit-policy", "ratelimit", "ratelimit-limit", "x-ratelimit-limit"];
+/** Every response that another limiter has written to has one of these. */
+const MARKER_FIELDS = ["ratelimit-policy", "ratelimit", "ratelimit-limit", "x-ratelimit-limit"];
 
-function addToOthers<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): void {
-  const stay = tighterBefore(head, response, fields);
+function mergeFields<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): void {
+  const kept = tighterFields(head, response, fields);
   for (const name in fields) {
-    if (stay.includes(name)) continue;
+    if (kept.includes(name)) continue;
     const value = fields[name] as string;
     const before = isList(name, value) ? head.get(response, name) : undefined;
     head.set(response, name, before === undefined || before === value ? value : `${before}, ${value}`);
@@ -84,38 +88,38 @@ function addToOthers<R>(head: ResponseHead<R>, response: R, fields: HeaderFields
 }
 
 function isList(name: string, value: string): boolean {
-  return name === "RateLimit-Policy" || (name === "RateLimit" && !isOfOnePolicy(value));
+  return name === "RateLimit-Policy" || (name === "RateLimit" && !isDictionary(value));
 }
 
 /** Draft-7 has a dictionary where later drafts have a list. */
-function isOfOnePolicy(value: string): boolean {
+function isDictionary(value: string): boolean {
   return value.startsWith("limit=");
 }
 
-/** Of older drafts, the fields that an earlier limiter wrote with less left. */
-function tighterBefore<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): readonly string[] {
-  const stay: string[] = [];
-  const { RateLimit: list = "", "RateLimit-Remaining": left, "X-RateLimit-Remaining": legacyLeft } = fields;
-  if (left !== undefined && Number(head.get(response, "RateLimit-Remaining") ?? Infinity) <= Number(left)) {
-    stay.push("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset");
+/** The names of older drafts' fields in which an earlier limiter has less remaining. */
+function tighterFields<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): readonly string[] {
+  const kept: string[] = [];
+  const { RateLimit: field = "", "RateLimit-Remaining": remaining, "X-RateLimit-Remaining": legacyRemaining } = fields;
+  if (remaining !== undefined && Number(head.get(response, "RateLimit-Remaining") ?? Infinity) <= Number(remaining)) {
+    kept.push("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset");
   }
   if (
-    legacyLeft !== undefined &&
-    Number(head.get(response, "X-RateLimit-Remaining") ?? Infinity) <= Number(legacyLeft)
+    legacyRemaining !== undefined &&
+    Number(head.get(response, "X-RateLimit-Remaining") ?? Infinity) <= Number(legacyRemaining)
   ) {
-    stay.push("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset");
+    kept.push("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset");
   }
-  if (isOfOnePolicy(list) && remainingOf(head.get(response, "RateLimit") ?? "") <= remainingOf(list)) {
-    stay.push("RateLimit");
+  if (isDictionary(field) && remainingOf(head.get(response, "RateLimit") ?? "") <= remainingOf(field)) {
+    kept.push("RateLimit");
   }
-  return stay;
+  return kept;
 }
 
 function remainingOf(field: string): number {
   return Number(/remaining=(\d+)/.exec(field)?.[1] ?? Infinity);
 }
 
-/** Scripts of another origin see only the headers that are listed. A star would not count where credentials are sent. */
+/** Scripts of another origin can read only listed headers. `*` does not apply to requests with credentials. */
 function expose<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): void {
   const before = head.get(response, "Access-Control-Expose-Headers") ?? "";
   const listed = before.split(",").map((name) => name.trim().toLowerCase());

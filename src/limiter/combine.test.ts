@@ -122,7 +122,7 @@ describe("combine", () => {
     };
     const a = createLimiter({ policy: slow(10, "a"), store: toyStore(clock) });
     const both = combine([a, createLimiter({ policy: slow(10, "b"), store: broken, onStoreError: "throw" })]);
-    await expect(both.consume("k", 3)).rejects.toThrow("connection lost");
+    await expect(both.consume("k", 3)).rejects.toMatchObject({ cause: { message: "connection lost" } });
     expect((await a.peek("k")).remaining).toBe(10);
   });
 

@@ -67,7 +67,7 @@ class SyncCombinedLimiter extends CombinedLimiter implements SyncRateLimiter {
     super(parts);
     const { port } = parts[0] as LimiterPart;
     const ids = new Set(parts.map(({ policy }) => policy.id));
-    const isOneStore = ids.size === parts.length && parts.every((part) => part.port === port);
+    const isOneStore = ids.size === parts.length && parts.every((part) => part.port.store === port.store);
     this.store = isOneStore ? port.syncStore : undefined;
     this.buckets = this.store ? parts.map(({ policy }) => (this.store as SyncStore).open(policy)) : [];
   }

@@ -1,6 +1,6 @@
 /** The parts of a limiter: its policies and their stores. */
 import type { Mode } from "../core/charge.ts";
-import type { CompiledPolicy } from "../core/compile.ts";
+import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { optionError } from "../core/errors.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { FailurePolicy, PartCharge } from "../resilience/failure-policy.ts";

@@ -1,4 +1,4 @@
-/** What all limiters have in common, wherever their stores are. */
+/** The base class of all limiters. */
 import { checkCost, checkKey, type Mode } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision, Inspection } from "../core/decision.ts";

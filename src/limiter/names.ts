@@ -1,5 +1,5 @@
 /** One name, one policy: two policies with one name on one store would spend each other's budget. */
-import type { CompiledPolicy } from "../core/compile.ts";
+import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { SluiceError } from "../core/errors.ts";
 import { originOf, type Store } from "../core/store.ts";
 

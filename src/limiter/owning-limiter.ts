@@ -1,5 +1,5 @@
 /** Limiters that own their store. Without what other stores need, so that a limiter in memory stays small. */
-import type { CompiledPolicy } from "../core/compile.ts";
+import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { SyncStore } from "../core/store.ts";
 import { defaultFailurePolicy, type FailurePolicy } from "../resilience/failure-policy.ts";

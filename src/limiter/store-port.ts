@@ -3,7 +3,7 @@
  * directly, by any other with denial cache, deadline, circuit breaker and fallback.
  */
 import { monotonicMs } from "../core/clock.ts";
-import type { CompiledPolicy } from "../core/compile.ts";
+import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision, Denied, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { recordUnknownGrant } from "../core/grant.ts";

@@ -1,5 +1,5 @@
 /** How limiters use a store, and the port of synchronous stores. */
-import type { CompiledPolicy } from "../core/compile.ts";
+import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision, Denied, Inspection } from "../core/decision.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { Store, SyncStore } from "../core/store.ts";

@@ -1,21 +1,23 @@
 /** `rateLimit` for Express 4 and 5. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, Response } from "express";
-import { refuseForeignCall } from "./gate/foreign-call.ts";
+import type { Decision } from "../core/decision.ts";
+import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
+import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
 
-/** What a middleware of Express is called with. */
-export type ExpressCall = readonly [request: Request, response: Response];
+/** The arguments that callbacks of `rateLimit` receive. */
+export type ExpressArgs = readonly [request: Request, response: Response];
 
-/** The options of `rateLimit`. `onLimited` returns a text, or sends a response: status and headers are set by then. */
-export type ExpressRateLimitOptions = RateLimitOptions<ExpressCall, unknown>;
+/** The options of `rateLimit`. `onLimited` returns a string or sends a response; status and headers are already set. */
+export type ExpressRateLimitOptions = RateLimitOptions<ExpressArgs, unknown>;
 
 /**
- * A middleware of Express. It is typed by what Express builds on: a `Request` would take part in finding out the types of
- * a route's parameters.
+ * An Express middleware. It is typed with Node's request: Express would infer the types of route parameters from a
+ * middleware that names its `Request`.
  */
 export type ExpressMiddleware = (
   request: IncomingMessage,
@@ -23,20 +25,28 @@ export type ExpressMiddleware = (
   next: (error?: unknown) => void,
 ) => void;
 
-/** Limits what comes after it: `app.use(rateLimit({ policy: "100/m" }))`. */
+/** Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. */
 export function rateLimit(options: ExpressRateLimitOptions): ExpressMiddleware {
-  const gate = openGate<ExpressCall, unknown>(options, {
-    method: (call) => call[0].method,
-    header: (call, name) => headerOf(call[0], name),
-    peer: (call) => call[0].socket.remoteAddress,
-    hasBody: (call) => hasNodeBody(call[0]),
+  const gate = openGate<ExpressArgs, unknown>(options, {
+    method: (args) => args[0].method,
+    header: (args, name) => headerOf(args[0], name),
+    peer: (args) => args[0].socket.remoteAddress,
+    hasBody: (args) => hasNodeBody(args[0]),
   });
   const { onLimited } = options;
   return (request, response, next) => {
     if (typeof next !== "function" || typeof response.setHeader !== "function") {
-      return refuseForeignCall("express", [request, response, next]);
+      return rejectWrongFramework("express", [request, response, next]);
     }
-    const responderFor = (): Responder<ExpressCall> => ({ ...nodeResponder(response, onLimited), fail: next });
-    enterOnNode(gate, [request as Request, response as Response], response, next, responderFor);
+    const responderFor = (): Responder<ExpressArgs> => ({ ...nodeResponder(response, onLimited), fail: next });
+    enterOnNode({ gate, args: [request as Request, response as Response], response, next, responderFor });
   };
+}
+
+/**
+ * Returns the decision of the last `rateLimit` middleware that the request passed; `undefined` if none has counted it. In
+ * shadow mode the decision may be a denied one.
+ */
+export function getRateLimit(request: IncomingMessage): Decision | undefined {
+  return decisionOf(request);
 }

@@ -1,20 +1,22 @@
 /** `rateLimit` for Fastify 5: a hook for an instance, a scope or a route. */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
+import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { addRejectionHeaders, type ResponseHead } from "../http/response.ts";
-import { refuseForeignCall } from "./gate/foreign-call.ts";
+import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
+import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
 
-/** What a hook of Fastify is called with. */
-export type FastifyCall = readonly [request: FastifyRequest, reply: FastifyReply];
+/** The arguments that callbacks of `rateLimit` receive. */
+export type FastifyArgs = readonly [request: FastifyRequest, reply: FastifyReply];
 
-/** The options of `rateLimit`. `onLimited` returns the body, or sends a reply: status and headers are set by then. */
-export type FastifyRateLimitOptions = RateLimitOptions<FastifyCall, unknown>;
+/** The options of `rateLimit`. `onLimited` returns the body or sends a reply; status and headers are already set. */
+export type FastifyRateLimitOptions = RateLimitOptions<FastifyArgs, unknown>;
 
-const ofReply: ResponseHead<FastifyReply> = {
+const replyHead: ResponseHead<FastifyReply> = {
   get(reply, name) {
     const value = reply.getHeader(name);
     return value === undefined ? undefined : String(value);
@@ -23,42 +25,50 @@ const ofReply: ResponseHead<FastifyReply> = {
   remove: (reply, name) => void reply.removeHeader(name),
 };
 
-/** Limits what the hook is added to: `app.addHook("onRequest", rateLimit({ policy: "100/m" }))`. */
+/** Creates a hook that limits the routes it is added to: `app.addHook("onRequest", rateLimit({ policy: "100/m" }))`. */
 export function rateLimit(
   options: FastifyRateLimitOptions,
 ): (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void {
-  const gate = openGate<FastifyCall, unknown>(options, {
-    method: (call) => call[0].raw.method ?? "",
-    header: (call, name) => headerOf(call[0].raw, name),
-    peer: (call) => call[0].raw.socket.remoteAddress,
-    hasBody: (call) => hasNodeBody(call[0].raw),
+  const gate = openGate<FastifyArgs, unknown>(options, {
+    method: (args) => args[0].raw.method ?? "",
+    header: (args, name) => headerOf(args[0].raw, name),
+    peer: (args) => args[0].raw.socket.remoteAddress,
+    hasBody: (args) => hasNodeBody(args[0].raw),
   });
   const { onLimited } = options;
   return (request, reply, done) => {
     if (typeof done !== "function" || !request.raw || !reply.raw) {
-      return refuseForeignCall("fastify", [request, reply, done]);
+      return rejectWrongFramework("fastify", [request, reply, done]);
     }
-    const responderFor = (): Responder<FastifyCall> => ({
+    const responderFor = (): Responder<FastifyArgs> => ({
       fail: (error) => done(error instanceof SluiceError ? withoutDetails(error) : error),
-      answered: () => reply.sent || reply.raw.headersSent,
+      hasResponded: () => reply.sent || reply.raw.headersSent,
       head(status, headers) {
         reply.code(status);
-        addRejectionHeaders(ofReply, reply, headers);
+        addRejectionHeaders(replyHead, reply, headers);
       },
-      // A text that is sent as JSON would be given a charset, which problem documents do not have.
+      // Fastify adds a charset to a string that is sent as JSON, which problem documents don't have.
       send: (body) => void reply.serializer(String).send(body),
-      sendOwn(own) {
-        if (own === undefined || own === reply) return "later";
-        reply.send(own);
+      sendCustom(custom) {
+        if (custom === undefined || custom === reply) return "later";
+        reply.send(custom);
         return "sent";
       },
       onLimited,
     });
-    enterOnNode(gate, [request, reply], reply.raw, done, responderFor);
+    enterOnNode({ gate, args: [request, reply], response: reply.raw, next: done, responderFor });
   };
 }
 
-/** Fastify's own error handler sends messages to clients, and ours may name stored keys and quote the store's server. */
+/**
+ * Returns the decision of the last `rateLimit` hook that the request passed; `undefined` if none has counted it. In
+ * shadow mode the decision may be a denied one.
+ */
+export function getRateLimit(request: FastifyRequest): Decision | undefined {
+  return decisionOf(request);
+}
+
+/** Fastify's default error handler sends messages to clients, and an error may contain stored keys or server text. */
 function withoutDetails(cause: SluiceError): Error {
   return Object.assign(new Error("The request could not be checked."), { statusCode: 500, cause });
 }

@@ -1,54 +1,66 @@
-/** `rateLimit` for whatever turns a `Request` into a `Response`: Workers, Bun, Deno, route handlers. */
+/** `rateLimit` for handlers from `Request` to `Response`: Workers, Bun, Deno, route handlers. */
+import type { Decision } from "../core/decision.ts";
 import { internalError } from "../http/rejection.ts";
-import { refuseForeignCall } from "./gate/foreign-call.ts";
+import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
-import { enterOnFetch, hasBody, isPeerless, type OwnAnswer, peerOf, responseOf } from "./hosts/fetch.ts";
+import { rejectWrongFramework } from "./gate/wrong-framework.ts";
+import { type CustomResponse, enterOnFetch, hasBody, isPeerless, peerOf, toResponse } from "./hosts/fetch.ts";
 
-/** What a handler is called with: the request, and what else its runtime hands over, such as `env` in a Worker. */
-export type FetchCall = readonly [
+/** The arguments of a handler: the request, and whatever else its runtime passes, such as `env` in a Worker. */
+export type FetchArgs = readonly [
   request: Request,
-  // biome-ignore lint/suspicious/noExplicitAny: every runtime has other arguments
+  // biome-ignore lint/suspicious/noExplicitAny: every runtime passes other arguments
   ...rest: any[],
 ];
 
-/** The options of `rateLimit`. `onLimited` returns a response: RateLimit headers are added, its status is kept from 400. */
-export type FetchRateLimitOptions = RateLimitOptions<FetchCall, OwnAnswer>;
+/** The options of `rateLimit`. `onLimited` returns a response; RateLimit headers are added, and its status is kept from 400. */
+export type FetchRateLimitOptions = RateLimitOptions<FetchArgs, CustomResponse>;
 
-/** Limits the requests that reach a handler: `export default { fetch: rateLimit(options)(handler) }`. */
+/** Creates a function that wraps a handler and limits its requests: `export default { fetch: rateLimit(options)(handler) }`. */
 export function rateLimit(
   options: FetchRateLimitOptions,
 ): <R extends Request, Rest extends unknown[]>(
   handler: (request: R, ...rest: Rest) => Response | Promise<Response>,
 ) => (request: R, ...rest: Rest) => Promise<Response> {
   const peerless = isPeerless();
-  const gate = openGate<FetchCall, OwnAnswer>(options, {
-    method: (call) => call[0].method,
-    header: (call, name) => call[0].headers.get(name) ?? undefined,
-    peer: (call) => (peerless ? undefined : peerOf(call[0], call[1])),
-    hasBody: (call) => hasBody(call[0], call[1]),
+  const gate = openGate<FetchArgs, CustomResponse>(options, {
+    method: (args) => args[0].method,
+    header: (args, name) => args[0].headers.get(name) ?? undefined,
+    peer: (args) => (peerless ? undefined : peerOf(args[0], args[1])),
+    hasBody: (args) => hasBody(args[0], args[1]),
     peerless,
     repeatable: true,
   });
   const { onLimited } = options;
-  const limited = new WeakSet<object>();
+  const wrappedHandlers = new WeakSet<object>();
   return (handler, ...others: unknown[]) => {
     // Called as a handler itself, by a server or by another framework.
-    if (typeof handler !== "function") refuseForeignCall("fetch", [handler, ...others]);
+    if (typeof handler !== "function") rejectWrongFramework("fetch", [handler, ...others]);
     // Wrapped twice by one middleware, a request would be charged twice.
-    if (limited.has(handler)) return handler as never;
+    if (wrappedHandlers.has(handler)) return handler as never;
     const wrapped: typeof handler = async (request, ...rest) => {
-      if (typeof request?.headers?.get !== "function") return refuseForeignCall("fetch", [request, ...rest]) as never;
+      if (typeof request?.headers?.get !== "function") {
+        return rejectWrongFramework("fetch", [request, ...rest]) as never;
+      }
       return enterOnFetch(gate, [request, ...rest], request, {
-        go: () => handler(request, ...rest),
+        next: () => handler(request, ...rest),
         fail(error) {
           gate.requestFailed(error);
-          return responseOf(internalError(request.headers.get("accept") ?? undefined));
+          return toResponse(internalError(request.headers.get("accept") ?? undefined));
         },
         onLimited,
       });
     };
-    limited.add(wrapped);
+    wrappedHandlers.add(wrapped);
     return wrapped as never;
   };
+}
+
+/**
+ * Returns the decision of the last `rateLimit` wrapper that the request passed; `undefined` if none has counted it. Pass
+ * the same object that the handler received: a copy or clone has no decision. In shadow mode it may be a denied one.
+ */
+export function getRateLimit(request: Request): Decision | undefined {
+  return decisionOf(request);
 }

@@ -1,46 +1,59 @@
-/** `rateLimit` for Hono 4, on every runtime that Hono runs on. */
+/** `rateLimit` for Hono 4, on every runtime that Hono supports. */
 import type { Context, MiddlewareHandler } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
-import { refuseForeignCall } from "./gate/foreign-call.ts";
+import type { Decision } from "../core/decision.ts";
+import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
-import { enterOnFetch, hasBody, isPeerless, type OwnAnswer, peerOf } from "./hosts/fetch.ts";
+import { rejectWrongFramework } from "./gate/wrong-framework.ts";
+import { type CustomResponse, enterOnFetch, hasBody, isPeerless, peerOf } from "./hosts/fetch.ts";
 import { beforeHead } from "./hosts/node-head.ts";
 
-/** What a middleware of Hono is called with. */
-export type HonoCall = readonly [context: Context];
+/** The arguments that callbacks of `rateLimit` receive. */
+export type HonoArgs = readonly [context: Context];
 
-/** The options of `rateLimit`. `onLimited` returns a response: RateLimit headers are added, its status is kept from 400. */
-export type HonoRateLimitOptions = RateLimitOptions<HonoCall, OwnAnswer>;
+/** The options of `rateLimit`. `onLimited` returns a response; RateLimit headers are added, and its status is kept from 400. */
+export type HonoRateLimitOptions = RateLimitOptions<HonoArgs, CustomResponse>;
 
-/** What @hono/node-server hands on. */
+/**
+ * The variables that the middleware sets on the context. Declare them to type `c.get("rateLimit")`:
+ * `new Hono<{ Variables: RateLimitVariables }>()`.
+ */
+export interface RateLimitVariables {
+  /** The decision of the last `rateLimit` that the request passed; `undefined` if none has counted it. */
+  rateLimit: Decision | undefined;
+}
+
+/** The members of @hono/node-server's environment that are used. */
 interface HttpBindings {
   readonly outgoing: Parameters<typeof beforeHead>[0];
 }
 
-/** Limits what comes after it: `app.use(rateLimit({ policy: "100/m" }))`. */
+/** Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. */
 export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
   const peerless = isPeerless();
-  const gate = openGate<HonoCall, OwnAnswer>(options, {
-    method: (call) => call[0].req.method,
-    header: (call, name) => call[0].req.header(name),
-    peer: (call) => (peerless ? undefined : peerOf(call[0].req.raw, call[0].env)),
-    hasBody: (call) => hasBody(call[0].req.raw, call[0].env),
+  const gate = openGate<HonoArgs, CustomResponse>(options, {
+    method: (args) => args[0].req.method,
+    header: (args, name) => args[0].req.header(name),
+    peer: (args) => (peerless ? undefined : peerOf(args[0].req.raw, args[0].env)),
+    hasBody: (args) => hasBody(args[0].req.raw, args[0].env),
     peerless,
   });
   const { onLimited } = options;
   const enter: MiddlewareHandler = async (context, next) => {
     let handled: Response | undefined;
     const response = await enterOnFetch(gate, [context], context.req.raw, {
-      async go() {
+      async next() {
+        const decision = decisionOf(context);
+        if (decision) context.set("rateLimit", decision);
         await next();
         return (handled = context.res);
       },
       fail(error) {
         throw error;
       },
-      tell(pendingHeaders) {
-        // On Node the headers of a response are made from scratch once they are touched.
+      addHeadersOnSend(pendingHeaders) {
+        // On Node, Hono builds a response's headers from scratch once they are accessed.
         const { outgoing } = (context.env ?? {}) as Partial<HttpBindings>;
         if (typeof outgoing?.writeHead !== "function") return false;
         beforeHead(outgoing, pendingHeaders);
@@ -51,12 +64,20 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
       onLimited,
     });
     if (response === handled) return;
-    // Set alone, it would be given the headers of the one before.
+    // Cleared first, because Hono copies the headers of the previous response to a new one.
     context.res = undefined;
     context.res = response;
   };
   return (context, next, ...rest: unknown[]) => {
     if (typeof next === "function" && context?.req?.raw !== undefined) return enter(context, next);
-    return refuseForeignCall("hono", [context, next, ...rest]) as never;
+    return rejectWrongFramework("hono", [context, next, ...rest]) as never;
   };
+}
+
+/**
+ * Returns the decision of the last `rateLimit` middleware that the request passed; `undefined` if none has counted it.
+ * `c.get("rateLimit")` returns the same, see `RateLimitVariables`. In shadow mode the decision may be a denied one.
+ */
+export function getRateLimit(context: Context): Decision | undefined {
+  return decisionOf(context);
 }

@@ -1,34 +1,36 @@
-/** `rateLimit` for servers of `node:http`: it wraps the handler that `createServer` is given. */
+/** `rateLimit` for `node:http` and HTTP/2 servers: it wraps the handler that is passed to `createServer`. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Decision } from "../core/decision.ts";
 import { internalError } from "../http/rejection.ts";
-import { refuseForeignCall } from "./gate/foreign-call.ts";
+import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
+import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
 
-/** What a handler of `node:http` is called with. */
-export type NodeCall = readonly [request: IncomingMessage, response: ServerResponse];
+/** The arguments that callbacks of `rateLimit` receive. */
+export type NodeArgs = readonly [request: IncomingMessage, response: ServerResponse];
 
-/** The options of `rateLimit`. `onLimited` returns a text, or sends a response: status and headers are set by then. */
-export type NodeRateLimitOptions = RateLimitOptions<NodeCall, unknown>;
+/** The options of `rateLimit`. `onLimited` returns a string or sends a response; status and headers are already set. */
+export type NodeRateLimitOptions = RateLimitOptions<NodeArgs, unknown>;
 
-/** A handler of requests. */
+/** A request handler, as `createServer` takes it. */
 export type NodeHandler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** Limits the requests that reach a handler: `createServer(rateLimit({ policy: "100/m" })(handler))`. */
+/** Creates a function that wraps a handler and limits its requests: `createServer(rateLimit({ policy: "100/m" })(handler))`. */
 export function rateLimit(options: NodeRateLimitOptions): (handler: NodeHandler) => NodeHandler {
-  const gate = openGate<NodeCall, unknown>(options, {
-    method: (call) => call[0].method ?? "",
-    header: (call, name) => headerOf(call[0], name),
-    peer: (call) => call[0].socket.remoteAddress,
-    hasBody: (call) => hasNodeBody(call[0]),
+  const gate = openGate<NodeArgs, unknown>(options, {
+    method: (args) => args[0].method ?? "",
+    header: (args, name) => headerOf(args[0], name),
+    peer: (args) => args[0].socket.remoteAddress,
+    hasBody: (args) => hasNodeBody(args[0]),
   });
   const { onLimited } = options;
-  const limit = (handler: NodeHandler): NodeHandler => {
+  const wrap = (handler: NodeHandler): NodeHandler => {
     return (request, response) => {
-      if (typeof response?.setHeader !== "function") return refuseForeignCall("node", [request, response]);
-      const responderFor = (): Responder<NodeCall> => {
+      if (typeof response?.setHeader !== "function") return rejectWrongFramework("node", [request, response]);
+      const responderFor = (): Responder<NodeArgs> => {
         const responder = nodeResponder(response, onLimited);
         return {
           ...responder,
@@ -40,12 +42,21 @@ export function rateLimit(options: NodeRateLimitOptions): (handler: NodeHandler)
           },
         };
       };
-      enterOnNode(gate, [request, response], response, () => handler(request, response), responderFor);
+      const next = (): void => handler(request, response);
+      enterOnNode({ gate, args: [request, response], response, next, responderFor });
     };
   };
   return (handler, ...rest: unknown[]) => {
     // Called as a handler itself, by createServer or by another framework.
-    if (typeof handler !== "function") refuseForeignCall("node", [handler, ...rest]);
-    return limit(handler);
+    if (typeof handler !== "function") rejectWrongFramework("node", [handler, ...rest]);
+    return wrap(handler);
   };
+}
+
+/**
+ * Returns the decision of the last `rateLimit` wrapper that the request passed; `undefined` if none has counted it. In
+ * shadow mode the decision may be a denied one.
+ */
+export function getRateLimit(request: IncomingMessage): Decision | undefined {
+  return decisionOf(request);
 }

@@ -1,19 +1,19 @@
 /** The options for a store that can fail. */
 import type { Charge } from "../core/charge.ts";
-import { type CompiledPolicy, fingerprintOf } from "../core/compile.ts";
+import { type CompiledPolicy, fingerprintOf } from "../core/compiled-policy.ts";
 import { optionError } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
 import { parseDuration } from "../core/rate.ts";
 import type { Store } from "../core/store.ts";
 import type { OnEvent } from "./events.ts";
 
-/** What a call without the store is: decided in this process, allowed, denied, or rejected. */
+/** How a call is handled without the store: decided in this process, allowed, denied, or rejected. */
 export type OnStoreError = "local" | "open" | "closed" | "throw";
 
 /** Options for a store that can fail. A memory store can't, and ignores them. */
 export interface FailureOptions {
   /**
-   * What to do when the store is unavailable. `"local"`: decide by the same policy in this process; `"open"`: allow (fail
+   * How to handle calls while the store is unavailable. `"local"`: decide by the same policy in this process; `"open"`: allow (fail
    * open); `"closed"`: deny with `unavailable` (fail closed); `"throw"`: reject. Default: `"local"`.
    */
   onStoreError?: OnStoreError;

@@ -7,7 +7,7 @@ import { healthOf, type StoreFailure } from "./store-health.ts";
 import { memoryOf } from "./store-memory.ts";
 import { reportsOf } from "./store-reports.ts";
 
-/** What happens to requests meanwhile, for the warning. */
+/** The effect on requests, for the warning. */
 const EFFECTS: Readonly<Record<OnStoreError, string>> = {
   local: 'each process limits on its own (onStoreError: "local").',
   open: 'requests are allowed without being counted (onStoreError: "open").',

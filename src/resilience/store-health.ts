@@ -162,12 +162,7 @@ function deadlineExceeded(): SluiceError {
 
 function unavailable(cause: unknown): SluiceError {
   if (cause instanceof SluiceError) return cause;
-  // Some clients put the whole command into their message.
-  const [text = ""] = String((cause as Error)?.message ?? cause).split(/,? command was:/);
-  const short = text.length > 200 ? `${text.slice(0, 200)}...` : text;
-  return new SluiceError("store-unavailable", `The store failed with "${short}".`, {
-    option: "store",
-    expected: "a reply",
-    cause,
-  });
+  // The client's message may contain keys, and frameworks send messages to clients: it is in the cause.
+  const details = { option: "store", expected: "a reply", cause };
+  return new SluiceError("store-unavailable", "The store failed; see the cause of this error.", details);
 }

@@ -1,4 +1,4 @@
-/** What this process remembers about a store: denials, refunded keys, and the buckets of its fallback. */
+/** The state that this process keeps about a store: cached denials, refunded keys, and the buckets of its fallback. */
 import type { Charge } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision, Denied } from "../core/decision.ts";

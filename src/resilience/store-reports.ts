@@ -53,9 +53,16 @@ export class StoreReports {
     const isFirstFailure = !hasReplied && (error.option === "client" || error.cause !== undefined);
     if (this.hasWarnedUnavailable || !(isFirstFailure || breaker.isOpen(shard))) return;
     this.hasWarnedUnavailable = true;
-    const message = `The store is unavailable, so ${effect} Cause: ${describeError(error)} Set onEvent to follow outages.`;
+    const message = `The store is unavailable, so ${effect} Cause: ${causeText(error)} Set onEvent to follow outages.`;
     emitProcessWarning("SLUICE_STORE_UNAVAILABLE", message);
   }
+}
+
+/** The client's error as text, without the command, which some clients put into their message. */
+function causeText(error: SluiceError): string {
+  const [text = ""] = describeError(error.cause ?? error).split(/,? command was:/);
+  const short = text.length > 200 ? `${text.slice(0, 200)}...` : text;
+  return /[.!?]$/.test(short) ? short : `${short}.`;
 }
 
 const reports = new WeakMap<object, StoreReports>();

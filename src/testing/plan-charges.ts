@@ -2,7 +2,7 @@
 import { algorithms } from "../algorithms/algorithms.ts";
 import { compilePolicy } from "../algorithms/compile-policy.ts";
 import type { Charge, Group, Mode } from "../core/charge.ts";
-import type { CompiledPolicy } from "../core/compile.ts";
+import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision } from "../core/decision.ts";
 import type { AlgorithmName, Policy } from "../core/policy.ts";
 import type { Random } from "./random.ts";

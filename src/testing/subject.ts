@@ -25,13 +25,7 @@ export type CreateSubject = (policy: Policy) => RateLimiter | Subject | Promise<
 export type Time = "fake" | "real" | "none";
 
 /** Every algorithm, in the order of the docs. */
-export const ALGORITHMS: readonly AlgorithmName[] = [
-  "token-bucket",
-  "leaky-bucket",
-  "fixed-window",
-  "sliding-window",
-  "sliding-log",
-];
+export const ALGORITHMS: readonly AlgorithmName[] = Object.keys(algorithms) as AlgorithmName[];
 
 /** Wraps a plain limiter. */
 export function toSubject(created: RateLimiter | Subject): Subject {

@@ -1,4 +1,4 @@
-/** Errors of limiters: who learns of them, and who must not (issue 13). */
+/** Errors of limiters: how each framework reports them, and that clients see no details (issue 13). */
 import type { RequestListener } from "node:http";
 import express from "express";
 import { fastify } from "fastify";
@@ -10,11 +10,11 @@ import { rateLimit as limitFetch } from "sluice/fetch";
 import { rateLimit as limitHono } from "sluice/hono";
 import { rateLimit as limitNode } from "sluice/node";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { ask, collectWarnings, frameworks, listening, served, start } from "./servers.ts";
+import { collectWarnings, frameworks, listening, sendRequest, served, start } from "./servers.ts";
 
 const STORED_KEY = "s1:{user:ada@example.com}b:login";
 
-/** A store that holds something that is no bucket, as Redis may. */
+/** A limiter whose store contains a foreign value, as Redis may. */
 function damagedLimiter() {
   const fail = () => Promise.reject(new SluiceError("foreign-value", "Not a bucket.", { option: STORED_KEY }));
   const store = { consistency: "exact" as const, apply: fail, reset: fail, inspect: fail, dispose: async () => {} };
@@ -48,19 +48,22 @@ const defaults: Record<string, () => Promise<string>> = {
   },
 };
 
-it.each(Object.keys(defaults))("the default error handler of %s sends no stored keys to clients", async (framework) => {
-  collectWarnings();
-  // Express and Hono print errors.
-  vi.spyOn(console, "error").mockImplementation(() => {});
-  onTestFinished(() => void vi.restoreAllMocks());
-  const { status, text } = await ask((await defaults[framework]?.()) as string);
-  expect(status).toBe(500);
-  expect(text).not.toMatch(/ada|login|s1:|foreign|expected/);
-});
+it.each(Object.keys(defaults))(
+  "sends no stored keys to clients with the default error handler of %s",
+  async (framework) => {
+    collectWarnings();
+    // Express and Hono print errors.
+    vi.spyOn(console, "error").mockImplementation(() => {});
+    onTestFinished(() => void vi.restoreAllMocks());
+    const { status, text } = await sendRequest((await defaults[framework]?.()) as string);
+    expect(status).toBe(500);
+    expect(text).not.toMatch(/ada|login|s1:|foreign|expected/);
+  },
+);
 
-it("Fastify's error handler finds the error as the cause of a generic one", async () => {
+it("passes a generic error with the original as its cause to Fastify's error handler", async () => {
   const app = await start("fastify", { options: options() });
-  await ask(app.url);
+  await sendRequest(app.url);
   expect(app.errors).toMatchObject([
     {
       message: "The request could not be checked.",
@@ -73,10 +76,10 @@ it("Fastify's error handler finds the error as the cause of a generic one", asyn
 describe.each(frameworks)("%s", (framework) => {
   const isSilent = ["node", "http2", "fetch"].includes(framework);
 
-  it("reports a request that could not be checked, once if nobody else does", async () => {
+  it("reports a request that could not be checked, with one warning if the server has no error handler", async () => {
     const warnings = collectWarnings();
     const app = await start(framework, { options: options() });
-    for (let i = 0; i < 3; i++) expect((await ask(app.url)).status).toBe(500);
+    for (let i = 0; i < 3; i++) expect((await sendRequest(app.url)).status).toBe(500);
     expect(app.handled()).toBe(0);
     expect(app.errors).toHaveLength(isSilent ? 0 : 3);
     expect(warnings).toMatchObject(
@@ -84,28 +87,28 @@ describe.each(frameworks)("%s", (framework) => {
     );
   });
 
-  it("reports it to onError alone, if that is set", async () => {
+  it("reports a request that could not be checked to onError only, if that is set", async () => {
     const warnings = collectWarnings();
     const errors: unknown[] = [];
     const onError = (error: unknown) => void errors.push(error);
     const app = await start(framework, { options: { ...options(), onError } });
-    await ask(app.url);
+    await sendRequest(app.url);
     expect([errors.length, warnings]).toEqual([1, []]);
   });
 
-  it("warns of a proxy that identity does not name", async () => {
+  it("warns once about a proxy that identity does not name", async () => {
     const warnings = collectWarnings();
     const app = await start(framework, { options: { policy: "9/m" } });
-    // The front of HTTP/2 is a proxy that forwards no headers.
+    // The HTTP/1.1 proxy in front of HTTP/2 forwards no headers.
     if (framework === "http2") return;
-    for (let i = 0; i < 3; i++) await ask(app.url, { headers: { "X-Forwarded-For": `203.0.113.${i}` } });
+    for (let i = 0; i < 3; i++) await sendRequest(app.url, { headers: { "X-Forwarded-For": `203.0.113.${i}` } });
     expect(warnings).toMatchObject([
       { code: "SLUICE_UNTRUSTED_PROXY", text: expect.stringContaining('trustedProxies: ["127.0.0.1"]') },
     ]);
   });
 });
 
-describe("one middleware that is mounted twice", () => {
+describe("one middleware mounted twice", () => {
   const policy = { capacity: 9, tokensPerSecond: "9/d", name: "api" } as const;
   const twice: Record<string, () => Promise<string>> = {
     async express() {
@@ -133,14 +136,14 @@ describe("one middleware that is mounted twice", () => {
     },
   };
 
-  it.each(Object.keys(twice))("is warned about once on %s", async (framework) => {
+  it.each(Object.keys(twice))("causes one warning on %s", async (framework) => {
     const warnings = collectWarnings();
     const url = (await twice[framework]?.()) as string;
-    for (let i = 0; i < 3; i++) expect((await ask(url)).status).toBe(200);
+    for (let i = 0; i < 3; i++) expect((await sendRequest(url)).status).toBe(200);
     expect(warnings).toMatchObject([{ code: "SLUICE_MISUSE", text: expect.stringContaining("ran twice") }]);
   });
 
-  it("counts once with sluice/fetch, where one request may be handled several times", async () => {
+  it("counts once with sluice/fetch, and one request object may be handled several times", async () => {
     const warnings = collectWarnings();
     const limit = limitFetch({ policy, key: () => "k" });
     const handle = limit(limit(() => new Response("ok")));
@@ -154,7 +157,7 @@ it.each([
   ["a list", (value: string) => ["constructor", value, "X-Own", "1", "X-Own", "2"]],
   ["pairs", (value: string) => [["constructor", value]]],
   ["an object", (value: string) => ({ constructor: value })],
-])("a header that is called constructor is sent as it is, given to writeHead in %s", async (_what, headers) => {
+])("sends a header named constructor that is passed to writeHead as %s", async (_what, headers) => {
   const url = await listening(
     limitNode({ policy: "9/m" })((_request, response) => {
       response.writeHead(200, headers("v") as never).end("ok");

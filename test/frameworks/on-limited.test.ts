@@ -1,11 +1,11 @@
-/** What `onLimited` may return or do, on every framework. Nothing that it does leaves a request without a response (issue 13). */
+/** Results of `onLimited` on every framework: a request always gets a response (issue 13). */
 import { Readable } from "node:stream";
-import type { Decided } from "sluice/express";
+import type { DecidedRequest } from "sluice/express";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { ask, collectWarnings, type Framework, frameworks, nodeFrameworks, start } from "./servers.ts";
+import { collectWarnings, type Framework, frameworks, nodeFrameworks, sendRequest, start } from "./servers.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the server's own arguments
-type OnLimited = (limited: Decided<any>) => unknown;
+type OnLimited = (limited: DecidedRequest<any>) => unknown;
 
 afterEach(() => void vi.useRealTimers());
 
@@ -23,12 +23,12 @@ async function limited(framework: Framework, onLimited: OnLimited, meanwhile?: (
       onError: (error) => void errors.push(error),
     },
   });
-  expect((await ask(app.url)).text).toBe("handled");
-  return { ...(await ask(app.url)), errors, frameworkErrors: app.errors };
+  expect((await sendRequest(app.url)).text).toBe("handled");
+  return { ...(await sendRequest(app.url)), errors, frameworkErrors: app.errors };
 }
 
 const PROBLEM = { status: 429, type: "application/problem+json" };
-/** What a framework can't send. */
+/** Values that a framework can't send. */
 const unusable: Record<Framework, unknown[]> = {
   node: [{ error: "slow down" }, ["slow down"], 42, true, null, Buffer.from("x"), new Response("slow down")],
   http2: [{ error: "slow down" }, 42],
@@ -39,16 +39,19 @@ const unusable: Record<Framework, unknown[]> = {
 };
 
 describe.each(frameworks)("%s", (framework) => {
-  it.each(unusable[framework].map((value) => [value]))("reports %o, and sends the problem document", async (value) => {
-    for (const onLimited of [() => value, async () => value]) {
-      const { errors, frameworkErrors, ...response } = await limited(framework, onLimited);
-      expect(response).toMatchObject(framework === "http2" ? { status: 429 } : PROBLEM);
-      expect(JSON.parse(response.text).title).toBe("Quota Exceeded");
-      expect([errors, frameworkErrors]).toMatchObject([[{ code: "invalid-option", option: "onLimited" }], []]);
-    }
-  });
+  it.each(unusable[framework].map((value) => [value]))(
+    "reports %o returned by onLimited, and sends the problem document",
+    async (value) => {
+      for (const onLimited of [() => value, async () => value]) {
+        const { errors, frameworkErrors, ...response } = await limited(framework, onLimited);
+        expect(response).toMatchObject(framework === "http2" ? { status: 429 } : PROBLEM);
+        expect(JSON.parse(response.text).title).toBe("Quota Exceeded");
+        expect([errors, frameworkErrors]).toMatchObject([[{ code: "invalid-option", option: "onLimited" }], []]);
+      }
+    },
+  );
 
-  it("sends the problem document after 10 s if its promise is never resolved", async () => {
+  it("sends the problem document after 10 s if the promise of onLimited never resolves", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const never = () => new Promise(() => {});
     const { errors, ...response } = await limited(framework, never, () => void vi.advanceTimersByTime(10_000));
@@ -67,7 +70,7 @@ describe.each(frameworks)("%s", (framework) => {
       },
     });
     const statuses: number[] = [];
-    for (let i = 0; i < 4; i++) statuses.push((await ask(app.url)).status);
+    for (let i = 0; i < 4; i++) statuses.push((await sendRequest(app.url)).status);
     expect(statuses).toEqual([200, 429, 429, 429]);
     expect(warnings).toMatchObject([{ code: "SLUICE_CALLBACK_FAILED", text: expect.stringContaining("onLimited") }]);
   });
@@ -76,40 +79,40 @@ describe.each(frameworks)("%s", (framework) => {
 describe.each(nodeFrameworks)("%s", (framework) => {
   /** The response of Node, or one that has `send`. */
   const responseOf: (decided: Parameters<OnLimited>[0]) => { end(text: string): void; send(text: string): void } = ({
-    call: [, response],
+    args: [, response],
   }) => response;
   const send = (decided: Parameters<OnLimited>[0], text: string) =>
     framework === "fastify" ? responseOf(decided).send(text) : responseOf(decided).end(text);
 
   it.each<[string, OnLimited]>([
-    ["at once", (decided) => void send(decided, "later")],
-    ["at once, returning what that returns", (decided) => send(decided, "later")],
-    ["at once, promising what that returns", async (decided) => send(decided, "later")],
+    ["immediately", (decided) => void send(decided, "later")],
+    ["immediately, and return its result", (decided) => send(decided, "later")],
+    ["immediately, and resolve with its result", async (decided) => send(decided, "later")],
     ["in a callback", (decided) => void setTimeout(() => send(decided, "later"), 5)],
-    ["in a callback, returning its timer", (decided) => setTimeout(() => send(decided, "later"), 5)],
-    ["before a promise is resolved", async (decided) => void send(decided, "later")],
+    ["in a callback, and return its timer", (decided) => setTimeout(() => send(decided, "later"), 5)],
+    ["before its promise resolves", async (decided) => void send(decided, "later")],
     [
-      "returning the response, which is sent later",
+      "later, and return the response object",
       (decided) => {
         setTimeout(() => send(decided, "later"), 5);
         return responseOf(decided);
       },
     ],
-  ])("lets it send the response %s", async (what, onLimited) => {
-    // A timer is data for Fastify, which sends what it is given.
+  ])("lets onLimited send the response %s", async (what, onLimited) => {
+    // Fastify sends a timer as data.
     if (framework === "fastify" && what.includes("timer")) return;
     expect(await limited(framework, onLimited)).toMatchObject({ status: 429, text: "later", errors: [] });
   });
 
-  it.runIf(framework !== "fastify")("lets it pipe a stream into the response", async () => {
-    const pipe: OnLimited = ({ call: [, response] }) => Readable.from(["a", "b"]).pipe(response);
+  it.runIf(framework !== "fastify")("lets onLimited pipe a stream into the response", async () => {
+    const pipe: OnLimited = ({ args: [, response] }) => Readable.from(["a", "b"]).pipe(response);
     expect(await limited(framework, pipe)).toMatchObject({ status: 429, text: "ab", errors: [] });
   });
 
   it.each<[string, OnLimited]>([
     ["returns nothing", () => undefined],
     ["returns the response", (decided) => responseOf(decided)],
-  ])("sends the problem document after 10 s if it %s and sends nothing", async (_what, onLimited) => {
+  ])("sends the problem document after 10 s if onLimited %s and sends nothing", async (_what, onLimited) => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const { errors, ...response } = await limited(framework, onLimited, (errors) => {
       vi.advanceTimersByTime(9999);
@@ -118,6 +121,8 @@ describe.each(nodeFrameworks)("%s", (framework) => {
     });
     expect(response).toMatchObject(framework === "http2" ? { status: 429 } : PROBLEM);
     expect(errors).toMatchObject([{ code: "invalid-option", option: "onLimited" }]);
-    expect((errors[0] as Error).message).toContain("a response within 10 s: return a text, or send a response");
+    expect((errors[0] as Error).message).toContain(
+      "onLimited did not send a response within 10 s. Return a string, or send a response.",
+    );
   });
 });

@@ -1,4 +1,4 @@
-/** One guarded route on every framework, in this process: what an app sees of its limiter, beside what a client sees. */
+/** One limited route on every framework, in this process, to observe both the app and the client. */
 import type { RequestListener } from "node:http";
 import { connect, createServer as createHttp2 } from "node:http2";
 import type { AddressInfo } from "node:net";
@@ -11,22 +11,22 @@ import { rateLimit as limitFastify } from "sluice/fastify";
 import { rateLimit as limitFetch } from "sluice/fetch";
 import { rateLimit as limitHono } from "sluice/hono";
 import { rateLimit as limitNode } from "sluice/node";
-import type { GuardOptions } from "sluice/testing";
+import type { RouteOptions } from "sluice/testing";
 import { onTestFinished } from "vitest";
 import { listen } from "../middleware/mount.ts";
 
-/** What an app has around its guarded handler. */
+/** The limiter of an app, and how the app behaves around it. */
 export interface App {
-  options: GuardOptions;
-  /** Responds after the guard was entered, as a timeout of the app does. */
+  options: RouteOptions;
+  /** Responds after the limiter was called, as a timeout of the app does. */
   timeout?(respond: (status: number, text: string) => void): void;
 }
 
-/** An app that runs. */
+/** A running app. */
 export interface Running {
-  /** Where it listens. */
+  /** The URL that it listens on. */
   readonly url: string;
-  /** How often the guarded handler was reached. */
+  /** How often the handler was called. */
   readonly handled: () => number;
   /** Errors that the framework's error handler was called with. */
   readonly errors: unknown[];
@@ -135,13 +135,13 @@ const starts = {
 
 export type Framework = keyof typeof starts;
 
-/** All of them. */
+/** The names of all frameworks. */
 export const frameworks = Object.keys(starts) as Framework[];
 
-/** Those that write to a response, and do not return one. */
+/** Frameworks whose handlers write to a response and don't return one. */
 export const nodeFrameworks: readonly Framework[] = ["node", "http2", "express", "fastify"];
 
-/** Starts an app, which is closed when the test is finished. */
+/** Starts an app; it is closed when the test finishes. */
 export async function start(framework: Framework, app: App): Promise<Running> {
   const errors: unknown[] = [];
   let count = 0;
@@ -166,8 +166,8 @@ export function served(fetch: (request: Request, ...rest: never[]) => unknown): 
   });
 }
 
-/** A request that fails instead of waiting for ever. */
-export async function ask(
+/** Sends a request with a timeout. */
+export async function sendRequest(
   url: string,
   init: RequestInit = {},
 ): Promise<{ status: number; text: string; type: string }> {

@@ -1,4 +1,4 @@
-/** `sluice/fetch` on the server of this runtime. */
+/** `sluice/fetch` on the fetch server of the current runtime. */
 import { guardedRoutes, middlewareSuite } from "sluice/testing";
 import { describe, it } from "vitest";
 import { FETCH_WITHOUT, fetchHandler, fetchKit } from "./mount.ts";

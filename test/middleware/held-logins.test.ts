@@ -1,9 +1,9 @@
-/** The login of guide 9 that charges two limits at once: correct logins held open make no room for wrong ones. */
+/** The login of guide 9, which charges two limits: successful logins that are held open must not make room for others. */
 import { consumeAll, createLimiter, memoryStore, slidingLog } from "sluice";
 import { fakeClock } from "sluice/testing";
 import { expect, it } from "vitest";
 
-it("refunds the entry of its own login, and not the newest one", async () => {
+it("refunds the log entry of the login itself, not the newest one", async () => {
   const clock = fakeClock(1_790_000_000_000);
   const store = memoryStore({ clock });
   const byAddress = createLimiter({ policy: slidingLog("20/15m", { name: "logins by address" }), store });

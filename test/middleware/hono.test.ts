@@ -1,4 +1,4 @@
-/** `sluice/hono` on the server of this runtime. */
+/** `sluice/hono` on the fetch server of the current runtime. */
 import { guardedRoutes, middlewareSuite } from "sluice/testing";
 import { describe, it } from "vitest";
 import { honoApp, kit } from "../../integration/hono/app.ts";

@@ -1,10 +1,10 @@
-/** Refunds of requests that end after their grant has expired: nothing is given back for them. */
+/** Requests that finish after their grant has expired are not refunded. */
 import { memoryRateLimiter, type PolicyText } from "sluice";
 import { rateLimit } from "sluice/fetch";
 import { fakeClock } from "sluice/testing";
 import { expect, it } from "vitest";
 
-/** A handler whose responses are sent by the test. */
+/** An app whose responses are sent by the test. */
 function slowApp(policy: PolicyText, refundIf: "failed" | "succeeded") {
   const clock = fakeClock(1_790_000_000_000);
   const pending: ((status: number) => void)[] = [];
@@ -21,7 +21,7 @@ function slowApp(policy: PolicyText, refundIf: "failed" | "succeeded") {
 }
 
 it.each<PolicyText>(["2/s", "2/s fixed", "2/s sliding", "2/s log"])(
-  "%s: slow requests that fail after their window do not make room for others",
+  "does not refund slow requests that fail after their window: %s",
   async (policy) => {
     const { clock, pending, send } = slowApp(policy, "failed");
     const slow = [await send(), await send()];
@@ -38,7 +38,7 @@ it.each<PolicyText>(["2/s", "2/s fixed", "2/s sliding", "2/s log"])(
   },
 );
 
-it("log: logins that are held open and succeed do not give wrong tries a second budget", async () => {
+it("does not give failed logins a second budget when logins that were held open succeed", async () => {
   const { clock, pending, send } = slowApp("20/15m log", "succeeded");
   // Ten correct logins are held open, then ten wrong ones fail at once, fourteen minutes later.
   const held = [];

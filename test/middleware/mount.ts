@@ -1,12 +1,17 @@
-/** Mounts the routes of the suite on servers that need no package: `node:http`, and whatever serves `Request`. */
+/** Mounts the routes of the suite on servers without a framework: `node:http`, and handlers of `Request`. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type FetchRateLimitOptions, rateLimit as limitFetch } from "sluice/fetch";
-import { rateLimit as limitNode, type NodeHandler, type NodeRateLimitOptions } from "sluice/node";
+import { type FetchRateLimitOptions, getRateLimit as getFetchRateLimit, rateLimit as limitFetch } from "sluice/fetch";
+import {
+  getRateLimit as getNodeRateLimit,
+  rateLimit as limitNode,
+  type NodeHandler,
+  type NodeRateLimitOptions,
+} from "sluice/node";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
 
-/** The route of a path. */
+/** Returns the route of a path. */
 function routeOf(routes: readonly GuardedRoute[], path: string): GuardedRoute {
   const route = routes.find((one) => path === one.path || path.startsWith(`${one.path}/`));
   if (!route) throw new Error(`no route for ${path}`);
@@ -15,7 +20,7 @@ function routeOf(routes: readonly GuardedRoute[], path: string): GuardedRoute {
 
 export const nodeKit: RouteKit = {
   header: ([request]: readonly [IncomingMessage], name) => request.headers[name] as string | undefined,
-  answerWith([, response]: readonly [IncomingMessage, ServerResponse], text, status = response.statusCode) {
+  respondWith([, response]: readonly [IncomingMessage, ServerResponse], text, status = response.statusCode) {
     response.statusCode = status;
     return response.end(text);
   },
@@ -30,13 +35,17 @@ export function nodeListener(
     routes.map((route) => {
       const handler: RequestListener = async (request, response) => {
         try {
-          const { status, headers, body } = await route.handle(pathOf(request), once(response, "close"));
+          const { status, headers, body } = await route.handle(
+            pathOf(request),
+            once(response, "close"),
+            getNodeRateLimit(request),
+          );
           response.writeHead(status, headers).end(body);
         } catch {
           response.writeHead(500).end();
         }
       };
-      const guarded = route.guards.reduceRight(
+      const guarded = route.rateLimits.reduceRight(
         (inner, options) => rateLimit(options as NodeRateLimitOptions)(inner),
         handler as NodeHandler,
       );
@@ -71,7 +80,7 @@ export async function listen(listener: RequestListener): Promise<RunningServer> 
 
 export const fetchKit: RouteKit = {
   header: ([request]: readonly [Request], name) => request.headers.get(name) ?? undefined,
-  answerWith: (_call, text, status = 200) => new Response(text, { status }),
+  respondWith: (_call, text, status = 200) => new Response(text, { status }),
 };
 
 /** Resolves when a signal is aborted. */
@@ -86,11 +95,15 @@ export function fetchHandler(routes: readonly GuardedRoute[]): Handler {
   const handlers = new Map(
     routes.map((route) => {
       const handler = async (request: Request): Promise<Response> => {
-        const { status, headers, body } = await route.handle(new URL(request.url).pathname, aborted(request.signal));
+        const { status, headers, body } = await route.handle(
+          new URL(request.url).pathname,
+          aborted(request.signal),
+          getFetchRateLimit(request),
+        );
         const empty = status === 204 || status === 304;
         return new Response(empty ? null : body, { status, headers: { ...route.before, ...headers } });
       };
-      const guarded = route.guards.reduceRight(
+      const guarded = route.rateLimits.reduceRight(
         (inner, options) => limitFetch(options as FetchRateLimitOptions)(inner) as Handler,
         handler as Handler,
       );
@@ -107,8 +120,8 @@ export function fetchHandler(routes: readonly GuardedRoute[]): Handler {
   };
 }
 
-/** Handlers make the response, so that nothing can be set on it before they are reached. */
+/** A handler creates the response, so no header can be set on it before. */
 export const FETCH_WITHOUT = {
-  "shows its fields to scripts of other origins, beside those of the application":
-    "a response has no headers before it is made",
+  "exposes its fields to cross-origin scripts besides those of the application":
+    "a response has no headers before it is created",
 };

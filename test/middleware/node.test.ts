@@ -1,4 +1,4 @@
-/** `sluice/node` on a real server of this runtime. */
+/** `sluice/node` on a real `node:http` server. */
 import { guardedRoutes, middlewareSuite } from "sluice/testing";
 import { describe, it } from "vitest";
 import { listen, nodeKit, nodeListener } from "./mount.ts";

@@ -1,8 +1,8 @@
-/** The server of this runtime: Bun.serve, Deno.serve, or one for Node. */
+/** The fetch server of the current runtime: Bun.serve, Deno.serve or @hono/node-server. */
 import { serve } from "@hono/node-server";
 import type { RunningServer } from "sluice/testing";
 
-/** What the server of every runtime is given. */
+/** A handler as every runtime accepts it. */
 type Fetch = (request: Request, ...rest: unknown[]) => Response | Promise<Response>;
 
 interface Runtime {
@@ -22,7 +22,7 @@ interface Runtime {
 
 const { Bun, Deno } = globalThis as Runtime;
 
-/** Starts a handler of requests on a free port. */
+/** Starts a handler on a free port. */
 export async function serveFetch(fetch: Fetch): Promise<RunningServer> {
   const hostname = "127.0.0.1";
   if (Bun) {
@@ -43,5 +43,5 @@ export async function serveFetch(fetch: Fetch): Promise<RunningServer> {
   });
 }
 
-/** Its name. */
+/** The name of the server. */
 export const server: string = Bun ? "Bun.serve" : Deno ? "Deno.serve" : "@hono/node-server";

@@ -59,9 +59,8 @@ describe("script calls", () => {
         throw new Error(message);
       };
       const store = redisStore({ status: "ready", evalsha: fail, eval: fail });
-      await expect(createLimiter({ policy: tokenBucket("1/s"), store, ...storeOnly }).consume("k")).rejects.toThrow(
-        message,
-      );
+      const limiter = createLimiter({ policy: tokenBucket("1/s"), store, ...storeOnly });
+      await expect(limiter.consume("k")).rejects.toMatchObject({ cause: { message } });
       expect(calls, message).toBe(expected);
     }
   });

@@ -6,7 +6,7 @@ import { joinScript, PARTS, readPart, scriptModule, shaOf } from "../../scripts/
 import { compilePolicy } from "../../src/algorithms/compile-policy.ts";
 import { decide } from "../../src/algorithms/decide.ts";
 import type { Charge, Group, Mode } from "../../src/core/charge.ts";
-import type { CompiledPolicy } from "../../src/core/compile.ts";
+import type { CompiledPolicy } from "../../src/core/compiled-policy.ts";
 import type { Decision } from "../../src/core/decision.ts";
 import type { AlgorithmName } from "../../src/core/policy.ts";
 import { memoryStore } from "../../src/stores/memory/memory-store.ts";

@@ -1,7 +1,7 @@
 /** A Worker that limits each client to a burst of 10 and then 5 requests a second, the same in all of Cloudflare. */
 import { memoryRateLimiter, type RateLimiter } from "sluice";
 import { durableObjectRateLimiter, type RateLimiterDO } from "sluice/cloudflare";
-import { type Decided, type FetchCall, rateLimit } from "sluice/fetch";
+import { type DecidedRequest, type FetchArgs, rateLimit } from "sluice/fetch";
 
 // Cloudflare makes the objects of the class that the Worker exports under the name in wrangler.jsonc.
 export { RateLimiterDO } from "sluice/cloudflare";
@@ -31,7 +31,7 @@ function inMemory(): RateLimiter {
 }
 
 /** One line of JSON for each decision. The key stays out of it: it is the address of a client. */
-function log({ call: [request], key, decision }: Decided<FetchCall>): void {
+function log({ args: [request], key, decision }: DecidedRequest<FetchArgs>): void {
   const { policy, allowed, remaining, retryAfterMs, degraded } = decision;
   const { pathname: path } = new URL(request.url);
   const [keyKind] = key.split(":");

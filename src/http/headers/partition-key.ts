@@ -1,15 +1,15 @@
-/** A name for a client's share of a quota that tells nobody who the client is. */
+/** Derives pseudonyms of keys for the `pk` parameter of RateLimit fields. */
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { optionError } from "../../core/errors.ts";
 
 /**
- * Makes `pk` of the RateLimit fields: `headers: { partitionKey: partitionKey(secret) }`. It is 96 bits of HMAC-SHA-256
- * in base64: without the secret nobody can try all addresses of IPv4 to find the one that it belongs to.
+ * Returns a function for `headers: { partitionKey: partitionKey(secret) }`. It hashes a key to 96 bits of HMAC-SHA-256
+ * in base64. Without the secret, trying all IPv4 addresses does not reveal the one that a hash belongs to.
  */
 export function partitionKey(secret: string): (key: string) => string {
   if (typeof secret !== "string" || secret === "") {
-    throw optionError("invalid-option", "secret", "a text that is not empty");
+    throw optionError("invalid-option", "secret", "a non-empty string");
   }
   const encoder = new TextEncoder();
   const hmacKey = encoder.encode(secret);

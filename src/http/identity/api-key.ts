@@ -1,35 +1,40 @@
-/** Who holds a verified API key. The key itself is a secret: only a tag of it ever becomes part of a bucket's name. */
+/** Identifies clients by verified API keys. An API key is a secret, so bucket keys contain only an HMAC of it. */
 import { optionError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
 import { checkHeader, type ReadHeader } from "./client-ip.ts";
 
-/** How API keys are verified. */
+/** How API keys are read and verified. */
 export interface ApiKeyOptions {
   /**
-   * Says whether the key is right: `true`, or a name for its holder that is no secret, such as the id of an account.
-   * Anything else is a wrong key, and the client is known by its address. What it throws goes to `onError`.
+   * Verifies a key: returns `true`, or a public name of its holder such as an account id. Any other result means that
+   * the key is invalid, and the client is identified by its IP address. Errors go to `onError`.
    */
   verify: (key: string) => Verified | PromiseLike<Verified>;
-  /** The header that has the key. Default: `x-api-key`. */
+  /** The header that contains the key. Default: `x-api-key`. */
   header?: string;
-  /** The key of the HMAC that makes tags of API keys. Give one where they can be guessed. Default: a fixed one. */
+  /** The secret of the HMAC that replaces API keys. Set it if your API keys can be guessed. Default: a fixed value. */
   hmacSecret?: string;
 }
 
 type Verified = boolean | string | null | undefined;
 
-/** No key that was made by somebody is longer. */
-const MAX_LENGTH = 1024;
+/** Longer API keys are ignored. */
+const MAX_CHARS = 1024;
 
-/** Makes the function that tells the client's key from a request's API key, or `undefined`. */
+/** Returns a function that derives the client's key from the request's API key; `undefined` without a valid one. */
 export function apiKeyHolder(options: ApiKeyOptions): (header: ReadHeader) => Promise<string | undefined> | undefined {
   checkOptions("apiKey", options, ["verify", "header", "hmacSecret"]);
   const { verify, header: name = "x-api-key", hmacSecret = "sluice" } = options;
   if (typeof verify !== "function") {
-    throw optionError("invalid-option", "apiKey.verify", "a function: a key that nobody checks names nobody", verify);
+    throw optionError(
+      "invalid-option",
+      "apiKey.verify",
+      "a function that checks an API key and returns true or the name of its holder",
+      verify,
+    );
   }
   if (typeof hmacSecret !== "string" || hmacSecret === "") {
-    throw optionError("invalid-option", "apiKey.hmacSecret", "a text that is not empty");
+    throw optionError("invalid-option", "apiKey.hmacSecret", "a non-empty string");
   }
   const header = checkHeader("apiKey.header", name);
   const holderOf = async (key: string): Promise<string | undefined> => {
@@ -39,7 +44,7 @@ export function apiKeyHolder(options: ApiKeyOptions): (header: ReadHeader) => Pr
   };
   return (read) => {
     const key = read(header);
-    return key !== undefined && key !== "" && key.length <= MAX_LENGTH ? holderOf(key) : undefined;
+    return key !== undefined && key !== "" && key.length <= MAX_CHARS ? holderOf(key) : undefined;
   };
 }
 

@@ -1,77 +1,84 @@
 /**
- * Which address a request came from. Whatever stands in a header was written by somebody: it counts only when it was
- * written, or overwritten, by a proxy that is named as trusted. Exactly one header is read, never a chain of guesses.
+ * Finds the IP address of a client. A header counts only if a trusted proxy wrote or overwrote it, and exactly one
+ * header is read: a list of candidates would let a client choose the one that no proxy overwrites.
  */
-import { optionError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
 import { emitProcessWarning, type WarningCode } from "../../core/warnings.ts";
 import { type Address, isIn, parseAddress, parseRange, type Range } from "./address.ts";
 import { entriesOfForwarded, entriesOfXForwardedFor, MAX_ENTRIES } from "./forwarded.ts";
 import { type Preset, presets } from "./presets.ts";
 
-/** Headers as `fetch` has them, or as Node has them. */
+/** Request headers: a `Headers` object, or a plain object as Node has it. */
 export type RequestHeaders =
   | { get(name: string): string | null }
   | Readonly<Record<string, string | readonly string[] | undefined>>;
 
-/** What is known of a request, whatever the server. */
-export interface RequestFacts {
-  /** The address at the other end of the socket. */
+/** The parts of a request that identify its client. */
+export interface RequestLike {
+  /** The IP address at the other end of the socket, such as `request.socket.remoteAddress`. Default: unknown. */
   peer?: string | undefined;
+  /** The request headers. */
   headers: RequestHeaders;
 }
 
-/** Whom to believe about the client's address. */
+/** Which proxies may report the client's IP address, and in which header. */
 export interface TrustOptions {
-  /** The platform or proxy in front, which knows its header. Default: none. */
+  /** The platform or proxy in front, which determines the header. Default: none. */
   preset?: Preset;
   /**
-   * The proxies that may tell the client's address: addresses and ranges such as `10.0.0.0/8`, or how many there are.
-   * A number believes whoever can reach the server; with a list, others are known by their own address. Default: none.
+   * The proxies in front: IP addresses and ranges such as `10.0.0.0/8`, or their number. With a list, a request from any
+   * other peer is identified by the peer's own address. A number trusts every peer that can connect. Default: none.
    */
   trustedProxies?: number | readonly string[];
-  /** Where they tell it: `x-forwarded-for`, `forwarded`, or a header of one address. Default: `x-forwarded-for`. */
+  /** The header they write: `x-forwarded-for`, `forwarded`, or one that holds a single address. Default: `x-forwarded-for`. */
   header?: string;
 }
 
-/** `"peer"` believes nobody: the client is the other end of the socket. */
+/** A trust rule by name or in full. `"peer"` trusts no header: the client is the other end of the socket. */
 export type Trust = "peer" | Preset | TrustOptions;
 
 /**
- * The client's address, in one spelling for all that mean the same; `undefined` when there is none. By default it is
- * the socket's peer, and no header is read.
+ * Returns the client's IP address in canonical form; `undefined` if it is unknown. By default that is the socket's peer,
+ * and no header is read.
  */
-export function clientIp(facts: RequestFacts, trust: Trust = "peer"): string | undefined {
-  const header = headerReader(facts);
-  return locatorOf(trust)(facts.peer, header)?.toString();
+export function clientIp(request: RequestLike, trust: Trust = "peer"): string | undefined {
+  const header = headerReader(request);
+  return resolverFor(trust).resolve(request.peer, header)?.toString();
 }
 
-/** Reads a header of the request at hand. */
+/** Reads a header of one request by its lower-case name. */
 export type ReadHeader = (name: string) => string | undefined;
 
-/** Finds a client's address. `context` is passed on to `Warn`. */
-export type Locate = (peer: string | undefined, header: ReadHeader, context?: unknown) => Address | undefined;
+/** Finds the IP address of a client. */
+export interface AddressResolver {
+  /** Returns the client's address. `context` is passed on to `Warn`. */
+  resolve(peer: string | undefined, header: ReadHeader, context?: unknown): Address | undefined;
+  /** Whether the result can depend on headers. If not, it depends on the peer alone and may be cached by it. */
+  readonly readsHeaders: boolean;
+}
 
-/** Reports a problem with the set-up, found while a request was handled. Without a code it is not worth a process warning. */
+/** Reports a configuration problem found during a request. Without a code it is not worth a process warning. */
 export type Warn = (message: string, context: unknown, code?: WarningCode) => void;
 
 let warned = false;
 
-/** For callers without a listener: once per process, since their options may be a new object with every call. */
+/** Warns once per process, for callers without a listener: they may create their options for each call. */
 export const warnProcess: Warn = (message, _context, code) => {
   if (!code || warned) return;
   warned = true;
   emitProcessWarning(code, message);
 };
 
-/** One way to read all kinds of headers. Lines of one name are joined, as HTTP allows. */
-export function headerReader(facts: RequestFacts): ReadHeader {
-  const headers = facts?.headers;
-  // A request of Node, Express or Fastify has headers too, but its address would be missing.
-  const isRequest = typeof facts === "object" && facts !== null && "socket" in facts && !("peer" in facts);
-  if (typeof headers !== "object" || headers === null || isRequest) {
+/** Returns a reader for either kind of headers. Several lines of one header are joined, as HTTP allows. */
+export function headerReader(request: RequestLike): ReadHeader {
+  const headers = request?.headers;
+  // A request of Node, Express or Fastify has headers as well, but its address would be missing.
+  const isServerRequest =
+    typeof request === "object" && request !== null && "socket" in request && !("peer" in request);
+  if (typeof headers !== "object" || headers === null || isServerRequest) {
     const expected = "{ peer, headers }, such as { peer: request.socket.remoteAddress, headers: request.headers }";
-    throw optionError("invalid-option", "facts", expected, facts);
+    throw optionError("invalid-option", "request", expected, request);
   }
   if (isFetchHeaders(headers)) return (name) => headers.get(name) ?? undefined;
   return (name) => {
@@ -85,23 +92,23 @@ function isFetchHeaders(headers: RequestHeaders): headers is { get(name: string)
   return typeof headers.get === "function";
 }
 
-/** The names of all options of trust. */
+/** The names of all members of `TrustOptions`. */
 export const TRUST_OPTIONS: readonly string[] = ["preset", "trustedProxies", "header"];
 
-const locatorOf = /* @__PURE__ */ remembering((trust: Trust): Locate => {
+const resolverFor = /* @__PURE__ */ cachedByOptions((trust: Trust): AddressResolver => {
   if (typeof trust === "object" && trust !== null) checkOptions("trust", trust, TRUST_OPTIONS);
-  return locator(trust);
+  return addressResolver(trust);
 });
 
-/** Reads options once, however often they are used. */
-export function remembering<O, T>(make: (options: O) => T): (options: O) => T {
+/** Caches what is created from options, so validating them is not repeated with every call. */
+export function cachedByOptions<O, T>(create: (options: O) => T): (options: O) => T {
   const byObject = new WeakMap<object, T>();
   const byName = new Map<string, T>();
   return (options) => {
-    const known = typeof options === "string" ? byName : (byObject as { get(key: unknown): T | undefined });
-    let found = known.get(options as string);
+    const cache = typeof options === "string" ? byName : (byObject as { get(key: unknown): T | undefined });
+    let found = cache.get(options as string);
     if (found === undefined) {
-      found = make(options);
+      found = create(options);
       if (typeof options === "string") byName.set(options, found);
       else if (typeof options === "object" && options !== null) byObject.set(options, found);
     }
@@ -109,102 +116,108 @@ export function remembering<O, T>(make: (options: O) => T): (options: O) => T {
   };
 }
 
-/** Checks whom to believe, and makes the function that does. */
-export function locator(trust: Trust, warn: Warn = warnProcess): Locate {
-  if (typeof trust === "string") return trust === "peer" ? parseAddress : locator({ preset: trust }, warn);
+const PEER_RESOLVER: AddressResolver = { resolve: (peer) => parseAddress(peer), readsHeaders: false };
+
+/** Validates a trust rule, and returns the resolver that applies it. */
+export function addressResolver(trust: Trust, warn: Warn = warnProcess): AddressResolver {
+  if (typeof trust === "string") return trust === "peer" ? PEER_RESOLVER : addressResolver({ preset: trust }, warn);
   if (typeof trust !== "object" || trust === null) {
-    const expected = `${NAMES}, or { trustedProxies }: which proxies may tell the client's address`;
-    throw optionError("invalid-option", "identity", expected, trust);
+    throw optionError("invalid-option", "identity", `${NAMES}, or an object such as { trustedProxies }`, trust);
   }
   const { preset, trustedProxies } = trust;
   if (preset === undefined) {
-    if (trustedProxies !== undefined) return through(trust.header ?? "x-forwarded-for", beliefOf(trustedProxies), warn);
-    if (trust.header === undefined) return parseAddress;
-    throw optionError("invalid-option", "trustedProxies", "the proxies that write this header", undefined);
+    if (trustedProxies !== undefined) {
+      return proxyResolver(trust.header ?? "x-forwarded-for", trustRule(trustedProxies), warn);
+    }
+    if (trust.header === undefined) return PEER_RESOLVER;
+    const message = "header has no effect without trustedProxies. Name the proxies that write this header.";
+    throw new SluiceError("invalid-option", message, { option: "trustedProxies", expected: PROXIES });
   }
   if (!Object.hasOwn(presets, preset)) throw optionError("invalid-option", "preset", NAMES, preset);
   const { header, runsHere = () => false, ranges } = presets[preset];
   const name = trust.header ?? header;
-  if (trustedProxies !== undefined) return through(name, beliefOf(trustedProxies), warn);
-  if (runsHere()) return through(name, { proves: () => true, hops: 1 }, warn);
-  if (ranges) return through(name, beliefOf(ranges), warn);
-  if (presets[preset].runsHere) return parseAddress;
-  const expected = `the addresses of the proxies beside preset ${preset}, such as ["10.0.0.0/8"], or how many there are`;
-  throw optionError("invalid-option", "trustedProxies", expected, undefined);
+  if (trustedProxies !== undefined) return proxyResolver(name, trustRule(trustedProxies), warn);
+  if (runsHere()) return proxyResolver(name, { isTrusted: () => true, hops: 1 }, warn);
+  if (ranges) return proxyResolver(name, trustRule(ranges), warn);
+  if (presets[preset].runsHere) return PEER_RESOLVER;
+  const message = `preset "${preset}" requires trustedProxies: the addresses of the proxies, such as ["10.0.0.0/8"], or their number.`;
+  throw new SluiceError("invalid-option", message, { option: "trustedProxies", expected: PROXIES });
 }
 
 const NAMES = `one of peer, ${Object.keys(presets).join(", ")}`;
+const PROXIES = `a list of addresses and ranges such as ["10.0.0.0/8"], or the number of proxies, from 1 to ${MAX_ENTRIES}`;
 
-/** When a header counts, and how far to the left. */
-interface Belief {
-  /** Whether the address is that of a trusted proxy. */
-  proves(address: Address | undefined): boolean;
-  /** How many proxies there are, where they are counted. */
-  hops?: number;
+/** When a header is trusted, and how far to the left it is read. */
+interface TrustRule {
+  /** Whether the address belongs to a trusted proxy. */
+  isTrusted(address: Address | undefined): boolean;
+  /** The number of proxies, if they are counted and not listed. */
+  readonly hops?: number;
 }
 
-function beliefOf(trusted: number | readonly string[]): Belief {
+function trustRule(trusted: number | readonly string[]): TrustRule {
   if (typeof trusted === "number" && Number.isInteger(trusted) && trusted >= 1 && trusted <= MAX_ENTRIES) {
-    return { proves: () => true, hops: trusted };
+    return { isTrusted: () => true, hops: trusted };
   }
   if (!Array.isArray(trusted) || trusted.length === 0) {
-    const expected = 'a list of addresses and ranges such as ["10.0.0.0/8"], or the number of proxies, from 1 to 64';
-    throw optionError("invalid-option", "trustedProxies", expected, trusted);
+    throw optionError("invalid-option", "trustedProxies", PROXIES, trusted);
   }
   const ranges: Range[] = trusted.map((text: unknown) => parseRange("trustedProxies", text));
-  return { proves: (address) => address !== undefined && isIn(ranges, address) };
+  return { isTrusted: (address) => address !== undefined && isIn(ranges, address) };
 }
 
-/** The address that believed proxies tell in a header; the peer's own when they are not believed or tell none. */
-function through(name: string, { proves, hops }: Belief, warn: Warn): Locate {
+/** Resolves the address that trusted proxies report in a header, or that of the peer if there is none. */
+function proxyResolver(name: string, rule: TrustRule, warn: Warn): AddressResolver {
   const header = checkHeader("header", name);
-  const entries =
+  const entriesOf =
     header === "x-forwarded-for" ? entriesOfXForwardedFor : header === "forwarded" ? entriesOfForwarded : undefined;
-  let warned = false;
-  return (peer, read, context) => {
-    const nearest = parseAddress(peer);
-    const field = proves(nearest) ? read(header) : undefined;
-    if (field === undefined) return nearest;
-    const missing = (): void => {
-      if (warned) return;
-      warned = true;
-      const message = `A trusted proxy sent ${header} without the IP address of the client, so all of its clients share one bucket. Configure it to send the address.`;
-      warn(message, context, "SLUICE_MISSING_CLIENT_ADDRESS");
-    };
-    if (entries) return walk(nearest, entries(field), proves, hops, missing);
-    const address = parseAddress(field);
-    if (!address) missing();
-    return address ?? nearest;
+  let isReported = false;
+  return {
+    readsHeaders: true,
+    resolve(peer, read, context) {
+      const nearest = parseAddress(peer);
+      const field = rule.isTrusted(nearest) ? read(header) : undefined;
+      if (field === undefined) return nearest;
+      const reportMissing = (): void => {
+        if (isReported) return;
+        isReported = true;
+        const message = `A trusted proxy sent ${header} without the IP address of the client, so all of its clients share one bucket. Configure it to send the address.`;
+        warn(message, context, "SLUICE_MISSING_CLIENT_ADDRESS");
+      };
+      if (entriesOf) return firstUntrusted(nearest, entriesOf(field), rule, reportMissing);
+      const address = parseAddress(field);
+      if (!address) reportMissing();
+      return address ?? nearest;
+    },
   };
 }
 
 /**
- * From the right, step left while the address is trusted: the first that is not is the client. An entry that is no
- * address ends the walk at the last good one, which is a proxy: `missing` is called. Where proxies are counted, a chain
- * that is too short was not written by all of them.
+ * Right-to-left parsing: skips trusted proxies, nearest first, and returns the first address that is not trusted. An
+ * entry that is not an address ends the search at the proxy before it, and `reportMissing` is called. If proxies are
+ * counted, a list with fewer entries was not written by all of them, so the peer is returned.
  */
-function walk(
+function firstUntrusted(
   peer: Address | undefined,
   entries: readonly string[],
-  proves: Belief["proves"],
-  hops = Infinity,
-  missing: () => void,
+  { isTrusted, hops = Infinity }: TrustRule,
+  reportMissing: () => void,
 ): Address | undefined {
   if (hops !== Infinity && entries.length < hops) return peer;
   let current = peer;
   for (const [i, entry] of entries.entries()) {
     const address = parseAddress(entry);
     if (!address) {
-      missing();
+      reportMissing();
       return current;
     }
     current = address;
-    if (i + 1 === hops || !proves(address)) return current;
+    if (i + 1 === hops || !isTrusted(address)) return current;
   }
   return current;
 }
 
-/** A name of a header, in lower case. */
+/** Validates a header name, and returns it in lower case. */
 export function checkHeader(option: string, name: unknown): string {
   if (typeof name === "string" && /^[a-z0-9-]+$/i.test(name)) return name.toLowerCase();
   throw optionError("invalid-option", option, "the name of a header, such as x-forwarded-for", name);

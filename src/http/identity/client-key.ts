@@ -1,18 +1,18 @@
 /**
- * The key of a client's bucket: a verified user, else the holder of a verified API key, else the address. The kind is
- * part of the key, so that a user who is called 1.2.3.4 is not an address.
+ * Derives the key of a client: a verified user, else the holder of a verified API key, else the IP address. The kind is
+ * part of the key, so a user named 1.2.3.4 can't be mistaken for an address.
  */
 import { copyKey } from "../../core/copy-key.ts";
-import { optionError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
-import { type Address, networkOf, parseAddress } from "./address.ts";
+import { type Address, networkOf } from "./address.ts";
 import { type ApiKeyOptions, apiKeyHolder } from "./api-key.ts";
 import {
+  addressResolver,
+  cachedByOptions,
   headerReader,
-  locator,
   type ReadHeader,
-  type RequestFacts,
-  remembering,
+  type RequestLike,
   TRUST_OPTIONS,
   type TrustOptions,
   type Warn,
@@ -21,34 +21,34 @@ import {
 import { type JwtOptions, jwtSubject } from "./jwt.ts";
 import type { Preset } from "./presets.ts";
 
-/** How a client is told from others. */
+/** How clients are identified. */
 export interface IdentityOptions extends TrustOptions {
-  /** How many bits of an IPv6 address are one client, from 32 to 64: what one subscriber is given. Default: 56. */
+  /** Bits of an IPv6 address that identify one client, from 32 to 64: the size of a subscriber's network. Default: 56. */
   ipv6Prefix?: number;
-  /** Users by their verified token. Default: nobody is known by a token. */
+  /** Identifies users by a verified JSON Web Token. Default: tokens are ignored. */
   jwt?: JwtOptions;
-  /** Machines by their verified API key. Default: nobody is known by a key. */
+  /** Identifies clients by a verified API key. Default: API keys are ignored. */
   apiKey?: ApiKeyOptions;
-  /** What becomes of a request without an address: an error, or one bucket for all of them. Default: `"refuse"`. */
+  /** Whether a request without an IP address is an error, or shares one bucket with all others. Default: `"refuse"`. */
   unidentified?: "refuse" | "share";
 }
 
-/** Whom to believe, by name or in full. `"peer"` is the other end of the socket. */
+/** How clients are identified: `"peer"` (the socket's address), the platform in front, or full options. */
 export type Identity = "peer" | Preset | IdentityOptions;
 
-/** The key of a request's client. `context` is passed on to `Warn`. */
+/** Returns the key of a request's client. `context` is passed on to `Warn`. */
 export type Identify = (peer: string | undefined, header: ReadHeader, context?: unknown) => string | Promise<string>;
 
-/** The key of the IP address that a request came from, whatever credentials it has. */
+/** Returns the key of a request's IP address, regardless of credentials. */
 type IdentifyAddress = (peer: string | undefined, header: ReadHeader, context?: unknown) => string;
 
-/** The key of the client that a request came from, such as `ip:203.0.113.7`, `user:42` or `key:acme`. */
-export async function clientKey(facts: RequestFacts, identity: Identity = "peer"): Promise<string> {
-  const header = headerReader(facts);
-  return identifierOf(identity)(facts.peer, header);
+/** Returns the key of the client that sent a request, such as `ip:203.0.113.7`, `user:42` or `key:acme`. */
+export async function clientKey(request: RequestLike, identity: Identity = "peer"): Promise<string> {
+  const header = headerReader(request);
+  return identifyFor(identity)(request.peer, header);
 }
 
-const identifierOf = /* @__PURE__ */ remembering((identity: Identity): Identify => identifier(identity).client);
+const identifyFor = /* @__PURE__ */ cachedByOptions((identity: Identity): Identify => identifier(identity).client);
 
 /** Validates the identity options. Returns functions that identify a client by verified credentials, or by IP address only. */
 export function identifier(
@@ -69,13 +69,13 @@ export function identifier(
   };
 }
 
-/** Names of addresses that are remembered, so that a socket's address is read once and not with every request. */
-const REMEMBERED = 1000;
-/** What all share who have no address. No address is spelled like this. */
+/** Peers whose key is cached, so an address is parsed once per socket and not with every request. */
+const MAX_CACHED_PEERS = 1000;
+/** The key that all requests without an address share. No address is written like this. */
 export const UNIDENTIFIED = "ip:unidentified";
 
 function addressKey(identity: Identity, options: IdentityOptions, warn: Warn): IdentifyAddress {
-  const locate = locator(identity, warn);
+  const resolver = addressResolver(identity, warn);
   const { ipv6Prefix = 56, unidentified = "refuse" } = options;
   checkWhole("ipv6Prefix", ipv6Prefix, 32, 64);
   if (unidentified !== "refuse" && unidentified !== "share") {
@@ -84,18 +84,18 @@ function addressKey(identity: Identity, options: IdentityOptions, warn: Warn): I
   const keyOf = (address: Address | undefined): string => {
     if (address) return `ip:${networkOf(address, ipv6Prefix)}`;
     if (unidentified === "share") return UNIDENTIFIED;
-    const expected =
-      'an address of the client, but the request has none: name the platform or the proxies in front, or say unidentified: "share"';
-    throw optionError("unidentified", "identity", expected);
+    const message =
+      'The request has no IP address to identify its client by. Set identity to the platform or the proxies in front, or to { unidentified: "share" }.';
+    throw new SluiceError("unidentified", message, { option: "identity", expected: "the platform or the proxies" });
   };
-  if (locate !== parseAddress) return (peer, header, context) => keyOf(locate(peer, header, context));
-  const names = new Map<string, string>();
-  return (peer) => {
-    const found = names.get(peer as string);
+  if (resolver.readsHeaders) return (peer, header, context) => keyOf(resolver.resolve(peer, header, context));
+  const keysByPeer = new Map<string, string>();
+  return (peer, header) => {
+    const found = keysByPeer.get(peer as string);
     if (found !== undefined || peer === undefined) return found ?? keyOf(undefined);
-    const key = keyOf(parseAddress(peer));
-    if (names.size >= REMEMBERED) names.clear();
-    names.set(copyKey(peer), key);
+    const key = keyOf(resolver.resolve(peer, header));
+    if (keysByPeer.size >= MAX_CACHED_PEERS) keysByPeer.clear();
+    keysByPeer.set(copyKey(peer), key);
     return key;
   };
 }

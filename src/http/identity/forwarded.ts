@@ -1,25 +1,26 @@
 /**
- * What proxies write down about whom they heard from, nearest first. Both fields are read from the right, because a
- * proxy adds its entry there: whatever a client typed stands further left and can't change how that entry is read.
+ * Parses `X-Forwarded-For` and `Forwarded`, nearest hop first. Both are parsed from the right, where proxies append
+ * their entry: text that a client sent is further left and can't change how that entry is parsed.
  */
 
-/** No honest chain is longer, in characters and in entries. */
-const MAX_LENGTH = 8192;
+/** The last characters and entries of a field that are parsed. Real chains are shorter. */
+const MAX_CHARS = 8192;
+/** The last entries of a field that are parsed, and the highest number of proxies. */
 export const MAX_ENTRIES = 64;
 
-/** The entries of `X-Forwarded-For`, nearest first: texts that may or may not be addresses. */
+/** The entries of `X-Forwarded-For`, nearest first. An entry is not necessarily an address. */
 export function entriesOfXForwardedFor(field: string): string[] {
   return nearest(field, (text, end) => text.lastIndexOf(",", end - 1));
 }
 
-/** The `for` of each element of `Forwarded` (RFC 7239), nearest first; an empty text for one that is malformed. */
+/** The `for` of each element of `Forwarded` (RFC 7239), nearest first; an empty string for a malformed element. */
 export function entriesOfForwarded(field: string): string[] {
   return nearest(field, commaOutsideQuotes).map(forOf);
 }
 
-/** Cuts a list from the right. An entry that is cut off by the longest length is as good as none. */
+/** Splits a list from the right. An entry that exceeds the maximum length becomes an empty string. */
 function nearest(field: string, commaBefore: (text: string, end: number) => number): string[] {
-  const text = field.slice(-MAX_LENGTH);
+  const text = field.slice(-MAX_CHARS);
   const entries: string[] = [];
   for (let end = text.length; end >= 0 && entries.length < MAX_ENTRIES; ) {
     const comma = end === 0 ? -1 : commaBefore(text, end);
@@ -29,7 +30,7 @@ function nearest(field: string, commaBefore: (text: string, end: number) => numb
   return entries;
 }
 
-/** Quotes are counted from the right too: one that a client left open swallows nothing of what a proxy added. */
+/** Quotes are matched from the right as well, so an open quote of a client does not swallow a proxy's entry. */
 function commaOutsideQuotes(text: string, end: number): number {
   let quoted = false;
   for (let at = end - 1; at >= 0; at--) {
@@ -47,16 +48,16 @@ function isEscaped(text: string, at: number): boolean {
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const QUOTED = '"(?:[\\t -!#-\\[\\]-~\\u0080-\\u00ff]|\\\\[\\t -~\\u0080-\\u00ff])*"';
-// RFC 7239 requires quotes around a port, which many proxies leave out: for=192.0.2.43:47011, host=example.com:8080.
+// RFC 7239 requires quotes around a port; many proxies omit them: for=192.0.2.43:47011, host=example.com:8080.
 const PAIR = new RegExp(`(${TOKEN})=(${TOKEN}(?::\\d{1,5})?|${QUOTED})`, "y");
 
-/** The one `for` of an element, without quotes and escapes; empty if the element is not well formed. */
+/** The `for` of an element, unquoted; empty if the element is malformed or has two of them. */
 function forOf(element: string): string {
   let found: string | undefined;
   let at = 0;
   for (;;) {
     at = pastBlanks(element, at);
-    // Pairs between semicolons may be empty.
+    // Empty pairs between semicolons are valid.
     if (at < element.length && element[at] !== ";") {
       PAIR.lastIndex = at;
       const [whole, name, value = ""] = PAIR.exec(element) ?? [];
@@ -78,7 +79,7 @@ function pastBlanks(text: string, at: number): number {
   return at;
 }
 
-/** An address of IPv6 has brackets here, which keep it apart from a port. Blanks between quotes are part of the name. */
+/** An IPv6 address requires brackets, which separate it from a port. A value with blanks is not an address. */
 function nodeOf(value: string): string {
   const plain = value.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/g, "$1") : value;
   return /[ \t]/.test(plain) || (plain.split(":").length > 2 && !plain.startsWith("[")) ? "" : plain;

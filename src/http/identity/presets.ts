@@ -1,18 +1,18 @@
-/** Platforms and proxies whose header of the client's address is known, and how to tell that it is theirs. */
+/** Platforms and proxies with a known client address header, and how to verify that a request came through them. */
 
-/** Names of what may stand in front of a server. */
+/** A platform or proxy in front of the server. */
 export type Preset = "cloudflare" | "vercel" | "netlify" | "fly" | "fastly" | "aws" | "nginx";
 
 interface Front {
-  /** The header that it sets, and overwrites when a client sends it. */
+  /** The header that it sets; it overwrites one that a client sends. */
   readonly header: string;
-  /** Whether this code runs on the platform, where nobody else can reach it. */
+  /** Whether this code runs on the platform, where only the platform can connect to it. */
   runsHere?(): boolean;
-  /** Where its requests come from, if that is published and fixed. */
+  /** The networks that it connects from, if they are published. */
   readonly ranges?: readonly string[];
 }
 
-/** What the platform puts into the global scope; nothing of it is there elsewhere. */
+/** Globals that only the platforms define. */
 interface Platform {
   readonly navigator?: { readonly userAgent?: string };
   readonly process?: { readonly env?: Readonly<Record<string, string | undefined>> };
@@ -22,12 +22,12 @@ interface Platform {
 const platform = globalThis as Platform;
 const env = (name: string): boolean => Boolean(platform.process?.env?.[name]);
 
-/** Each reads one header. Without `runsHere` and `ranges`, the proxies have to be named. */
+/** Every preset reads one header. One without `runsHere` and `ranges` requires `trustedProxies`. */
 export const presets: Readonly<Record<Preset, Front>> = {
   cloudflare: {
     header: "cf-connecting-ip",
     runsHere: runsOnWorkers,
-    // https://www.cloudflare.com/ips/; a range that is missing here is known by its own address, and never spoofed.
+    // From https://www.cloudflare.com/ips/. A peer of a missing range is identified by its own address: safe, but shared.
     ranges: [
       "173.245.48.0/20",
       "103.21.244.0/22",
@@ -61,7 +61,7 @@ export const presets: Readonly<Record<Preset, Front>> = {
   nginx: { header: "x-real-ip" },
 };
 
-/** Whether this is the Workers runtime. */
+/** Whether this code runs on Cloudflare Workers. */
 export function runsOnWorkers(): boolean {
   return platform.navigator?.userAgent === "Cloudflare-Workers";
 }

@@ -1,9 +1,9 @@
-/** A hash of a key, for statistics that must not keep the key: it may be long, or retain the header it was cut from. */
+/** Hashes keys for statistics, which must not retain a key: it may be long, or a slice of a whole header. */
 
-/** Characters that are hashed from each end. A long key must not cost more than the decision. */
+/** Characters hashed at each end. Hashing a long key must not take longer than the decision. */
 const MAX_CHARS = 64;
 
-/** A 32-bit hash (FNV-1a) of the length and both ends of a key. Keys that collide are taken for one. */
+/** A 32-bit hash (FNV-1a) of the length and both ends of a key. Collisions are counted as one key. */
 export function keyHash(key: string): number {
   let hash = 0x811c9dc5 ^ key.length;
   const middle = Math.min(key.length, MAX_CHARS);

@@ -1,112 +1,125 @@
-/** Whose budget a request spends. */
-import { optionError, SluiceError } from "../../core/errors.ts";
+/** Determines the key that a request is charged to: that of the application's `key`, or that of the client. */
+import { SluiceError } from "../../core/errors.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { privateAddress } from "../../http/identity/address.ts";
 import type { ReadHeader, Warn } from "../../http/identity/client-ip.ts";
 import { identifier, UNIDENTIFIED } from "../../http/identity/client-key.ts";
 import { presets } from "../../http/identity/presets.ts";
-import { keyWatch } from "./key-cardinality.ts";
+import { watchKeys } from "./key-cardinality.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { Reports } from "./reports.ts";
-import type { RequestReader } from "./request-reader.ts";
+import type { HandlerArgs, RequestReader } from "./request-reader.ts";
 
 /** The keys of requests. */
-export interface Keys<Call extends readonly unknown[]> {
-  /** The key of a request: the application's own, or that of the client. */
-  client(call: Call): MaybePromise<string>;
-  /** The key of its IP address, whatever credentials it has. */
-  address(call: Call): string;
-  /** Called when the IP address has used up a budget: warns if it is that of a proxy, and not of a client. */
-  exhausted?(call: Call): void;
+export interface Keys<Args extends HandlerArgs> {
+  /** The key of a request: that of the application, or that of the client. */
+  client(args: Args): MaybePromise<string>;
+  /** The key of the request's IP address, regardless of credentials. */
+  address(args: Args): string;
+  /** Called when an IP address has exhausted its budget: warns if the address is that of a proxy. */
+  exhausted?(args: Args): void;
 }
 
-export function keysOf<Call extends readonly unknown[], L>(
-  options: RateLimitOptions<Call, L>,
-  facts: RequestReader<Call>,
-  reports: Reports<Call>,
-): Keys<Call> {
-  const { key, identity, onEvent } = options;
-  if (key === undefined && identity === undefined && facts.peerless) {
+/** Validates `key` and `identity`, and returns the functions that apply them. */
+export function keysOf<Args extends HandlerArgs>(
+  options: RateLimitOptions<Args, unknown>,
+  reader: RequestReader<Args>,
+  reports: Reports<Args>,
+): Keys<Args> {
+  const { key, identity, limits } = options;
+  const hasOwnKeys = key !== undefined || (identity === undefined && (limits?.every(({ key }) => key) ?? false));
+  if (!hasOwnKeys && identity === undefined && reader.peerless) {
     const names = Object.keys(presets).join(", ");
-    const expected = `the platform in front (one of ${names}), proxies as { trustedProxies }, or a key: there are no sockets here`;
-    throw optionError("invalid-option", "identity", expected, identity);
+    const message = `This runtime exposes no socket addresses. Set identity to the platform in front (one of ${names}) or to { trustedProxies }, or set key.`;
+    throw new SluiceError("invalid-option", message, { option: "identity", expected: `one of ${names}` });
   }
-  const warn: Warn = (message, call, code) => reports.warn(message, call as Call, code);
-  // With a key, nothing else is known of the client, and a preflight may come without an address.
-  const identify = identifier(key ? { unidentified: "share" } : (identity ?? "peer"), warn);
-  const headerOf = (call: Call): ReadHeader => {
-    return (name) => facts.header(call, name);
+  const warn: Warn = (message, args, code) => reports.warn(message, args as Args, code);
+  // With keys of the application, the address is only needed for preflights, which may come without one.
+  const identify = identifier(hasOwnKeys ? { unidentified: "share" } : (identity ?? "peer"), warn);
+  const headerOf = (args: Args): ReadHeader => {
+    return (name) => reader.header(args, name);
   };
-  const address = (call: Call): string => {
+  const address = (args: Args): string => {
     try {
-      return identify.address(facts.peer(call), headerOf(call), call);
+      return identify.address(reader.peer(args), headerOf(args), args);
     } catch (error) {
-      // A preflight has no credentials: an error would reject it where users are known by token and need no address.
+      // A preflight has no credentials: an error would reject it where users are identified by token.
       if (error instanceof SluiceError && error.code === "unidentified") return UNIDENTIFIED;
       throw error;
     }
   };
-  const warnOfPreflights = (reason: string, call: Call): void => {
-    const message = `A CORS preflight was rejected: ${reason} share one budget. Answer preflights before rateLimit, or raise the option preflight.`;
-    warn(message, call, "SLUICE_UNTRUSTED_PROXY");
-  };
-  if (key) {
-    const watchProxy = proxyWatch(facts, (proxy, call) =>
-      warnOfPreflights(`with key, all preflights through the proxy ${proxy}`, call),
-    );
-    let isReported = false;
-    const exhausted = (call: Call): void => {
-      if (facts.peer(call) !== undefined) watchProxy(call);
-      else if (!isReported) {
-        isReported = true;
-        warnOfPreflights("with key and without a socket, all preflights", call);
-      }
-    };
-    return { client: watched(key, keyWatch(warn, onEvent !== undefined)), address, exhausted };
+  if (hasOwnKeys) {
+    const client = key ? watchedKey(key, options, reports) : address;
+    return { client, address, exhausted: preflightWatch(reader, warn) };
   }
-  const warnOfProxy = (proxy: string, call: Call): void => {
-    const message = `Requests come through a proxy that identity does not name, so all of its clients share one bucket. Set identity: { trustedProxies: ["${proxy}"] }, or identity: "cloudflare" or another platform.`;
-    warn(message, call, "SLUICE_UNTRUSTED_PROXY");
-  };
-  const watchProxy = identity === undefined ? proxyWatch(facts, warnOfProxy) : undefined;
+  const watchProxy = identity === undefined ? proxyWatch(reader, warnUntrustedProxy(warn)) : undefined;
   return {
     address,
-    client(call) {
-      watchProxy?.(call);
-      return identify.client(facts.peer(call), headerOf(call), call);
+    client(args) {
+      watchProxy?.(args);
+      return identify.client(reader.peer(args), headerOf(args), args);
     },
   };
 }
 
-function watched<Call extends readonly unknown[]>(
-  key: (...call: Call) => MaybePromise<string>,
-  watch: (key: string, call: Call) => void,
-): (call: Call) => MaybePromise<string> {
-  const seen = (key: string, call: Call): string => {
-    watch(key, call);
+/** Calls a `key` function of the application, and warns about keys that do not distinguish clients. */
+export function watchedKey<Args extends HandlerArgs>(
+  key: (...args: Args) => MaybePromise<string>,
+  { onEvent }: RateLimitOptions<Args, unknown>,
+  reports: Reports<Args>,
+): (args: Args) => MaybePromise<string> {
+  const watch = watchKeys<Args>((message, args, code) => reports.warn(message, args, code), onEvent !== undefined);
+  const watched = (key: string, args: Args): string => {
+    watch(key, args);
     return key;
   };
-  return (call) => {
-    const own = key(...call);
-    return isPromise(own) ? own.then((own) => seen(own, call)) : seen(own, call);
+  return (args) => {
+    const own = key(...args);
+    return isPromise(own) ? own.then((own) => watched(own, args)) : watched(own, args);
   };
 }
 
-/** Requests whose headers are read one after the other; after them, one of 256: a proxy may be added later. */
+function warnUntrustedProxy<Args>(warn: Warn): (proxy: string, args: Args) => void {
+  return (proxy, args) => {
+    const message = `Requests come through a proxy that identity does not name, so all of its clients share one bucket. Set identity: { trustedProxies: ["${proxy}"] }, or identity: "cloudflare" or another platform.`;
+    warn(message, args, "SLUICE_UNTRUSTED_PROXY");
+  };
+}
+
+/** Warns once if rejected preflights share a budget, because the proxies of their clients are unknown with `key`. */
+function preflightWatch<Args extends HandlerArgs>(reader: RequestReader<Args>, warn: Warn): (args: Args) => void {
+  const warnShared = (reason: string, args: Args): void => {
+    const message = `A CORS preflight was rejected: ${reason} share one budget. Answer preflights before rateLimit, or raise the option preflight.`;
+    warn(message, args, "SLUICE_UNTRUSTED_PROXY");
+  };
+  const watchProxy = proxyWatch(reader, (proxy, args: Args) =>
+    warnShared(`with key, all preflights through the proxy ${proxy}`, args),
+  );
+  let isReported = false;
+  return (args) => {
+    if (reader.peer(args) !== undefined) watchProxy(args);
+    else if (!isReported) {
+      isReported = true;
+      warnShared("with key and without a socket, all preflights", args);
+    }
+  };
+}
+
+/** The first requests, whose headers are all checked; later one of 256 is, since a proxy may be added at any time. */
 const PROXY_SAMPLE = 1000;
 
-/** Calls `warn` once if requests come through a proxy. A public peer may have made the header up. */
-function proxyWatch<Call extends readonly unknown[]>(
-  facts: RequestReader<Call>,
-  warn: (proxy: string, call: Call) => void,
-): (call: Call) => void {
+/** Calls `warn` once if requests come through a proxy with a private address. A public peer may have forged the header. */
+function proxyWatch<Args extends HandlerArgs>(
+  reader: RequestReader<Args>,
+  warn: (proxy: string, args: Args) => void,
+): (args: Args) => void {
   let count = 0;
-  return (call) => {
+  return (args) => {
     if (count < 0 || (++count > PROXY_SAMPLE && (count & 255) !== 0)) return;
-    if ((facts.header(call, "x-forwarded-for") ?? facts.header(call, "forwarded")) === undefined) return;
-    const proxy = privateAddress(facts.peer(call));
+    if ((reader.header(args, "x-forwarded-for") ?? reader.header(args, "forwarded")) === undefined) return;
+    const proxy = privateAddress(reader.peer(args));
     if (proxy === undefined) return;
     count = -1;
-    warn(proxy, call);
+    warn(proxy, args);
   };
 }

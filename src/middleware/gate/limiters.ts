@@ -1,72 +1,100 @@
-/** The limiter that a middleware asks: made from the policies it was given, or given itself. */
+/** Creates the limiter of a middleware from its options, and checks limiters and decisions that come from outside. */
 
+import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import { policyFromText } from "../../algorithms/policy-text.ts";
+import { MAX_CHARGES } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
-import { optionError, type SluiceError } from "../../core/errors.ts";
-import type { Policy, ResolvedPolicy } from "../../core/policy.ts";
+import { optionError, SluiceError, show } from "../../core/errors.ts";
+import type { Policy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
-import { areResolved } from "../../http/headers/rate-limit-headers.ts";
-import { memoryCombination } from "../../limiter/memory-combination.ts";
-import { memoryRateLimiter } from "../../stores/memory/rate-limiter.ts";
+import type { RateLimiter } from "../../core/rate-limiter.ts";
+import { areResolved, type Policies } from "../../http/headers/policies.ts";
+import { combine } from "../../limiter/combine.ts";
+import { limiterOwning } from "../../limiter/owning-limiter.ts";
+import { memoryStore } from "../../stores/memory/memory-store.ts";
 import type { LimiterLike, RateLimitOptions } from "./options.ts";
+import type { HandlerArgs } from "./request-reader.ts";
 
-/** The one limiter, or the function that chooses it. */
-export function limiterFrom<Call extends readonly unknown[], L>(
-  options: RateLimitOptions<Call, L>,
-): NonNullable<RateLimitOptions<Call, L>["limiter"]> {
+/** The limiter of `policy`, `policies` or `limiter`, or the function that returns it. */
+export function limiterFrom<Args extends HandlerArgs, Own>(
+  options: RateLimitOptions<Args, Own>,
+): NonNullable<RateLimitOptions<Args, Own>["limiter"]> {
   const { policy, policies, limiter } = options;
-  if ([policy, policies, limiter].filter((given) => given !== undefined).length !== 1) {
-    const expected = 'exactly one of policy ("100/m"), policies (["10/s", "1000/h"]) and limiter';
-    throw optionError("invalid-option", "rateLimit", expected);
-  }
-  if (policy !== undefined) return memoryRateLimiter(policyFrom("policy", policy));
+  if (policy !== undefined) return limiterOwning(memoryStore(), compilePolicy(policyFrom("policy", policy)));
   if (limiter !== undefined) return typeof limiter === "function" ? limiter : checkLimiter(limiter);
   if (!Array.isArray(policies) || policies.length === 0) {
     throw optionError("invalid-option", "policies", 'a list of policies, such as ["10/s", "1000/h"]', policies);
   }
-  return memoryCombination(policies.map((one) => policyFrom("policies", one)));
+  return combinePolicies(policies.map((one) => policyFrom("policies", one)));
 }
 
-/** A policy from its text, or as it is. */
+/** All policies or none, with the same key and cost, in one memory store. */
+function combinePolicies(policies: readonly Policy[]): RateLimiter {
+  if (policies.length > MAX_CHARGES) {
+    throw optionError("too-many-charges", "policies", `a list of at most ${MAX_CHARGES} policies`, policies.length);
+  }
+  const compiled = policies.map((policy) => compilePolicy(policy));
+  const names = new Set<string>();
+  for (const { qualifiedName, name } of compiled) {
+    if (names.has(qualifiedName)) {
+      const message = `policies contains two policies named ${show(name)}. Give each policy a name of its own.`;
+      const details = { option: "policies", expected: "each policy once, by a name of its own", received: name };
+      throw new SluiceError("policy-conflict", message, details);
+    }
+    names.add(qualifiedName);
+  }
+  const store = memoryStore();
+  // Not createLimiter, which would add the code for remote stores to every bundle.
+  return combine(compiled.map((policy) => limiterOwning(store, policy)));
+}
+
+/** Parses policy text; returns a policy object as it is. */
 export function policyFrom(option: string, policy: Policy | PolicyText): Policy {
   if (typeof policy === "function") {
-    const expected = "a policy; to choose a limit for each request, pass a function as limiter that returns one";
-    throw optionError("invalid-option", option, expected, policy);
+    const message = `${option} must be a policy, but received a function. To choose a limit for each request, pass a function as limiter.`;
+    throw new SluiceError("invalid-option", message, { option, expected: "a policy", received: policy });
   }
   return typeof policy === "string" ? policyFromText(option, policy) : policy;
 }
 
-/** A limiter, or a clear error. */
+/** Returns the limiter, or throws if the value is not one. */
 export function checkLimiter(limiter: LimiterLike): LimiterLike {
   if (typeof limiter === "object" && limiter !== null && typeof limiter.consume === "function") return limiter;
-  const isStore = typeof (limiter as { apply?: unknown } | null | undefined)?.apply === "function";
-  const expected = isStore
-    ? "a limiter, and not a store: createLimiter({ policy, store })"
-    : "an object with consume(key, cost)";
-  throw optionError("invalid-limiter", "limiter", expected, limiter);
+  throw notALimiter("limiter", limiter);
 }
 
-/** What a limiter said, if it is a decision. Of other libraries some throw a denial, or answer a boolean. */
+/** The error for a value that is not a limiter. */
+export function notALimiter(option: string, received: unknown): SluiceError {
+  const isStore = typeof (received as { apply?: unknown } | null | undefined)?.apply === "function";
+  if (!isStore) return optionError("invalid-limiter", option, "an object with consume(key, cost)", received);
+  const message = `${option} must be a limiter, but received a store. Pass createLimiter({ policy, store }).`;
+  return new SluiceError("invalid-limiter", message, { option, expected: "a limiter", received });
+}
+
+/** Returns the decision, or throws: some third-party limiters return a boolean. */
 export function checkDecision(decision: Decision): Decision {
   if (typeof decision === "object" && decision !== null && typeof decision.allowed === "boolean") return decision;
-  throw optionError("invalid-limiter", "limiter", "a consume that gives a decision: { allowed, ... }", decision);
+  const expected = "a decision, such as { allowed: true }";
+  const message = `consume() of the limiter must return ${expected}, but returned ${show(decision)}.`;
+  throw new SluiceError("invalid-limiter", message, { option: "limiter", expected, received: decision });
 }
 
-/** The error for something thrown that is no error. */
+/** The error for a thrown value that is not an Error. */
 export function errorFrom(thrown: unknown): SluiceError {
-  const isDenial = typeof thrown === "object" && thrown !== null && "msBeforeNext" in thrown;
-  const error = isDenial
-    ? optionError(
-        "invalid-limiter",
-        "limiter",
-        "consume to resolve with a decision, but it rejected with its denial, as rate-limiter-flexible does; wrap it to resolve with { allowed: true } or { allowed: false, retryAfterMs: msBeforeNext }",
-      )
-    : optionError("invalid-option", "rateLimit", "key, cost, skip and limiter to throw Error objects", thrown);
-  return Object.assign(error, { cause: thrown });
+  if (typeof thrown === "object" && thrown !== null && "msBeforeNext" in thrown) {
+    const message =
+      "consume() of the limiter rejected with its denial, as rate-limiter-flexible does. Wrap it to resolve with { allowed: true } or { allowed: false, retryAfterMs: msBeforeNext }.";
+    return new SluiceError("invalid-limiter", message, { option: "limiter", expected: "a decision", cause: thrown });
+  }
+  // The text of a string stays out of the message: frameworks may send messages to clients.
+  const value = typeof thrown === "string" ? "a string" : show(thrown);
+  const message = `key, cost, skip and limiter must throw Error objects, but one of them threw ${value}.`;
+  const details = { option: "rateLimit", expected: "Error objects", received: thrown, cause: thrown };
+  return new SluiceError("invalid-option", message, details);
 }
 
-/** The policies of a limiter; `undefined` if they are not known, or not in the shape that headers are made from. */
-export function policiesOf(limiter: LimiterLike): ResolvedPolicy | readonly ResolvedPolicy[] | undefined {
+/** The policies of a limiter; `undefined` if it does not report them, or not in the shape of `ResolvedPolicy`. */
+export function policiesOf(limiter: LimiterLike): Policies | undefined {
   const policies = limiter.getPolicies?.() ?? limiter.getPolicy?.();
   return policies && areResolved(policies) ? policies : undefined;
 }

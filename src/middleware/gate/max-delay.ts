@@ -1,25 +1,28 @@
-/** What a request is told that a queue would hold for longer than anyone waits. */
+/** Turns an allowed decision whose delay exceeds `maxDelayMs` into a denied one. */
 import type { Allowed, Denied } from "../../core/decision.ts";
 
-/** The decision as it is once the request has left the queues that would hold it for too long. */
-export function deniedForDelay(decision: Allowed, cost: number, maxDelayMs: number): Denied {
-  const parts = decision.parts?.map((part) => {
-    const given = { ...part, remaining: Math.min(part.limit, part.remaining + cost) };
-    const late = (part.delayMs ?? 0) - maxDelayMs;
-    return late > 0 ? ({ ...given, allowed: false, delayMs: undefined, retryAfterMs: late } as Denied) : given;
+/** The decision after its refund. `costAt` returns the cost that was charged to a part, by its index. */
+export function deniedForDelay(decision: Allowed, maxDelayMs: number, costAt: (index: number) => number): Denied {
+  const parts = (decision.parts ?? [decision]).map((part, i) => {
+    const refunded = { ...part, remaining: Math.min(part.limit, part.remaining + costAt(i)) };
+    const excessMs = (part.delayMs ?? 0) - maxDelayMs;
+    return excessMs > 0
+      ? ({ ...refunded, allowed: false, delayMs: undefined, retryAfterMs: excessMs } as Denied)
+      : refunded;
   });
-  const held = (decision.parts ?? [decision]).reduce((a, b) => ((b.delayMs ?? 0) > (a.delayMs ?? 0) ? b : a));
-  const { policy, limit, remaining, resetAfterMs, nextAfterMs } = held;
+  // The denied part with the longest wait limits the request.
+  const limiting = parts.reduce((a, b) => ((b.retryAfterMs ?? 0) > (a.retryAfterMs ?? 0) ? b : a));
+  const { policy, limit, remaining, resetAfterMs, nextAfterMs } = limiting;
   const { degraded, approximate } = decision;
   return {
     allowed: false,
     policy,
     limit,
-    remaining: Math.min(limit, remaining + cost),
+    remaining,
     resetAfterMs,
     nextAfterMs,
     retryAfterMs: (decision.delayMs ?? 0) - maxDelayMs,
-    ...(parts ? { parts } : {}),
+    ...(decision.parts ? { parts } : {}),
     ...(degraded ? { degraded } : {}),
     ...(approximate ? { approximate } : {}),
   };

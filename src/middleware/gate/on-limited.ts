@@ -1,15 +1,17 @@
-/** What all servers expect of `onLimited`. */
-import { optionError, type SluiceError } from "../../core/errors.ts";
+/** Errors of `onLimited`, which all servers report alike. */
+import { SluiceError, show } from "../../core/errors.ts";
 
-/** How long `onLimited` may take to give a response. Without a bound, a callback that is never called would hang requests. */
+/** Maximum time for `onLimited` to respond, in ms. Without a bound, a callback that is never called would hang requests. */
 export const MAX_ON_LIMITED_MS = 10_000;
 
-/** The error for a result that can't be sent. */
+/** The error for a result that can't be sent. Read `expected` after "must return". */
 export function unusableResult(expected: string, received: unknown): SluiceError {
-  return optionError("invalid-option", "onLimited", expected, received);
+  const message = `onLimited must return ${expected}, but returned ${show(received)}.`;
+  return new SluiceError("invalid-option", message, { option: "onLimited", expected, received });
 }
 
-/** The error for one that sends nothing in time. */
-export function lateResult(how: string): SluiceError {
-  return optionError("invalid-option", "onLimited", `a response within ${MAX_ON_LIMITED_MS / 1000} s: ${how}`);
+/** The error for a callback that sends nothing in time. `fix` is a sentence. */
+export function lateResult(fix: string): SluiceError {
+  const message = `onLimited did not send a response within ${MAX_ON_LIMITED_MS / 1000} s. ${fix}`;
+  return new SluiceError("invalid-option", message, { option: "onLimited", expected: fix });
 }

@@ -1,4 +1,4 @@
-/** CORS preflights without a server: what is one, and what its budget admits (issue 13). */
+/** CORS preflights without a server: how they are detected, and their budget (issue 13). */
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type Gate, type GateReject, openGate } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
@@ -11,10 +11,10 @@ interface Fake {
   peer?: string | undefined;
   body?: boolean;
 }
-type Call = readonly [Fake];
-type Options = RateLimitOptions<Call, void>;
+type Args = readonly [Fake];
+type Options = RateLimitOptions<Args, void>;
 
-const facts: RequestReader<Call> = {
+const reader: RequestReader<Args> = {
   method: ([request]) => request.method ?? "OPTIONS",
   header: ([request], name) => ({ ...PREFLIGHT, ...request.headers })[name],
   peer: ([request]) => ("peer" in request ? request.peer : "192.0.2.1"),
@@ -25,23 +25,23 @@ const PREFLIGHT: Record<string, string> = {
   "access-control-request-method": "POST",
 };
 
-const gateOf = (options: Options, more: Partial<RequestReader<Call>> = {}): Gate<Call> =>
-  openGate(options, { ...facts, ...more });
-const enter = (gate: Gate<Call>, request: Fake = {}) => gate.enter([{ ...request }]);
-/** How many of so many preflights pass. */
-const passing = (gate: Gate<Call>, count: number, request?: Fake) =>
+const gateOf = (options: Options, more: Partial<RequestReader<Args>> = {}): Gate<Args> =>
+  openGate(options, { ...reader, ...more });
+const enter = (gate: Gate<Args>, request: Fake = {}) => gate.enter([{ ...request }]);
+/** How many of `count` preflights pass. */
+const passing = (gate: Gate<Args>, count: number, request?: Fake) =>
   Array.from({ length: count }, () => enter(gate, request)).filter((result) => result === undefined).length;
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"] }));
 afterEach(() => void vi.useRealTimers());
 
-describe("preflights without an address", () => {
-  it("pass where users are known by their credentials, and share a budget", () => {
+describe("preflights without an IP address", () => {
+  it("pass if users are identified by credentials, and share one budget", () => {
     const gate = gateOf({ policy: "1/h", identity: { apiKey: { verify: () => true } } as never });
     expect(passing(gate, 600, { peer: undefined })).toBe(500);
   });
 
-  it("are warned about once when their budget is exhausted beside a key", () => {
+  it("are warned about once if their budget is exhausted and key is set", () => {
     const messages: string[] = [];
     const onEvent = (event: { message?: string }) => void messages.push(event.message ?? "");
     const gate = gateOf({ policy: "1/h", key: () => "k", onEvent: onEvent as never });
@@ -50,7 +50,7 @@ describe("preflights without an address", () => {
   });
 });
 
-describe("the budget of preflights", () => {
+describe("the preflight budget", () => {
   it("admits a burst of 500 per IP address, then 50 per second", () => {
     const gate = gateOf({ policy: "1/h" });
     expect(passing(gate, 600)).toBe(500);
@@ -59,12 +59,12 @@ describe("the budget of preflights", () => {
     expect(passing(gate, 600)).toBe(50);
   });
 
-  it("can be set, by rate or by policy, and is called preflight", () => {
+  it("can be a rate or a policy, and is named preflight", () => {
     expect(passing(gateOf({ policy: "1/h", preflight: "3/m" }), 9)).toBe(3);
     const policy = { algorithm: "fixed-window", limit: 4, windowMs: "1h", name: "mine" } as const;
     const gate = gateOf({ policy: "1/h", preflight: policy });
     expect(passing(gate, 9)).toBe(4);
-    const { rejection, limited } = enter(gate) as GateReject<Call>;
+    const { rejection, limited } = enter(gate) as GateReject<Args>;
     expect([rejection.status, limited]).toEqual([429, undefined]);
     expect(JSON.parse(rejection.body)).toMatchObject({ "violated-policies": ["preflight"] });
   });
@@ -73,7 +73,7 @@ describe("the budget of preflights", () => {
     for (let i = 0; i < 2; i++) expect(passing(gateOf({ policy: "1/h", preflight: "1/h" }), 3)).toBe(1);
   });
 
-  it("is kept for at most 10 000 addresses, however many send one", () => {
+  it("is kept for at most 10 000 IP addresses", () => {
     const gate = gateOf({ policy: "1/h", preflight: "1/h" });
     const addresses = Array.from({ length: 30_000 }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
     for (const peer of addresses) enter(gate, { peer });
@@ -81,7 +81,7 @@ describe("the budget of preflights", () => {
     expect(known).toBeLessThanOrEqual(10_000);
   });
 
-  it("is found by the address that identity resolves, without verifying anything", () => {
+  it("is charged to the IP address that identity resolves, without verifying credentials", () => {
     const verify = vi.fn();
     const identity = { trustedProxies: ["10.0.0.1"], apiKey: { verify } };
     const gate = gateOf({ policy: "1/h", preflight: "1/h", identity });
@@ -93,14 +93,14 @@ describe("the budget of preflights", () => {
     expect(verify).not.toHaveBeenCalled();
   });
 
-  it("is that of the peer if there is a key, and one for all where there is no peer", () => {
+  it("is charged to the peer if key is set, and shared if there is no peer", () => {
     const options: Options = { policy: "1/h", preflight: "1/h", key: () => "k" };
     const gate = gateOf(options);
     expect([passing(gate, 2), passing(gate, 2, { peer: "192.0.2.2" })]).toEqual([1, 1]);
     expect(passing(gateOf(options, { peerless: true }), 2, { peer: undefined })).toBe(1);
   });
 
-  it("is shared by all clients of a proxy if there is a key, which is warned about once when it is used up", () => {
+  it("warns once if key is set and the clients of a proxy have exhausted it", () => {
     const events: unknown[] = [];
     const gate = gateOf({
       policy: "1/h",
@@ -115,7 +115,7 @@ describe("the budget of preflights", () => {
     expect(events).toMatchObject([{ message: expect.stringContaining("through the proxy 10.0.0.1 share one budget") }]);
   });
 
-  it("rejects nothing in shadow mode, and reports what it would reject", () => {
+  it("rejects nothing in shadow mode, but calls onDecision", () => {
     const denied: string[] = [];
     const gate = gateOf({
       policy: "1/h",
@@ -128,12 +128,15 @@ describe("the budget of preflights", () => {
   });
 });
 
-describe("what is a preflight", () => {
-  const isFree = (request: Fake) => enter(gateOf({ policy: "1/h" }), request) === undefined;
+describe("an OPTIONS request", () => {
+  const isPreflight = (request: Fake) => enter(gateOf({ policy: "1/h" }), request) === undefined;
 
-  it.each(["GET", "POST", "PATCH", "DELETE", "VERSION-CONTROL", "BASELINE-CONTROL"])("asks for %s", (method) => {
-    expect(isFree({ headers: { "access-control-request-method": method } })).toBe(true);
-  });
+  it.each(["GET", "POST", "PATCH", "DELETE", "VERSION-CONTROL", "BASELINE-CONTROL"])(
+    "is a preflight for the method %s",
+    (method) => {
+      expect(isPreflight({ headers: { "access-control-request-method": method } })).toBe(true);
+    },
+  );
 
   it.each<[string, Fake]>([
     ["a body", { body: true }],
@@ -142,8 +145,8 @@ describe("what is a preflight", () => {
     ...["", "x", "GE", "post", "Post", "CONNECT", "TRACE", "GET ", "GET,POST", "A".repeat(21), "\u0130GET"].map(
       (method): [string, Fake] => [`method ${method}`, { headers: { "access-control-request-method": method } }],
     ),
-  ])("has not: %s", (_what, request) => {
-    expect(isFree(request)).toBe(false);
+  ])("is not a preflight with %s", (_what, request) => {
+    expect(isPreflight(request)).toBe(false);
   });
 
   it.each([
@@ -153,7 +156,7 @@ describe("what is a preflight", () => {
     [{ "content-length": "x" }, true],
     [{ "transfer-encoding": "chunked" }, true],
     [{ "transfer-encoding": "chunked", "content-length": "0" }, true],
-  ])("has no body by its headers: %o", (headers, expected) => {
+  ])("has a body or not by its headers: %o, %s", (headers, expected) => {
     expect(hasNodeBody({ headers })).toBe(expected);
   });
 
@@ -161,7 +164,7 @@ describe("what is a preflight", () => {
     [true, false],
     [false, true],
     [undefined, true],
-  ])("ends its stream with the headers on HTTP/2: %s", (endAfterHeaders, expected) => {
+  ])("has a body or not by endAfterHeaders on HTTP/2: %s, %s", (endAfterHeaders, expected) => {
     expect(hasNodeBody({ headers: {}, stream: { endAfterHeaders } as never })).toBe(expected);
   });
 });

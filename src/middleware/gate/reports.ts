@@ -1,48 +1,50 @@
-/** Reports problems of one middleware: to the callback that is set for them, or else as a process warning, once. */
+/** Reports the problems of one middleware: to the callback that is set for them, else as a process warning, once. */
 import { isPromise } from "../../core/maybe-promise.ts";
 import { describeError, emitProcessWarning, type WarningCode } from "../../core/warnings.ts";
 import type { LimiterEvent } from "../../resilience/events.ts";
 import type { RateLimitOptions } from "./options.ts";
+import type { HandlerArgs } from "./request-reader.ts";
 
 /** Callbacks whose errors do not affect the request. */
 export type Callback = "onLimited" | "onDecision" | "onEvent" | "onError" | "refundIf";
 
-export class Reports<Call extends readonly unknown[]> {
-  private readonly onError: RateLimitOptions<Call, unknown>["onError"];
-  private readonly onEvent: RateLimitOptions<Call, unknown>["onEvent"];
+/** The callbacks `onError` and `onEvent` of one middleware, and the process warnings it has emitted. */
+export class Reports<Args extends HandlerArgs> {
+  private readonly onError: RateLimitOptions<Args, unknown>["onError"];
+  private readonly onEvent: RateLimitOptions<Args, unknown>["onEvent"];
   private readonly warned: Set<string> = new Set();
 
-  constructor({ onError, onEvent }: RateLimitOptions<Call, unknown>) {
+  constructor({ onError, onEvent }: RateLimitOptions<Args, unknown>) {
     this.onError = onError;
     this.onEvent = onEvent;
   }
 
-  /** Emits an event, if there is a listener. */
-  emit(event: LimiterEvent, call: Call): void {
+  /** Calls `onEvent`, if it is set. */
+  emit(event: LimiterEvent, args: Args): void {
     const { onEvent } = this;
-    if (onEvent) this.run("onEvent", () => onEvent(event), call);
+    if (onEvent) this.run("onEvent", () => onEvent(event), args);
   }
 
-  /** Reports a problem with the set-up. Without a code it is not worth a process warning. */
-  warn(message: string, call: Call, code?: WarningCode): void {
-    if (this.onEvent) this.emit({ type: "warning", policy: "", message }, call);
+  /** Reports a configuration problem. Without a code it is not worth a process warning. */
+  warn(message: string, args: Args, code?: WarningCode): void {
+    if (this.onEvent) this.emit({ type: "warning", policy: "", message }, args);
     else if (code) this.warnOnce(code, message, message);
   }
 
   /** Calls a callback without awaiting it. */
-  run(name: Callback, callback: () => unknown, call: Call): void {
+  run(name: Callback, callback: () => unknown, args: Args): void {
     try {
       const result = callback();
-      if (isPromise(result)) result.then(undefined, (error) => this.callbackFailed(name, error, call));
+      if (isPromise(result)) result.then(undefined, (error) => this.callbackFailed(name, error, args));
     } catch (error) {
-      this.callbackFailed(name, error, call);
+      this.callbackFailed(name, error, args);
     }
   }
 
   /** Reports the error of a callback to `onError`. */
-  callbackFailed(name: Callback, error: unknown, call: Call): void {
+  callbackFailed(name: Callback, error: unknown, args: Args): void {
     const { onError } = this;
-    if (onError && name !== "onError") this.run("onError", () => onError(error, ...call), call);
+    if (onError && name !== "onError") this.run("onError", () => onError(error, ...args), args);
     else {
       const hint = onError ? "" : HINT;
       this.warnOnce("SLUICE_CALLBACK_FAILED", name, `${name} of rateLimit failed: ${describeError(error)}.${hint}`);

@@ -1,16 +1,20 @@
-/** What the gate asks a server about a request. */
+/** How the gate reads a request, whichever server received it. */
 import type { MaybePromise } from "../../core/maybe-promise.ts";
 
-/** The facts of a request, as its server has them. */
-export interface RequestReader<Call extends readonly unknown[]> {
-  method(call: Call): string;
-  header(call: Call, name: string): string | undefined;
-  /** The address at the other end of the socket. */
-  peer(call: Call): string | undefined;
-  /** Whether the request has a body. Only asked of a request that is otherwise a CORS preflight. */
-  hasBody(call: Call): MaybePromise<boolean>;
-  /** Whether this runtime has no sockets to tell of, so that an identity has to be named. */
+/** The arguments that a server passes to a middleware or handler: the request first, then whatever else it has. */
+export type HandlerArgs = readonly unknown[];
+
+/** Reads the arguments of one server's middleware. */
+export interface RequestReader<Args extends HandlerArgs> {
+  method(args: Args): string;
+  /** A request header by its lower-case name. */
+  header(args: Args, name: string): string | undefined;
+  /** The IP address at the other end of the socket. */
+  peer(args: Args): string | undefined;
+  /** Whether the request has a body. Called only for a request that is otherwise a CORS preflight. */
+  hasBody(args: Args): MaybePromise<boolean>;
+  /** Whether this runtime exposes no socket addresses, so `identity` or `key` is required. Default: false. */
   readonly peerless?: boolean;
-  /** Whether one request object may be passed several times, as tests of a handler do. Default: false. */
+  /** Whether one request object may be handled several times, as tests of a fetch handler do. Default: false. */
   readonly repeatable?: boolean;
 }

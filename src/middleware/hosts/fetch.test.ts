@@ -1,10 +1,10 @@
-/** Bodies of preflights, as different servers of `Request` have them (issue 13). */
+/** Bodies of preflights on servers that use `Request` (issue 13). */
 import { describe, expect, it } from "vitest";
 import { rateLimit } from "../fetch.ts";
 
 const PREFLIGHT = { Origin: "https://elsewhere.example", "Access-Control-Request-Method": "POST" };
 
-/** A request whose headers say nothing of its body, as one over HTTP/2 may be. */
+/** A request without headers about its body, as over HTTP/2. */
 function preflight(chunks?: string[], headers: Record<string, string> = {}): Request {
   const body =
     chunks &&
@@ -32,7 +32,7 @@ async function statuses(make: () => Request): Promise<[number[], string[]]> {
 describe("an OPTIONS request", () => {
   it.each<[string, string[] | undefined]>([
     ["without a body", undefined],
-    ["with an empty stream, as Deno gives to each", []],
+    ["with an empty stream, as on Deno", []],
     ["with a stream of empty chunks", ["", ""]],
   ])("%s is a preflight", async (_what, chunks) => {
     expect(await statuses(() => preflight(chunks))).toEqual([
@@ -41,7 +41,7 @@ describe("an OPTIONS request", () => {
     ]);
   });
 
-  it("with data is charged, and its body stays readable", async () => {
+  it("with data is charged, and its body can still be read", async () => {
     const [found, bodies] = await statuses(() => preflight(["", "password", "=hunter2"]));
     expect([found, bodies]).toEqual([[200, 429, 429], ["password=hunter2"]]);
   });

@@ -1,8 +1,7 @@
-/** What all servers of `Request` and `Response` have in common. */
-
+/** Runs requests of servers that use `Request` and `Response` through the gate. */
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { runsOnWorkers } from "../../http/identity/presets.ts";
-import { type Answer, withoutType } from "../../http/rejection.ts";
+import { type ResponseData, withoutContentType } from "../../http/rejection.ts";
 import {
   addRateLimitHeaders,
   addRejectionHeaders,
@@ -11,191 +10,194 @@ import {
 } from "../../http/response.ts";
 import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
-import type { Limited } from "../gate/options.ts";
+import type { LimitedRequest } from "../gate/options.ts";
 import { hasNodeBody } from "../gate/preflight.ts";
+import type { HandlerArgs } from "../gate/request-reader.ts";
 
-/** What a denied request may be answered with in place of the problem document. */
-export type OwnAnswer = Response | undefined | Promise<Response | undefined>;
+/** A return value of `onLimited`; `undefined` for the problem document. */
+export type CustomResponse = Response | undefined | Promise<Response | undefined>;
 
-/** How a request is continued or answered. */
-export interface FetchResponder<Call extends readonly unknown[]> {
-  /** It goes on, and is answered. */
-  go(): Promise<Response> | Response;
-  /** It could not be decided about. */
+/** Continues a request, or responds in place of the handler. */
+export interface FetchResponder<Args extends HandlerArgs> {
+  /** Calls the handler. */
+  next(): Promise<Response> | Response;
+  /** Responds to a request that could not be checked, or throws. */
   fail(error: Error): Response;
-  /** Adds the headers when the response is sent, where that is cheaper than changing it. Returns whether it will. */
-  tell?(pendingHeaders: PendingHeaders): boolean;
-  /** Makes an answer in place of the handler's, with the headers that were set for that before. */
+  /** Adds the headers when the response is sent, if that is cheaper than changing it. Returns whether it will. */
+  addHeadersOnSend?(pendingHeaders: PendingHeaders): boolean;
+  /** Creates a response in place of the handler's, with headers that earlier middleware has set. */
   respond?(body: BodyInit | null, status: number): Response;
-  /** What the handler threw, where the answer is made from that before it comes here. */
+  /** The error that the handler threw, if the framework has turned it into a response. */
   thrown?(): unknown;
-  readonly onLimited: ((limited: Limited<Call>) => OwnAnswer) | undefined;
+  readonly onLimited: ((limited: LimitedRequest<Args>) => CustomResponse) | undefined;
 }
 
-/** Takes a request through the gate. It awaits only what is promised: every turn in between is felt by a fast server. */
-export function enterOnFetch<Call extends readonly unknown[]>(
-  gate: Gate<Call>,
-  call: Call,
+/** Runs a request through the gate. Only promises are awaited: each microtask costs a fast server throughput. */
+export function enterOnFetch<Args extends HandlerArgs>(
+  gate: Gate<Args>,
+  args: Args,
   request: Request,
-  responder: FetchResponder<Call>,
+  responder: FetchResponder<Args>,
 ): Promise<Response> | Response {
   const handleGateError = (error: unknown): Promise<Response> | Response => {
-    const outcome = gate.handleError(error, call);
-    if (outcome === "allow") return responder.go();
-    return outcome instanceof Error ? responder.fail(outcome) : responseOf(outcome, responder);
+    const action = gate.handleError(error, args);
+    if (action === "allow") return responder.next();
+    return action instanceof Error ? responder.fail(action) : toResponse(action, responder);
   };
-  const arrive = (result: GateResult<Call>): Promise<Response> | Response => {
-    if (result === undefined) return responder.go();
+  const applyResult = (result: GateResult<Args>): Promise<Response> | Response => {
+    if (result === undefined) return responder.next();
     if (result.rejection) return reject(result, responder, gate);
-    const { delayMs, settle } = result;
+    const { delayMs, refundOnFinish } = result;
     const pendingHeaders =
-      result.pendingHeaders && !responder.tell?.(result.pendingHeaders) ? result.pendingHeaders : undefined;
-    if (delayMs > 0 || settle) return continueRequest({ pendingHeaders, delayMs, settle }, request, responder);
-    const response = responder.go();
+      result.pendingHeaders && !responder.addHeadersOnSend?.(result.pendingHeaders) ? result.pendingHeaders : undefined;
+    if (delayMs > 0 || refundOnFinish) {
+      return continueRequest({ pendingHeaders, delayMs, refundOnFinish }, request, responder);
+    }
+    const response = responder.next();
     if (!pendingHeaders) return response;
     return isPromise(response)
-      ? response.then((response) => withFigures(response, pendingHeaders))
-      : withFigures(response, pendingHeaders);
+      ? response.then((response) => withHeaders(response, pendingHeaders))
+      : withHeaders(response, pendingHeaders);
   };
-  let result: GateResult<Call> | Promise<GateResult<Call>>;
+  let result: GateResult<Args> | Promise<GateResult<Args>>;
   try {
-    result = gate.enter(call);
+    result = gate.enter(args);
   } catch (error) {
     return handleGateError(error);
   }
-  return isPromise(result) ? result.then(arrive, handleGateError) : arrive(result);
+  return isPromise(result) ? result.then(applyResult, handleGateError) : applyResult(result);
 }
 
-function reject<Call extends readonly unknown[]>(
-  { rejection, limited }: GateReject<Call>,
-  responder: FetchResponder<Call>,
-  gate: Gate<Call>,
+function reject<Args extends HandlerArgs>(
+  { rejection, limited }: GateReject<Args>,
+  responder: FetchResponder<Args>,
+  gate: Gate<Args>,
 ): Promise<Response> | Response {
   const { onLimited } = responder;
-  if (!onLimited || !limited) return responseOf(rejection, responder);
+  if (!onLimited || !limited) return toResponse(rejection, responder);
   const failed = (error: unknown): Response => {
-    gate.tellError("onLimited", error, limited.call);
-    return responseOf(rejection, responder);
+    gate.callbackFailed("onLimited", error, limited.args);
+    return toResponse(rejection, responder);
   };
-  const answerWith = (own: Response | undefined): Response => {
-    if (own === undefined) return responseOf(rejection, responder);
-    if (typeof own?.headers?.forEach === "function") return withHeadOf(own, rejection, responder);
-    throw unusableResult("a Response, such as Response.json({ error })", own);
+  const respondWith = (custom: Response | undefined): Response => {
+    if (custom === undefined) return toResponse(rejection, responder);
+    if (typeof custom?.headers?.forEach === "function") return withRejectionHead(custom, rejection, responder);
+    throw unusableResult("a Response, such as Response.json({ error })", custom);
   };
   try {
-    const own = onLimited(limited);
-    return isPromise(own) ? inTime(own).then(answerWith).catch(failed) : answerWith(own);
+    const custom = onLimited(limited);
+    return isPromise(custom) ? withTimeout(custom).then(respondWith).catch(failed) : respondWith(custom);
   } catch (error) {
     return failed(error);
   }
 }
 
-/** Rejects if a response takes too long. */
-function inTime<T>(own: PromiseLike<T>): Promise<T> {
+/** Rejects if `onLimited` takes too long. */
+function withTimeout<T>(custom: PromiseLike<T>): Promise<T> {
   let timer: ReturnType<typeof setTimeout>;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(lateResult("resolve with a Response")), MAX_ON_LIMITED_MS);
+    timer = setTimeout(() => reject(lateResult("Resolve with a Response.")), MAX_ON_LIMITED_MS);
   });
-  return Promise.race([own, late]).finally(() => clearTimeout(timer));
+  return Promise.race([custom, late]).finally(() => clearTimeout(timer));
 }
 
-/** The body of an answer under the head of another. Its status stays if it is that of an error. */
-function withHeadOf(own: Response, rejection: Answer, { respond }: FetchResponder<never>): Response {
+/** The application's body with the headers of the rejection. Its status is kept from 400. */
+function withRejectionHead(custom: Response, rejection: ResponseData, { respond }: FetchResponder<never>): Response {
   const { headers } = rejection;
-  const status = own.status >= 400 ? own.status : rejection.status;
-  const answer = respond?.(own.body, status) ?? new Response(own.body, { status });
-  own.headers.forEach((value, name) => {
-    if (name === "set-cookie") answer.headers.append(name, value);
-    else answer.headers.set(name, value);
+  const status = custom.status >= 400 ? custom.status : rejection.status;
+  const response = respond?.(custom.body, status) ?? new Response(custom.body, { status });
+  custom.headers.forEach((value, name) => {
+    if (name === "set-cookie") response.headers.append(name, value);
+    else response.headers.set(name, value);
   });
-  addRejectionHeaders(ofHeaders, answer.headers, withoutType(headers));
-  return answer;
+  addRejectionHeaders(headersHead, response.headers, withoutContentType(headers));
+  return response;
 }
 
-/** An answer as a response. */
-export function responseOf(
-  { status, headers, body }: Answer,
+/** Turns response data into a `Response`. */
+export function toResponse(
+  { status, headers, body }: ResponseData,
   { respond }: Pick<FetchResponder<never>, "respond"> = {},
 ): Response {
   if (!respond) return new Response(body, { status, headers });
   const response = respond(body, status);
-  addRejectionHeaders(ofHeaders, response.headers, headers);
+  addRejectionHeaders(headersHead, response.headers, headers);
   return response;
 }
 
-/** The long way, for a request that is held or may get its cost back. */
-async function continueRequest<Call extends readonly unknown[]>(
-  { pendingHeaders, delayMs, settle }: GatePass,
+/** Continues a request that is delayed or may be refunded. */
+async function continueRequest<Args extends HandlerArgs>(
+  { pendingHeaders, delayMs, refundOnFinish }: GatePass,
   request: Request,
-  responder: FetchResponder<Call>,
+  responder: FetchResponder<Args>,
 ): Promise<Response> {
-  if (delayMs > 0 && !(await held(request, delayMs))) {
-    await settle?.({ status: undefined, aborted: true });
-    // Nobody reads it.
+  if (delayMs > 0 && !(await delay(request, delayMs))) {
+    await refundOnFinish?.({ status: undefined, aborted: true });
+    // Not sent: the client has disconnected.
     return new Response(null, { status: 499 });
   }
   let response: Response;
   // Read before the handler runs: some servers create the signal on first use.
   const { signal } = request;
   try {
-    response = await responder.go();
+    response = await responder.next();
   } catch (error) {
-    await settle?.({ status: undefined, error, aborted: signal.aborted });
+    await refundOnFinish?.({ status: undefined, error, aborted: signal.aborted });
     throw error;
   }
-  // Awaited, because a Worker is stopped when it has answered.
+  // Awaited, because a Worker may be stopped after it has responded.
   const { aborted } = signal;
-  await settle?.({ status: aborted ? undefined : response.status, error: responder.thrown?.(), aborted });
-  return pendingHeaders ? withFigures(response, pendingHeaders) : response;
+  await refundOnFinish?.({ status: aborted ? undefined : response.status, error: responder.thrown?.(), aborted });
+  return pendingHeaders ? withHeaders(response, pendingHeaders) : response;
 }
 
-function withFigures(response: Response, pendingHeaders: PendingHeaders): Response {
+function withHeaders(response: Response, pendingHeaders: PendingHeaders): Response {
   try {
-    addRateLimitHeaders(ofHeaders, response.headers, response.status, pendingHeaders);
+    addRateLimitHeaders(headersHead, response.headers, response.status, pendingHeaders);
     return response;
   } catch {
-    // Responses of `fetch` are immutable: add the headers to a copy.
+    // A response of `fetch` is immutable: add the headers to a copy.
     const copy = new Response(response.body, response);
-    addRateLimitHeaders(ofHeaders, copy.headers, copy.status, pendingHeaders);
+    addRateLimitHeaders(headersHead, copy.headers, copy.status, pendingHeaders);
     return copy;
   }
 }
 
-const ofHeaders: ResponseHead<Headers> = {
+const headersHead: ResponseHead<Headers> = {
   get: (headers, name) => headers.get(name) ?? undefined,
   set: (headers, name, value) => headers.set(name, value),
   remove: (headers, name) => headers.delete(name),
 };
 
-/** Waits, unless the client leaves first; says whether it stayed. */
-function held({ signal }: Request, delayMs: number): Promise<boolean> {
+/** Waits; returns false if the client disconnects first. */
+function delay({ signal }: Request, delayMs: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const leave = (): void => {
+    const cancel = (): void => {
       clearTimeout(timer);
       resolve(false);
     };
     const timer = setTimeout(() => {
-      signal.removeEventListener("abort", leave);
+      signal.removeEventListener("abort", cancel);
       resolve(true);
     }, delayMs);
-    if (signal.aborted) leave();
-    else signal.addEventListener("abort", leave, { once: true });
+    if (signal.aborted) cancel();
+    else signal.addEventListener("abort", cancel, { once: true });
   });
 }
 
-/** The objects that runtimes hand to a handler beside the request, as far as they tell the peer. */
+/** The objects that runtimes pass to a handler besides the request, with the members that contain the peer. */
 interface Environment {
   /** Deno. */
   readonly remoteAddr?: { readonly hostname?: string };
-  /** Bun: the server. */
+  /** Bun: the server object. */
   requestIP?(request: Request): { readonly address: string } | null;
-  /** Bun, as some hand it on. */
+  /** Bun: the server object inside of an environment, as Hono passes it. */
   readonly server?: Environment;
-  /** Node, behind @hono/node-server. */
+  /** Node, with @hono/node-server. */
   readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } } & Parameters<typeof hasNodeBody>[0];
 }
 
-/** The address at the other end of the socket, from what the runtime hands to a handler. */
+/** The IP address at the other end of the socket, from the objects that the runtime passes to a handler. */
 export function peerOf(request: Request, environment: unknown): string | undefined {
   if (typeof environment !== "object" || environment === null) return undefined;
   const { remoteAddr, incoming, server } = environment as Environment;
@@ -206,8 +208,8 @@ export function peerOf(request: Request, environment: unknown): string | undefin
 }
 
 /**
- * Whether a request has a body. Some servers give a stream to every OPTIONS request, empty or not: @hono/node-server,
- * whose request of Node is asked then, Deno and edge-runtime.
+ * Whether a request has a body. @hono/node-server, Deno and edge-runtime attach a stream to every OPTIONS request, empty
+ * or not; with @hono/node-server, the Node request is checked instead.
  */
 export function hasBody(request: Request, environment: unknown): MaybePromise<boolean> {
   const { incoming } = (environment ?? {}) as Environment;
@@ -215,11 +217,11 @@ export function hasBody(request: Request, environment: unknown): MaybePromise<bo
   if (request.body === null) return false;
   const { headers } = request;
   if (headers.has("transfer-encoding") || Number(headers.get("content-length") ?? 0) !== 0) return true;
-  // Over HTTP/2 no header has to say that there is a body.
+  // HTTP/2 requires no header for a body.
   return hasData(request);
 }
 
-/** Reads a copy of the body up to its first byte. */
+/** Reads a clone of the body up to its first byte. */
 async function hasData(request: Request): Promise<boolean> {
   try {
     const reader = (request.clone().body as ReadableStream<Uint8Array>).getReader();
@@ -231,12 +233,12 @@ async function hasData(request: Request): Promise<boolean> {
       return true;
     }
   } catch {
-    // It was read before, or its client has left.
+    // The body was read before, or the client has disconnected.
     return true;
   }
 }
 
-/** Whether this runtime has no sockets to tell of. */
+/** Whether this runtime exposes no socket addresses. */
 export function isPeerless(): boolean {
   return runsOnWorkers() || "EdgeRuntime" in globalThis || "Netlify" in globalThis;
 }

@@ -1,9 +1,9 @@
-/** The head of a response on Node: how its headers are reached, and how to be there when it is sent. */
+/** Reads and changes the head of a Node response, up to the moment at which it is sent. */
 import type { ServerResponse } from "node:http";
 import { addRateLimitHeaders, type PendingHeaders, type ResponseHead } from "../../http/response.ts";
 
-/** A response's own headers. */
-export const ofResponse: ResponseHead<ServerResponse> = {
+/** The headers that are set on a response. */
+export const responseHead: ResponseHead<ServerResponse> = {
   get(response, name) {
     const value = response.getHeader(name);
     return value === undefined || typeof value === "string"
@@ -16,16 +16,16 @@ export const ofResponse: ResponseHead<ServerResponse> = {
   remove: (response, name) => response.removeHeader(name),
 };
 
-/** Headers as they are given to `writeHead`, by their names in lower case, over those that the response has. */
-interface Given {
+/** The headers passed to `writeHead`, by lower-case name; they override those that are set on the response. */
+interface WriteHeadArgs {
   readonly response: ServerResponse;
   readonly headers: Record<string, unknown>;
 }
 
-const ofGiven: ResponseHead<Given> = {
+const writeHeadHead: ResponseHead<WriteHeadArgs> = {
   get({ response, headers }, name) {
     const value = headers[lowerCase(name)];
-    return value === undefined ? ofResponse.get(response, name) : String(value);
+    return value === undefined ? responseHead.get(response, name) : String(value);
   },
   set({ headers }, name, value) {
     headers[lowerCase(name)] = value;
@@ -36,27 +36,28 @@ const ofGiven: ResponseHead<Given> = {
   },
 };
 
-/** Applications use few names, and again with every response. */
-const lowerCased = new Map<string, string>();
+const MAX_CACHED_NAMES = 1000;
+/** Lower-case header names. An application uses few, and repeats them with every response. */
+const lowerCaseNames = new Map<string, string>();
 
 function lowerCase(name: string): string {
-  let found = lowerCased.get(name);
+  let found = lowerCaseNames.get(name);
   if (found === undefined) {
-    if (lowerCased.size >= 1000) lowerCased.clear();
-    lowerCased.set(name, (found = name.toLowerCase()));
+    if (lowerCaseNames.size >= MAX_CACHED_NAMES) lowerCaseNames.clear();
+    lowerCaseNames.set(name, (found = name.toLowerCase()));
   }
   return found;
 }
 
-/** A copy: what is given may be a constant of the application. Names and values may also stand in turn in a list. */
-function inLowerCase(given: object): Record<string, unknown> {
+/** Copies the headers, which may be a constant of the application. They may also be a flat list or a list of pairs. */
+function copyHeaders(given: object): Record<string, unknown> {
   if (!Array.isArray(given)) {
     const headers: Record<string, unknown> = {};
     for (const name of Object.keys(given)) headers[lowerCase(name)] = given[name as keyof typeof given];
     return headers;
   }
   const list = Array.isArray(given[0]) ? given.flat() : given;
-  // Without a prototype: a header may be called constructor.
+  // Without a prototype, because a header may be named constructor.
   const headers: Record<string, unknown> = Object.create(null);
   for (let i = 0; i < list.length; i += 2) {
     const name = lowerCase(String(list[i]));
@@ -66,8 +67,8 @@ function inLowerCase(given: object): Record<string, unknown> {
 }
 
 /**
- * Adds the fields at the last moment: whether they may be sent depends on the status and on the headers that the
- * handler sets. Every way to send a response goes through `writeHead`.
+ * Adds the fields when the head is written, because the status and the headers of the handler determine whether they may
+ * be sent. Every method that sends a response calls `writeHead`.
  */
 export function beforeHead(response: ServerResponse, pendingHeaders: PendingHeaders): void {
   const { writeHead } = response;
@@ -76,17 +77,17 @@ export function beforeHead(response: ServerResponse, pendingHeaders: PendingHead
     const last = rest.length - 1;
     const given = rest[last];
     if (typeof given === "object" && given !== null) {
-      const headers = inLowerCase(given);
-      addRateLimitHeaders(ofGiven, { response, headers }, status, pendingHeaders);
+      const headers = copyHeaders(given);
+      addRateLimitHeaders(writeHeadHead, { response, headers }, status, pendingHeaders);
       rest[last] = headers;
     } else {
-      addRateLimitHeaders(ofResponse, response, status, pendingHeaders);
+      addRateLimitHeaders(responseHead, response, status, pendingHeaders);
     }
     return writeHead.call(response, status, ...(rest as []));
   }) as ServerResponse["writeHead"];
 }
 
-/** Replaces a status below 400, so a rejection stays an error: a status below 400 is replaced. */
+/** Replaces a status below 400 when the head is written, so a rejection stays an error. */
 export function rejectWith(response: ServerResponse, status: number): void {
   const { writeHead } = response;
   response.writeHead = ((given: number, ...rest: unknown[]) => {

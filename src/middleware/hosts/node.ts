@@ -1,208 +1,208 @@
-/** What all servers on Node's `http` have in common: how a request is held, how it is answered, when it is done. */
+/** Runs requests of Node's `http` servers through the gate: delays, rejections, and when a request is finished. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isPromise } from "../../core/maybe-promise.ts";
-import type { HeaderFields } from "../../http/headers/rate-limit-headers.ts";
-import { type Answer, withoutType } from "../../http/rejection.ts";
+import type { HeaderFields } from "../../http/headers/field-writer.ts";
+import { type ResponseData, withoutContentType } from "../../http/rejection.ts";
 import { addRejectionHeaders } from "../../http/response.ts";
 import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
-import type { Limited } from "../gate/options.ts";
-import { beforeHead, ofResponse, rejectWith } from "./node-head.ts";
+import type { LimitedRequest } from "../gate/options.ts";
+import type { HandlerArgs } from "../gate/request-reader.ts";
+import { beforeHead, rejectWith, responseHead } from "./node-head.ts";
 
-/** A header of a request; lines of one name are joined. */
+/** A request header by its lower-case name. Several lines are joined. */
 export function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
   const value = headers[name];
   return typeof value === "object" ? value.join(", ") : value;
 }
 
-/** How a request is answered in place of its handler. */
-export interface Responder<Call extends readonly unknown[]> {
-  /** It could not be decided about, and the server is to deal with that. */
+/** Sends a response in place of the handler. */
+export interface Responder<Args extends HandlerArgs> {
+  /** Passes an error to the server: the request could not be checked. */
   fail(error: Error): void;
-  /** Whether it has an answer already. */
-  answered(): boolean;
-  /** Sets the status and headers of an answer in place of the handler's. */
+  /** Whether a response has been sent. */
+  hasResponded(): boolean;
+  /** Sets the status and headers of the response. */
   head(status: number, headers: HeaderFields): void;
-  /** Sends the body of that. */
+  /** Sends the body of the response. */
   send(body: string): void;
   /** Sends what `onLimited` returned. `"later"`: it may still send a response itself. */
-  sendOwn(own: unknown): "sent" | "later" | "unusable";
-  readonly onLimited: ((limited: Limited<Call>) => unknown) | undefined;
+  sendCustom(custom: unknown): "sent" | "later" | "unusable";
+  readonly onLimited: ((limited: LimitedRequest<Args>) => unknown) | undefined;
 }
 
-/** Runs a request through the gate. `responderFor` is called only if the request does not simply continue. */
-export function enterOnNode<Call extends readonly unknown[]>(
-  gate: Gate<Call>,
-  call: Call,
-  response: ServerResponse,
-  go: () => void,
-  responderFor: () => Responder<Call>,
-): void {
-  let result: GateResult<Call> | Promise<GateResult<Call>>;
+/** One request on its way through the gate. */
+export interface NodeEntry<Args extends HandlerArgs> {
+  readonly gate: Gate<Args>;
+  readonly args: Args;
+  readonly response: ServerResponse;
+  /** Continues with the handler. */
+  readonly next: () => void;
+  /** Called only if the request does not simply continue. */
+  readonly responderFor: () => Responder<Args>;
+}
+
+/** Runs a request through the gate. */
+export function enterOnNode<Args extends HandlerArgs>(entry: NodeEntry<Args>): void {
+  const { gate, args, response, next } = entry;
+  let result: GateResult<Args> | Promise<GateResult<Args>>;
   try {
-    result = gate.enter(call);
+    result = gate.enter(args);
   } catch (error) {
-    handleGateError(gate, call, error, go, responderFor);
+    handleGateError(entry, error);
     return;
   }
-  if (!isPromise(result)) arrive(gate, result, response, go, responderFor);
-  else {
-    const goOn = unlessAnswered(response, go);
-    result.then(
-      (result) => arrive(gate, result, response, goOn, responderFor),
-      (error) => handleGateError(gate, call, error, goOn, responderFor),
-    );
+  if (!isPromise(result)) {
+    applyResult(entry, result);
+    return;
   }
+  const later = { ...entry, next: unlessResponded(response, next) };
+  result.then(
+    (result) => applyResult(later, result),
+    (error) => handleGateError(later, error),
+  );
 }
 
-/** Goes on later, unless the application has responded until then: its handler would write the headers again. */
-function unlessAnswered(response: ServerResponse, go: () => void): () => void {
-  if (response.writableEnded) return go;
+/** Continues unless the application has responded in the meantime: its handler would write the headers again. */
+function unlessResponded(response: ServerResponse, next: () => void): () => void {
+  if (response.writableEnded) return next;
   return () => {
-    if (!response.writableEnded) go();
+    if (!response.writableEnded) next();
   };
 }
 
-function arrive<Call extends readonly unknown[]>(
-  gate: Gate<Call>,
-  result: GateResult<Call>,
-  response: ServerResponse,
-  go: () => void,
-  responderFor: () => Responder<Call>,
-): void {
-  if (result === undefined) go();
-  else if (result.rejection) reject(result, response, responderFor(), gate);
-  else continueRequest(result, response, go);
+function applyResult<Args extends HandlerArgs>(entry: NodeEntry<Args>, result: GateResult<Args>): void {
+  if (result === undefined) entry.next();
+  else if (result.rejection) reject(entry, result);
+  else continueRequest(entry, result);
 }
 
-function handleGateError<Call extends readonly unknown[]>(
-  gate: Gate<Call>,
-  call: Call,
-  error: unknown,
-  go: () => void,
-  responderFor: () => Responder<Call>,
-): void {
-  const outcome = gate.handleError(error, call);
-  if (outcome === "allow") {
-    go();
+function handleGateError<Args extends HandlerArgs>(entry: NodeEntry<Args>, error: unknown): void {
+  const { gate, args, next, responderFor } = entry;
+  const action = gate.handleError(error, args);
+  if (action === "allow") {
+    next();
     return;
   }
   const responder = responderFor();
-  if (!(outcome instanceof Error)) answer(outcome, responder);
+  if (!(action instanceof Error)) sendResponse(action, responder);
   // An error handler would write the headers again, which throws.
-  else if (responder.answered()) gate.requestFailed(outcome);
-  else responder.fail(outcome);
+  else if (responder.hasResponded()) gate.requestFailed(action);
+  else responder.fail(action);
 }
 
-/** Answers in place of the handler, unless somebody has answered meanwhile: a timeout of the application. */
-function answer<Call extends readonly unknown[]>({ status, headers, body }: Answer, responder: Responder<Call>): void {
-  if (responder.answered()) return;
+/** Responds in place of the handler, unless the application has responded in the meantime, as after a timeout. */
+function sendResponse<Args extends HandlerArgs>(
+  { status, headers, body }: ResponseData,
+  responder: Responder<Args>,
+): void {
+  if (responder.hasResponded()) return;
   responder.head(status, headers);
   responder.send(body);
 }
 
-function reject<Call extends readonly unknown[]>(
-  { rejection, limited }: GateReject<Call>,
-  response: ServerResponse,
-  responder: Responder<Call>,
-  gate: Gate<Call>,
+function reject<Args extends HandlerArgs>(
+  { gate, response, responderFor }: NodeEntry<Args>,
+  { rejection, limited }: GateReject<Args>,
 ): void {
+  const responder = responderFor();
   const { onLimited } = responder;
-  if (!onLimited || !limited || responder.answered()) {
-    answer(rejection, responder);
+  if (!onLimited || !limited || responder.hasResponded()) {
+    sendResponse(rejection, responder);
     return;
   }
   const failed = (error: unknown): void => {
-    gate.tellError("onLimited", error, limited.call);
-    answer(rejection, responder);
+    gate.callbackFailed("onLimited", error, limited.args);
+    sendResponse(rejection, responder);
   };
-  const use = (own: unknown): void => {
-    if (responder.answered()) return;
-    const sent = responder.sendOwn(own);
-    if (sent === "unusable") failed(unusableResult("a text, or a response that it sends itself", own));
+  const sendCustom = (custom: unknown): void => {
+    if (responder.hasResponded()) return;
+    const sent = responder.sendCustom(custom);
+    if (sent === "unusable") failed(unusableResult("a string, or send a response itself", custom));
     else if (sent === "later") wait();
   };
-  // Templates are rendered, and streams are read, after it has returned.
+  // Templates are rendered, and streams are read, after onLimited has returned.
   const wait = (): void =>
     after(
       response,
       MAX_ON_LIMITED_MS,
-      () => responder.answered() || failed(lateResult("return a text, or send a response")),
+      () => responder.hasResponded() || failed(lateResult("Return a string, or send a response.")),
     );
   try {
     rejectWith(response, rejection.status);
-    responder.head(rejection.status, withoutType(rejection.headers));
-    const own = onLimited(limited);
-    // A reply of Fastify has a method then, but is no promise of a body.
-    if (!isPromise(own) || own === limited.call[1]) use(own);
+    responder.head(rejection.status, withoutContentType(rejection.headers));
+    const custom = onLimited(limited);
+    // A Fastify reply has a method `then`, but is not a promise of a body.
+    if (!isPromise(custom) || custom === limited.args[1]) sendCustom(custom);
     else {
       wait();
-      // Whoever has promised to be done, and has not answered, will not do it any more.
-      own.then((own) => (own === undefined ? answer(rejection, responder) : use(own))).then(undefined, failed);
+      // An async function that has resolved without a response will not send one later.
+      custom
+        .then((custom) => (custom === undefined ? sendResponse(rejection, responder) : sendCustom(custom)))
+        .then(undefined, failed);
     }
   } catch (error) {
     failed(error);
   }
 }
 
-function continueRequest(
-  { pendingHeaders, delayMs, settle }: GatePass,
-  response: ServerResponse,
-  go: () => void,
+function continueRequest<Args extends HandlerArgs>(
+  { response, next }: NodeEntry<Args>,
+  { pendingHeaders, delayMs, refundOnFinish }: GatePass,
 ): void {
   if (response.destroyed) {
     // The client disconnected during the decision, or has its response: `close` will not be emitted again.
-    const done = response.writableFinished;
-    void settle?.({ status: done ? response.statusCode : undefined, aborted: !done });
-    if (delayMs === 0) go();
+    const isFinished = response.writableFinished;
+    void refundOnFinish?.({ status: isFinished ? response.statusCode : undefined, aborted: !isFinished });
+    if (delayMs === 0) next();
     return;
   }
   if (pendingHeaders) beforeHead(response, pendingHeaders);
-  if (settle) {
-    let finished = false;
-    response.once("finish", () => (finished = true));
+  if (refundOnFinish) {
+    let isFinished = false;
+    response.once("finish", () => (isFinished = true));
     response.once("close", () => {
-      // A response of HTTP/2 emits "finish" when its client has left, too.
-      const aborted = !finished || !response.writableEnded;
-      void settle({ status: response.headersSent ? response.statusCode : undefined, aborted });
+      // An HTTP/2 response emits "finish" after a disconnect as well.
+      const aborted = !isFinished || !response.writableEnded;
+      void refundOnFinish({ status: response.headersSent ? response.statusCode : undefined, aborted });
     });
   }
-  if (delayMs > 0) after(response, delayMs, unlessAnswered(response, go));
-  else go();
+  if (delayMs > 0) after(response, delayMs, unlessResponded(response, next));
+  else next();
 }
 
-/** Calls a function after a while, unless the client leaves first. */
+/** Calls a function after a delay, unless the client disconnects first. */
 function after(response: ServerResponse, delayMs: number, callback: () => void): void {
-  const leave = (): void => clearTimeout(timer);
+  const cancel = (): void => clearTimeout(timer);
   const timer = setTimeout(() => {
-    response.off("close", leave);
+    response.off("close", cancel);
     callback();
   }, delayMs);
-  response.once("close", leave);
+  response.once("close", cancel);
 }
 
-/** How a plain response of Node is answered. */
-export function nodeResponder<Call extends readonly unknown[]>(
+/** The responder of a plain Node response. */
+export function nodeResponder<Args extends HandlerArgs>(
   response: ServerResponse,
-  onLimited: Responder<Call>["onLimited"],
-): Omit<Responder<Call>, "fail"> {
+  onLimited: Responder<Args>["onLimited"],
+): Omit<Responder<Args>, "fail"> {
   return {
     onLimited,
-    answered: () => response.headersSent || response.writableEnded,
+    hasResponded: () => response.headersSent || response.writableEnded,
     head(status, headers) {
       response.statusCode = status;
-      addRejectionHeaders(ofResponse, response, headers);
+      addRejectionHeaders(responseHead, response, headers);
     },
     send: (body) => void response.end(body),
-    sendOwn(own) {
-      if (typeof own !== "string") return isData(own) ? "unusable" : "later";
-      response.end(own);
+    sendCustom(custom) {
+      if (typeof custom !== "string") return isData(custom) ? "unusable" : "later";
+      response.end(custom);
       return "sent";
     },
   };
 }
 
-/** Whether a value is meant to be sent. A stream, a timer or the response itself says that a response is on its way. */
+/** Whether a value is meant as a body. A stream, a timer or the response itself means that a response will be sent. */
 function isData(value: unknown): boolean {
   if (value === undefined) return false;
   if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof Uint8Array) return true;

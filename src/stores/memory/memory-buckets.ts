@@ -1,7 +1,7 @@
 /** The buckets of one policy in a memory store. */
 import { type Bucket, clampToNow, fits, peek, take } from "../../algorithms/step.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { CompiledPolicy } from "../../core/compile.ts";
+import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import { recordGrant } from "../../core/grant.ts";
 import type { PolicyBuckets } from "../../core/store.ts";

@@ -7,7 +7,7 @@ import type { Algorithm, Cells } from "../../algorithms/algorithm.ts";
 import { algorithms } from "../../algorithms/algorithms.ts";
 import type { State } from "../../algorithms/decide.ts";
 import { usage } from "../../algorithms/step.ts";
-import type { CompiledPolicy } from "../../core/compile.ts";
+import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import { copyKey } from "../../core/copy-key.ts";
 
 const INITIAL_SLOTS = 16;

@@ -4,7 +4,7 @@ import type { Charge, Mode } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { CallState } from "../../core/store.ts";
 
-/** What the script can do with a bucket: the modes of a charge, and `inspect`. */
+/** The actions of the script on a bucket: the modes of a charge, and `inspect`. */
 export type Action = Mode | "inspect";
 
 /** One charge with the stored key of its bucket. */

@@ -1,6 +1,6 @@
 /** A store in Redis or Valkey: exact for all processes that share it, one round trip for all calls of one tick. */
 import type { Charge, Group } from "../../core/charge.ts";
-import type { CompiledPolicy } from "../../core/compile.ts";
+import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { rejectDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";

@@ -1,7 +1,7 @@
 /** The shape of a contract case for stores, and helpers that most cases use. */
 import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import type { Charge, Mode } from "../../core/charge.ts";
-import type { CompiledPolicy } from "../../core/compile.ts";
+import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { AlgorithmName, Policy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";

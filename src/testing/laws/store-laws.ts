@@ -1,7 +1,7 @@
 /** Contract cases for a store that a single limiter does not cover. */
 import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import type { Charge } from "../../core/charge.ts";
-import type { CompiledPolicy } from "../../core/compile.ts";
+import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, checkEqual, checkRejects } from "../check.ts";

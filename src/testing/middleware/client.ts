@@ -1,9 +1,9 @@
-/** Asks a server over real HTTP, and reads what it answers. */
-import { check, checkEqual as same } from "../check.ts";
-import type { Seen } from "./guarded-route.ts";
+/** Sends requests to a server over real HTTP, and reads the responses. */
+import { check, checkEqual } from "../check.ts";
+import type { RouteLog } from "./guarded-route.ts";
 
-/** An answer, read to its end. */
-export interface Answered {
+/** A response, read to its end. */
+export interface TestResponse {
   readonly status: number;
   readonly text: string;
   header(name: string): string | null;
@@ -12,14 +12,14 @@ export interface Answered {
 
 /** A client of the server under test. */
 export interface Client {
-  ask(path: string, init?: RequestInit & { duplex?: "half" }): Promise<Answered>;
-  /** The statuses of requests, one after the other. */
+  send(path: string, init?: RequestInit & { duplex?: "half" }): Promise<TestResponse>;
+  /** The statuses of requests that are sent one after the other. */
   statuses(count: number, path: string, init?: RequestInit): Promise<number[]>;
   /** What happened on a route. */
-  seen(name: string): Promise<Seen>;
-  /** Waits until what happened on a route is as wanted. */
-  until(name: string, what: string, holds: (seen: Seen) => boolean): Promise<Seen>;
-  /** The headers that make a request come from an address. */
+  seen(name: string): Promise<RouteLog>;
+  /** Waits until the log of a route meets a condition. */
+  until(name: string, what: string, isMet: (log: RouteLog) => boolean): Promise<RouteLog>;
+  /** The headers that make a request come from an IP address. */
   as(address: string): Record<string, string>;
 }
 
@@ -28,7 +28,7 @@ const TRIES = 200;
 export function clientOf(url: () => string, as: Client["as"]): Client {
   const client: Client = {
     as,
-    async ask(path, init = {}) {
+    async send(path, init = {}) {
       const response = await fetch(new URL(path, url()), { redirect: "manual", ...init });
       const text = await response.text();
       return {
@@ -40,19 +40,19 @@ export function clientOf(url: () => string, as: Client["as"]): Client {
     },
     async statuses(count, path, init) {
       const statuses: number[] = [];
-      for (let i = 0; i < count; i++) statuses.push((await client.ask(path, init)).status);
+      for (let i = 0; i < count; i++) statuses.push((await client.send(path, init)).status);
       return statuses;
     },
     async seen(name) {
-      const all = (await client.ask("/seen")).json() as Record<string, Seen>;
-      const seen = all[name];
-      check(seen !== undefined, `the server has no route ${name}`);
-      return seen;
+      const logs = (await client.send("/seen")).json() as Record<string, RouteLog>;
+      const log = logs[name];
+      check(log !== undefined, `the server has no route ${name}`);
+      return log;
     },
-    async until(name, what, holds) {
+    async until(name, what, isMet) {
       for (let i = 0; i < TRIES; i++) {
-        const seen = await client.seen(name);
-        if (holds(seen)) return seen;
+        const log = await client.seen(name);
+        if (isMet(log)) return log;
         await new Promise((resolve) => setTimeout(resolve, 10));
       }
       throw new Error(`${name}: ${what} did not happen: ${JSON.stringify(await client.seen(name))}`);
@@ -61,9 +61,9 @@ export function clientOf(url: () => string, as: Client["as"]): Client {
   return client;
 }
 
-/** Fails unless an answer tells nothing of limits. */
-export function tellsNothing(answer: Answered, what: string): void {
-  for (const name of FIELDS) same(answer.header(name), null, `${what}: ${name}`);
+/** Fails if a response has a RateLimit field. */
+export function expectNoFields(response: TestResponse, what: string): void {
+  for (const name of FIELDS) checkEqual(response.header(name), null, `${what}: ${name}`);
 }
 
 const FIELDS = [

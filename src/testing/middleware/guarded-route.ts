@@ -1,4 +1,5 @@
-/** The app that a middleware is tried in: routes that any server can mount, and what was seen while they were asked. */
+/** The app of the middleware suite: routes that any server can mount, and a log of what happened on each of them. */
+import type { Decision } from "../../core/decision.ts";
 import { andThen } from "../../core/maybe-promise.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
@@ -7,69 +8,78 @@ import { createLimiter } from "../../limiter/create-limiter.ts";
 import type { RateLimitOptions } from "../../middleware/gate/options.ts";
 import type { FailureOptions } from "../../resilience/failure-policy.ts";
 
-/** Options of any server's `rateLimit`. */
-export type GuardOptions = RateLimitOptions<
-  // biome-ignore lint/suspicious/noExplicitAny: what it is called with is the server's own
+/** The options of any server's `rateLimit`. */
+export type RouteOptions = RateLimitOptions<
+  // biome-ignore lint/suspicious/noExplicitAny: every server passes other arguments
   any,
-  // biome-ignore lint/suspicious/noExplicitAny: what it answers with is the server's own
+  // biome-ignore lint/suspicious/noExplicitAny: every server has another response
   any
 >;
 
-/** What a route answers when its guards let a request through. */
-export interface PlainAnswer {
+/** The response of a route's handler. */
+export interface PlainResponse {
+  /** The status code. */
   readonly status: number;
+  /** The headers to set. */
   readonly headers: Readonly<Record<string, string>>;
+  /** The body. */
   readonly body: string;
 }
 
-/** A place of the app. The server guards it with `rateLimit` for each of `guards`, in order, for every method. */
+/** A route of the app. The server mounts one `rateLimit` for each of `rateLimits`, in order, for every method. */
 export interface GuardedRoute {
-  /** Such as `/burst`. What is below it, such as `/burst/x`, belongs to it too. */
+  /** The path, such as `/burst`. Paths below it, such as `/burst/x`, belong to the route as well. */
   readonly path: string;
-  readonly guards: readonly GuardOptions[];
-  /** Headers that the app sets on the response before the guards see the request, as CORS does. */
+  /** The options of each `rateLimit`, outermost first. */
+  readonly rateLimits: readonly RouteOptions[];
+  /** Headers that the app sets on the response before `rateLimit` runs, as a CORS middleware does. */
   readonly before: Readonly<Record<string, string>>;
   /**
-   * The guarded handler: returns the response for a path, or throws, which the app has to let through. `disconnected`
-   * resolves when the client disconnects before the response is sent.
+   * The handler: returns the response for a path, or throws an error that the app must not catch. `disconnected` resolves
+   * if the client disconnects before the response is sent. `decision` is the result of the server's `getRateLimit`.
    */
-  handle(path: string, disconnected?: PromiseLike<unknown>): PlainAnswer | PromiseLike<PlainAnswer>;
+  handle(
+    path: string,
+    disconnected?: PromiseLike<unknown>,
+    decision?: Decision,
+  ): PlainResponse | PromiseLike<PlainResponse>;
 }
 
-/** What the suite has to know of a server to make its routes. */
+/** How the suite reads requests and writes responses of a server. */
 export interface RouteKit {
-  /** A header of a request: `call` is what the server's middleware is called with. */
-  // biome-ignore lint/suspicious/noExplicitAny: it is the server's own
-  header(call: readonly any[], name: string): string | undefined;
-  /** How clients are told apart. Default: by `X-Forwarded-For` from this machine. */
+  /** Returns a request header by its lower-case name. `args` are the arguments of the server's middleware. */
+  // biome-ignore lint/suspicious/noExplicitAny: every server passes other arguments
+  header(args: readonly any[], name: string): string | undefined;
+  /** How clients are identified. Default: by `X-Forwarded-For` from loopback addresses. */
   identity?: Identity;
-  /** Makes the limiters, on any store. Default: in memory. */
+  /** Creates the limiters, on any store. Default: in memory. */
   limiter?(policy: Policy): RateLimiter;
-  /** What `onLimited` has to return or do to answer with a text, and with a status if one is given. */
-  // biome-ignore lint/suspicious/noExplicitAny: it is the server's own
-  answerWith(call: readonly any[], text: string, status?: number): unknown;
+  /** Sends a body from `onLimited`, with a status if one is given. Its result is returned from `onLimited`. */
+  // biome-ignore lint/suspicious/noExplicitAny: every server passes other arguments
+  respondWith(args: readonly any[], text: string, status?: number): unknown;
 }
 
-/** What happened on the server, told at `/seen` as JSON. */
-export interface Seen {
-  /** How often the handler was reached. */
+/** What happened on a route; `/seen` returns the logs of all routes as JSON. */
+export interface RouteLog {
+  /** How often the handler was called. */
   handled: number;
   decisions: { allowed: boolean; key: string }[];
   errors: string[];
   events: string[];
 }
 
-/** What a case mounts. */
+/** A route of one case. */
 export interface RoutePlan {
-  guards: readonly GuardOptions[];
+  rateLimits: readonly RouteOptions[];
   before?: Record<string, string>;
   handle?(
     path: string,
     disconnected: PromiseLike<unknown> | undefined,
-  ): Partial<PlainAnswer> | PromiseLike<Partial<PlainAnswer>>;
+    decision: Decision | undefined,
+  ): Partial<PlainResponse> | PromiseLike<Partial<PlainResponse>>;
 }
 
-/** What plans are made with. */
+/** What a case creates its routes with. */
 export interface Planner {
   readonly kit: RouteKit;
   limiter(policy: Policy): RateLimiter;
@@ -79,44 +89,44 @@ export interface Planner {
 
 const LOOPBACK: Identity = { trustedProxies: ["127.0.0.0/8", "::1"] };
 
-/** The routes of all plans, and one that tells what was seen. */
+/** Creates the routes of all plans, and `/seen`. */
 export function mount(plans: Readonly<Record<string, (planner: Planner) => RoutePlan>>, kit: RouteKit): GuardedRoute[] {
-  const seen: Record<string, Seen> = {};
+  const logs: Record<string, RouteLog> = {};
   const planner: Planner = {
     kit,
     limiter: kit.limiter ?? ((policy) => createLimiter({ policy })),
     broken: (failure) => createLimiter({ policy: BROKEN, store: brokenStore(), ...failure }),
   };
   const routes = Object.entries(plans).map(([name, plan]): GuardedRoute => {
-    const told: Seen = { handled: 0, decisions: [], errors: [], events: [] };
-    seen[name] = told;
-    const { guards, before = {}, handle } = plan(planner);
+    const log: RouteLog = { handled: 0, decisions: [], errors: [], events: [] };
+    logs[name] = log;
+    const { rateLimits, before = {}, handle } = plan(planner);
     return {
       path: `/${name}`,
       before,
-      guards: guards.map((guard) => listening(guard, told, kit.identity ?? LOOPBACK)),
-      handle(path, disconnected) {
-        told.handled++;
-        return andThen(handle?.(path, disconnected) ?? {}, ({ status = 200, headers = {}, body = "ok" }) => {
+      rateLimits: rateLimits.map((options) => logged(options, log, kit.identity ?? LOOPBACK)),
+      handle(path, disconnected, decision) {
+        log.handled++;
+        return andThen(handle?.(path, disconnected, decision) ?? {}, ({ status = 200, headers = {}, body = "ok" }) => {
           return { status, headers: { "Content-Type": "text/plain", ...headers }, body };
         });
       },
     };
   });
-  const tell = () => ({ status: 200, headers: { "Content-Type": "application/json" }, body: JSON.stringify(seen) });
-  return [...routes, { path: "/seen", guards: [], before: {}, handle: tell }];
+  const showLogs = () => ({ status: 200, headers: { "Content-Type": "application/json" }, body: JSON.stringify(logs) });
+  return [...routes, { path: "/seen", rateLimits: [], before: {}, handle: showLogs }];
 }
 
-/** The same options, and somebody who listens. */
-function listening(guard: GuardOptions, told: Seen, identity: Identity): GuardOptions {
+/** The options with callbacks that write to the log. */
+function logged(options: RouteOptions, log: RouteLog, identity: Identity): RouteOptions {
   return {
-    ...(guard.key === undefined ? { identity } : {}),
-    ...guard,
-    onDecision: ({ key, decision }) => void told.decisions.push({ key, allowed: decision.allowed }),
-    onEvent: (event) => void told.events.push(event.type),
-    onError(error, ...call) {
-      told.errors.push(String((error as Error)?.message ?? error));
-      return guard.onError?.(error, ...call);
+    ...(options.key === undefined ? { identity } : {}),
+    ...options,
+    onDecision: ({ key, decision }) => void log.decisions.push({ key, allowed: decision.allowed }),
+    onEvent: (event) => void log.events.push(event.type),
+    onError(error, ...args) {
+      log.errors.push(String((error as Error)?.message ?? error));
+      return options.onError?.(error, ...args);
     },
   };
 }

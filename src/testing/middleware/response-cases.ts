@@ -1,49 +1,49 @@
-/** What a response tells, and where it tells nothing. */
+/** Cases about responses: header fields, bodies of rejections, and where fields are omitted. */
 import { wallClockMs } from "../../core/clock.ts";
-import { check, checkEqual as same } from "../check.ts";
+import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, slow } from "./case.ts";
-import { tellsNothing } from "./client.ts";
+import { expectNoFields } from "./client.ts";
 
 const HOUR_S = 3600;
 
-export const tellingCases: readonly MiddlewareCase[] = [
+export const responseCases: readonly MiddlewareCase[] = [
   {
     title: "writes draft-8 fields by default, on allowed and denied responses",
-    routes: { draft8: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(2, "api")) }] }) },
-    async drive({ ask }) {
+    routes: { draft8: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(2, "api")) }] }) },
+    async drive({ send }) {
       for (const left of [1, 0, 0]) {
-        const { header } = await ask("/draft8");
-        same(header("RateLimit-Policy"), '"api";q=2;w=86400', "RateLimit-Policy");
+        const { header } = await send("/draft8");
+        checkEqual(header("RateLimit-Policy"), '"api";q=2;w=86400', "RateLimit-Policy");
         check(
           new RegExp(`^"api";r=${left};t=\\d+$`).test(header("RateLimit") ?? ""),
           `RateLimit: ${header("RateLimit")}`,
         );
-        same(header("RateLimit-Limit"), null, "RateLimit-Limit");
+        checkEqual(header("RateLimit-Limit"), null, "RateLimit-Limit");
       }
     },
   },
   {
-    title: "writes draft-7, draft-6 and legacy fields where they are asked for, and none where they are not",
+    title: "writes draft-7, draft-6 and legacy fields, or none, as headers requires",
     routes: {
-      draft7: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(2, "seven")), headers: "draft-7" }] }),
-      draft6: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(2, "six")), headers: "draft-6" }] }),
-      legacy: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(2, "old")), headers: ["draft-8", "legacy"] }] }),
-      bare: ({ limiter }) => ({ guards: [{ limiter: limiter(slow(1, "bare")), headers: false }] }),
+      draft7: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(2, "seven")), headers: "draft-7" }] }),
+      draft6: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(2, "six")), headers: "draft-6" }] }),
+      legacy: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(2, "old")), headers: ["draft-8", "legacy"] }] }),
+      bare: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(1, "bare")), headers: false }] }),
     },
-    async drive({ ask }) {
+    async drive({ send }) {
       for (const left of [1, 0, 0]) {
-        const seven = await ask("/draft7");
-        same(seven.header("RateLimit-Policy"), "2;w=86400", "draft-7 policy");
+        const seven = await send("/draft7");
+        checkEqual(seven.header("RateLimit-Policy"), "2;w=86400", "draft-7 policy");
         const field = seven.header("RateLimit") ?? "";
         check(new RegExp(`^limit=2, remaining=${left}, reset=\\d+$`).test(field), `draft-7 RateLimit: ${field}`);
-        const six = await ask("/draft6");
-        same(six.header("RateLimit-Policy"), "2;w=86400", "draft-6 policy");
-        same([six.header("RateLimit-Limit"), six.header("RateLimit-Remaining")], ["2", String(left)], "draft-6");
+        const six = await send("/draft6");
+        checkEqual(six.header("RateLimit-Policy"), "2;w=86400", "draft-6 policy");
+        checkEqual([six.header("RateLimit-Limit"), six.header("RateLimit-Remaining")], ["2", String(left)], "draft-6");
         check(Number(six.header("RateLimit-Reset")) > 0, `draft-6 reset: ${six.header("RateLimit-Reset")}`);
         if (six.status === 429)
-          same(six.header("RateLimit-Reset"), six.header("Retry-After"), "the instant of a denial");
-        const legacy = await ask("/legacy");
-        same(
+          checkEqual(six.header("RateLimit-Reset"), six.header("Retry-After"), "the reset of a denial");
+        const legacy = await send("/legacy");
+        checkEqual(
           [legacy.header("X-RateLimit-Limit"), legacy.header("X-RateLimit-Remaining")],
           ["2", String(left)],
           "legacy",
@@ -53,57 +53,65 @@ export const tellingCases: readonly MiddlewareCase[] = [
         check(legacy.header("RateLimit")?.startsWith(`"old";r=${left}`) === true, "draft-8 beside legacy");
       }
       for (const status of [200, 429]) {
-        const answer = await ask("/bare");
-        same(answer.status, status, "without fields");
-        tellsNothing(answer, "without fields");
+        const response = await send("/bare");
+        checkEqual(response.status, status, "without fields");
+        expectNoFields(response, "without fields");
       }
     },
   },
   {
-    title: "tells of every policy of a combination, and takes all or none",
+    title: "lists every policy of a combination, and charges all or nothing",
     routes: {
       combined: () => ({
-        guards: [{ policies: [slow(3, "small"), { capacity: 5, tokensPerSecond: "1/h", name: "large" }] }],
+        rateLimits: [{ policies: [slow(3, "small"), { capacity: 5, tokensPerSecond: "1/h", name: "large" }] }],
       }),
     },
-    async drive({ ask }) {
-      const first = await ask("/combined");
-      same(first.header("RateLimit-Policy"), '"small";q=3;w=86400, "large";q=5;w=18000', "RateLimit-Policy");
+    async drive({ send }) {
+      const first = await send("/combined");
+      checkEqual(first.header("RateLimit-Policy"), '"small";q=3;w=86400, "large";q=5;w=18000', "RateLimit-Policy");
       const fields = first.header("RateLimit") ?? "";
       check(/^"small";r=2;t=\d+, "large";r=4;t=\d+$/.test(fields), `RateLimit: ${fields}`);
-      await ask("/combined");
-      await ask("/combined");
-      const denied = await ask("/combined");
-      same([denied.status, denied.json()["violated-policies"]], [429, ["small"]], "the fourth");
+      await send("/combined");
+      await send("/combined");
+      const denied = await send("/combined");
+      checkEqual([denied.status, denied.json()["violated-policies"]], [429, ["small"]], "the fourth");
       const left = denied.header("RateLimit") ?? "";
-      check(/^"small";r=0;t=\d+, "large";r=2;t=\d+$/.test(left), `a denial takes nothing: ${left}`);
+      check(/^"small";r=0;t=\d+, "large";r=2;t=\d+$/.test(left), `a denial charges nothing: ${left}`);
     },
   },
   {
-    title: "adds to what other limiters of the same response tell",
+    title: "adds its fields to those of other limiters on the same response",
     routes: {
       stacked: ({ limiter }) => ({
-        guards: [{ limiter: limiter(slow(9, "outer")) }, { limiter: limiter(slow(1, "inner")) }],
+        rateLimits: [{ limiter: limiter(slow(9, "outer")) }, { limiter: limiter(slow(1, "inner")) }],
       }),
       stackedOld: ({ limiter }) => ({
-        guards: [
+        rateLimits: [
           { limiter: limiter(slow(9, "outer-old")), headers: ["draft-6", "draft-7", "legacy"] },
           { limiter: limiter(slow(3, "inner-old")), headers: ["draft-6", "draft-7", "legacy"] },
         ],
       }),
     },
-    async drive({ ask }) {
+    async drive({ send }) {
       for (const status of [200, 429]) {
-        const answer = await ask("/stacked");
-        same(answer.status, status, "two limiters");
+        const response = await send("/stacked");
+        checkEqual(response.status, status, "two limiters");
         for (const name of ["RateLimit", "RateLimit-Policy"]) {
-          const names = (answer.header(name) ?? "").split(", ").map((item) => item.split(";")[0]);
-          same(names.sort(), ['"inner"', '"outer"'], `${name} of ${status}`);
+          const names = (response.header(name) ?? "").split(", ").map((item) => item.split(";")[0]);
+          checkEqual(names.sort(), ['"inner"', '"outer"'], `${name} of ${status}`);
         }
       }
-      const old = await ask("/stackedOld");
-      same([old.header("RateLimit-Limit"), old.header("RateLimit-Remaining")], ["3", "2"], "draft-6, the tighter");
-      same([old.header("X-RateLimit-Limit"), old.header("X-RateLimit-Remaining")], ["3", "2"], "legacy, the tighter");
+      const old = await send("/stackedOld");
+      checkEqual(
+        [old.header("RateLimit-Limit"), old.header("RateLimit-Remaining")],
+        ["3", "2"],
+        "draft-6, the tighter",
+      );
+      checkEqual(
+        [old.header("X-RateLimit-Limit"), old.header("X-RateLimit-Remaining")],
+        ["3", "2"],
+        "legacy, the tighter",
+      );
       check(
         old.header("RateLimit")?.startsWith("limit=3, remaining=2, ") === true,
         `draft-7: ${old.header("RateLimit")}`,
@@ -111,38 +119,38 @@ export const tellingCases: readonly MiddlewareCase[] = [
     },
   },
   {
-    title: "lets the application write the body of a denial, and keeps its head",
+    title: "sends the body of onLimited with the headers of the rejection",
     routes: {
       customStatus: ({ limiter, kit }) => ({
-        guards: [
+        rateLimits: [
           {
             limiter: limiter(slow(1, "custom-status")),
-            cost: (...call) => (kit.header(call, "x-status") ? 2 : 1),
-            onLimited: ({ call }) => kit.answerWith(call, "limited", Number(kit.header(call, "x-status"))),
+            cost: (...args) => (kit.header(args, "x-status") ? 2 : 1),
+            onLimited: ({ args }) => kit.respondWith(args, "limited", Number(kit.header(args, "x-status"))),
           },
         ],
       }),
       custom: ({ limiter, kit }) => ({
-        guards: [
+        rateLimits: [
           {
             limiter: limiter(slow(1, "custom")),
-            onLimited: ({ call, key }) => kit.answerWith(call, `slow down, ${key}`),
+            onLimited: ({ args, key }) => kit.respondWith(args, `slow down, ${key}`),
           },
         ],
       }),
     },
-    async drive({ ask, as }) {
+    async drive({ send, as }) {
       const headers = as("203.0.113.30");
-      same((await ask("/custom", { headers })).status, 200, "the first");
-      const denied = await ask("/custom", { headers });
-      same([denied.status, denied.text], [429, "slow down, ip:203.0.113.30"], "the second");
+      checkEqual((await send("/custom", { headers })).status, 200, "the first");
+      const denied = await send("/custom", { headers });
+      checkEqual([denied.status, denied.text], [429, "slow down, ip:203.0.113.30"], "the second");
       check(Number(denied.header("Retry-After")) >= 1, `Retry-After: ${denied.header("Retry-After")}`);
-      same(
+      checkEqual(
         [denied.header("Cache-Control"), denied.header("RateLimit-Policy")],
         ["no-store", '"custom";q=1;w=86400'],
         "head",
       );
-      // A status of an error is kept, and others are not: a client must not take a denial for success (issue 13).
+      // A status below 400 is replaced: a client must not take a rejection for success (issue 13).
       for (const [given, sent] of [
         [503, 503],
         [420, 420],
@@ -150,66 +158,74 @@ export const tellingCases: readonly MiddlewareCase[] = [
         [200, 429],
         [302, 429],
       ] as const) {
-        const { status, text, header } = await ask("/customStatus", { headers: { "X-Status": String(given) } });
-        same([status, text, header("Cache-Control")], [sent, "limited", "no-store"], `onLimited sets ${given}`);
+        const { status, text, header } = await send("/customStatus", { headers: { "X-Status": String(given) } });
+        checkEqual([status, text, header("Cache-Control")], [sent, "limited", "no-store"], `onLimited sets ${given}`);
       }
     },
   },
   {
-    title: "shows its fields to scripts of other origins, beside those of the application",
+    title: "exposes its fields to cross-origin scripts besides those of the application",
     routes: {
       cors: ({ limiter }) => ({
-        guards: [{ limiter: limiter(slow(1, "cors")) }],
+        rateLimits: [{ limiter: limiter(slow(1, "cors")) }],
         before: {
           "Access-Control-Allow-Origin": "https://elsewhere.example",
           "Access-Control-Expose-Headers": "X-Own",
         },
       }),
     },
-    async drive({ ask }) {
+    async drive({ send }) {
       for (const status of [200, 429]) {
-        const answer = await ask("/cors");
-        same(
-          [answer.status, answer.header("Access-Control-Allow-Origin")],
+        const response = await send("/cors");
+        checkEqual(
+          [response.status, response.header("Access-Control-Allow-Origin")],
           [status, "https://elsewhere.example"],
           "CORS",
         );
-        const exposed = (answer.header("Access-Control-Expose-Headers") ?? "").split(", ");
-        same(exposed.sort(), ["RateLimit", "RateLimit-Policy", "Retry-After", "X-Own"], `what is exposed on ${status}`);
+        const exposed = (response.header("Access-Control-Expose-Headers") ?? "").split(", ");
+        checkEqual(
+          exposed.sort(),
+          ["RateLimit", "RateLimit-Policy", "Retry-After", "X-Own"],
+          `exposed headers on ${status}`,
+        );
       }
     },
   },
   {
-    title: "does not tell one client's figures where others would read them",
+    title: "omits its fields where another client could read them",
     routes: {
       withheld: ({ limiter }) => ({
-        guards: [{ limiter: limiter(slow(99, "withheld")) }],
+        rateLimits: [{ limiter: limiter(slow(99, "withheld")) }],
         handle: (path) => WITHHELD[path.split("/")[2] ?? ""] ?? (path.endsWith("/private") ? PRIVATE : {}),
       }),
       lastRedirect: ({ limiter }) => ({
-        guards: [{ limiter: limiter(slow(1, "last")) }],
+        rateLimits: [{ limiter: limiter(slow(1, "last")) }],
         handle: () => ({ status: 302, headers: { Location: "/seen" } }),
       }),
       denialNotCached: ({ limiter }) => ({
-        guards: [{ limiter: limiter(slow(1, "not-cached")) }],
+        rateLimits: [{ limiter: limiter(slow(1, "not-cached")) }],
         before: { "Cache-Control": "public, max-age=60", ETag: '"one"', Expires: "Thu, 01 Jan 2099 00:00:00 GMT" },
       }),
     },
-    async drive({ ask }) {
+    async drive({ send }) {
       for (const [name, { status = 200 }] of Object.entries(WITHHELD)) {
-        const answer = await ask(`/withheld/${name}`);
-        same(answer.status, status, name);
-        tellsNothing(answer, name);
+        const response = await send(`/withheld/${name}`);
+        checkEqual(response.status, status, name);
+        expectNoFields(response, name);
       }
-      check((await ask("/withheld/plain")).header("RateLimit") !== null, "others are told");
-      check((await ask("/withheld/private")).header("RateLimit") !== null, "private ones are told");
-      const redirect = await ask("/lastRedirect");
-      same(redirect.status, 302, "a redirect");
-      tellsNothing(redirect, "a redirect with nothing left");
-      await ask("/denialNotCached");
-      const denied = await ask("/denialNotCached");
-      same([denied.status, denied.header("Cache-Control")], [429, "no-store"], "a denial");
-      same([denied.header("ETag"), denied.header("Expires")], [null, null], "what belongs to the other answer");
+      check((await send("/withheld/plain")).header("RateLimit") !== null, "another response has fields");
+      check((await send("/withheld/private")).header("RateLimit") !== null, "a private response has fields");
+      const redirect = await send("/lastRedirect");
+      checkEqual(redirect.status, 302, "a redirect");
+      expectNoFields(redirect, "a redirect with nothing left");
+      await send("/denialNotCached");
+      const denied = await send("/denialNotCached");
+      checkEqual([denied.status, denied.header("Cache-Control")], [429, "no-store"], "a denial");
+      checkEqual(
+        [denied.header("ETag"), denied.header("Expires")],
+        [null, null],
+        "validators of the replaced response",
+      );
     },
   },
 ];

@@ -6,23 +6,18 @@ import { optionError, SluiceError } from "../../core/errors.ts";
 import { isPromise } from "../../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
-import { areResolved } from "../../http/headers/rate-limit-headers.ts";
-import { networkOf, parseAddress } from "../../http/identity/address.ts";
+import { areResolved } from "../../http/headers/policies.ts";
+import { networkOf } from "../../http/identity/address.ts";
 import {
+  type AddressResolver,
+  addressResolver,
   headerReader,
-  type Locate,
-  locator,
-  type RequestFacts as RequestLike,
+  type RequestLike,
   TRUST_OPTIONS,
   type TrustOptions,
 } from "../../http/identity/client-ip.ts";
 import type { Preset } from "../../http/identity/presets.ts";
-import {
-  internalError,
-  type Answer as ResponseData,
-  tooManyConnections,
-  tooManyRequests,
-} from "../../http/rejection.ts";
+import { internalError, type ResponseData, tooManyConnections, tooManyRequests } from "../../http/rejection.ts";
 import { callListener, type ReportError } from "./callbacks.ts";
 import { isLimiter } from "./guard-config.ts";
 import { userKey } from "./keys.ts";
@@ -104,9 +99,9 @@ export class AdmissionControl {
     this.upgrades = upgrades;
     this.maxOpenPerAddress = checkMaxOpen("maxOpenPerAddress", maxOpenPerAddress);
     this.maxOpenPerUser = checkMaxOpen("maxOpenPerUser", maxOpenPerUser);
-    const locate = locator(identity);
-    this.usesPeerAddress = locate === parseAddress;
-    this.addressOf = addressReader(identity, locate);
+    const resolver = addressResolver(identity);
+    this.usesPeerAddress = !resolver.readsHeaders;
+    this.addressOf = addressReader(identity, resolver);
     this.listeners = listeners;
     this.counter = counter;
   }
@@ -223,13 +218,13 @@ function admissionTimeout(option: string): SluiceError {
 /** Returns a function that reads the client's IP address and shortens IPv6 addresses to the client's network. */
 function addressReader(
   identity: "peer" | Preset | AddressOptions,
-  locate: Locate,
+  resolver: AddressResolver,
 ): (request: RequestLike) => string | undefined {
   const options: AddressOptions = typeof identity === "object" && identity !== null ? identity : {};
   checkOptions("identity", options, [...TRUST_OPTIONS, "ipv6Prefix"]);
   const prefix = checkWhole("ipv6Prefix", options.ipv6Prefix ?? 56, 32, 64);
   return (request) => {
-    const address = locate(request.peer, headerReader(request));
+    const address = resolver.resolve(request.peer, headerReader(request));
     return address && networkOf(address, prefix);
   };
 }

@@ -2,7 +2,7 @@
 import type { Cells } from "../../algorithms/algorithm.ts";
 import { algorithms } from "../../algorithms/algorithms.ts";
 import { take } from "../../algorithms/step.ts";
-import type { CompiledPolicy } from "../../core/compile.ts";
+import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 
 /** The numbers of a bucket, for servers that persist connections while they hibernate. */

@@ -1,7 +1,7 @@
 /** The guard for any server: decides who may connect, and checks the frames of each connection. */
 import { optionError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
-import type { RequestFacts as RequestLike } from "../../http/identity/client-ip.ts";
+import type { RequestLike } from "../../http/identity/client-ip.ts";
 import { ADMISSION_OPTIONS, AdmissionControl, type AdmissionOptions, type AdmissionResult } from "./admission.ts";
 import { Connection, type ConnectionState } from "./connection.ts";
 import { type GuardConfig, parseGuardOptions } from "./guard-config.ts";

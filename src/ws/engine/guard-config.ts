@@ -2,7 +2,7 @@
 import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import { policyFromText } from "../../algorithms/policy-text.ts";
 import { type Clock, checkedClock, systemClock } from "../../core/clock.ts";
-import type { CompiledPolicy } from "../../core/compile.ts";
+import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { Policy } from "../../core/policy.ts";

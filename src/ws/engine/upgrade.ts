@@ -1,5 +1,5 @@
 /** Recognises upgrade requests, builds responses to rejected ones, and detects clients that disconnect meanwhile. */
-import type { Answer as ResponseData } from "../../http/rejection.ts";
+import type { ResponseData } from "../../http/rejection.ts";
 
 /** Whether a request is an upgrade to a WebSocket. */
 export function isUpgrade(request: Request): boolean {

@@ -2,7 +2,7 @@
  * Admission for Socket.IO. It is decided with the first request of a client, over polling as over WebSockets, before
  * engine.io creates a session.
  */
-import type { Answer as ResponseData } from "../../http/rejection.ts";
+import type { ResponseData } from "../../http/rejection.ts";
 import type { AdmissionControl, AdmissionResult } from "../engine/admission.ts";
 import { onDisconnect, type RawSocket } from "../engine/upgrade.ts";
 import { sessionIdOf } from "./internals.ts";

@@ -3,7 +3,7 @@
  * only whether a request is within the limit, so `peek`, `refund`, `reset` and `inspect` are not supported.
  */
 import type { Group } from "../../../core/charge.ts";
-import type { CompiledPolicy } from "../../../core/compile.ts";
+import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
 import { optionError, rejectDisposed, SluiceError } from "../../../core/errors.ts";
 import type { Store } from "../../../core/store.ts";

@@ -1,13 +1,13 @@
 /** The cached counts of one KV key in this isolate: its own grants, and those that other isolates have written. */
 import { algorithms } from "../../../algorithms/algorithms.ts";
 import { usage } from "../../../algorithms/step.ts";
-import type { CompiledPolicy } from "../../../core/compile.ts";
+import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 import { copyKey } from "../../../core/copy-key.ts";
 import type { Decision } from "../../../core/decision.ts";
 import type { IsolateCount, KVValue } from "./kv-value.ts";
 import { clampToNow, mergeStates } from "./merge-states.ts";
 
-/** What a count costs besides its state, in numbers. */
+/** The cost of a count besides its state, in numbers. */
 const COUNT_OVERHEAD = 32;
 /** Expired counts are kept up to this many: their versions identify stale reads. */
 const MAX_EXPIRED_COUNTS = 64;
@@ -30,7 +30,7 @@ export class Entry {
   private freeAt: number = Number.NEGATIVE_INFINITY;
   /** Id of its own count in the value. An evicted entry that is created again gets another id. */
   readonly id: string = crypto.randomUUID().slice(0, 13);
-  /** What this isolate has granted. A value that another isolate wrote never replaces it. */
+  /** The grants of this isolate. A value that another isolate wrote never replaces it. */
   own: IsolateCount = { version: 0, state: undefined };
   readAt: number = Number.NEGATIVE_INFINITY;
   writtenAt: number = Number.NEGATIVE_INFINITY;
@@ -42,7 +42,7 @@ export class Entry {
   resetAt = 0;
   /** Its size when the isolate last counted it. */
   weight = 0;
-  /** What other isolates have granted, by their ids. */
+  /** The grants of other isolates, by their ids. */
   private readonly others: Map<string, IsolateCount> = new Map();
 
   constructor(bucket: string) {

@@ -12,7 +12,7 @@ import { algorithms } from "../../../algorithms/algorithms.ts";
 import { decide, decideGroup } from "../../../algorithms/decide.ts";
 import type { Charge, Group } from "../../../core/charge.ts";
 import { monotonicMs, wallClockMs } from "../../../core/clock.ts";
-import type { CompiledPolicy } from "../../../core/compile.ts";
+import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
 import { optionError, rejectDisposed, SluiceError } from "../../../core/errors.ts";
 import { copyGrant } from "../../../core/grant.ts";
@@ -85,7 +85,7 @@ class KV implements KVStore {
   }
 
   check({ algorithm }: CompiledPolicy): void {
-    if (algorithms[algorithm].merging) return;
+    if (algorithms[algorithm].mergesAs) return;
     const expected = "fixed-window, sliding-window or sliding-log on KV";
     throw optionError("unsupported", "algorithm", expected, algorithm);
   }

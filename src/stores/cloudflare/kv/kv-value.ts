@@ -4,7 +4,7 @@ import { isState } from "../../../algorithms/algorithm.ts";
 import { algorithms } from "../../../algorithms/algorithms.ts";
 import type { AlgorithmName } from "../../../core/policy.ts";
 
-/** What one isolate has granted. */
+/** The grants of one isolate. */
 export interface IsolateCount {
   /** Increases with every change of the state. */
   readonly version: number;

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compilePolicy } from "../../../algorithms/compile-policy.ts";
 import { decide } from "../../../algorithms/decide.ts";
-import type { CompiledPolicy } from "../../../core/compile.ts";
+import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 import { mergeStates } from "./merge-states.ts";
 
 type State = readonly number[];

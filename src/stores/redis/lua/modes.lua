@@ -1,7 +1,7 @@
--- What each mode of a charge does; mirrors modes.ts. `inspect` exists only here.
+-- The rules of charge modes; mirrors modes.ts. `inspect` exists only here.
 --   asks            whether the charge denies its group if its cost does not fit
---   apply           what it does if its group is admitted
---   applyIfDenied   what it does if its group is denied by another charge
+--   apply           applied if the group is admitted
+--   applyIfDenied   applied if the group is denied by another charge
 local MODES = {
   take = { asks = true, apply = 'add' },
   peek = { asks = true },

@@ -1,6 +1,6 @@
 /** A store in Durable Objects: exact across all of Cloudflare, one RPC per object for all calls of one tick. */
 import type { Charge, Group } from "../../../../core/charge.ts";
-import type { CompiledPolicy } from "../../../../core/compile.ts";
+import type { CompiledPolicy } from "../../../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../../../core/decision.ts";
 import { optionError, rejectDisposed, SluiceError } from "../../../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../../../core/options.ts";

@@ -18,7 +18,7 @@ const KEPT_UNTIL_STEP_MS = 5000;
 const EXTRA_TIME = 1 / 8;
 /** Maximum size of the cache, in numbers of bucket states. */
 const MAX_CACHED_NUMBERS = 100_000;
-/** What a cached bucket costs besides its state, in numbers. */
+/** The cost of a cached bucket besides its state, in numbers. */
 const ENTRY_OVERHEAD = 16;
 /** Maximum number of rows that one alarm deletes, because calls wait for it. */
 const MAX_DELETED_PER_ALARM = 10_000;

@@ -3,7 +3,7 @@
 import { algorithms } from "../../../../algorithms/algorithms.ts";
 import { compilePolicy } from "../../../../algorithms/compile-policy.ts";
 import type { Group, Mode } from "../../../../core/charge.ts";
-import type { CompiledPolicy } from "../../../../core/compile.ts";
+import type { CompiledPolicy } from "../../../../core/compiled-policy.ts";
 import type { Policy } from "../../../../core/policy.ts";
 
 /**

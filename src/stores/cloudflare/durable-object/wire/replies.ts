@@ -1,7 +1,7 @@
 /** The replies of a Durable Object: encoded in the object, decoded in the Worker. */
 import { algorithms } from "../../../../algorithms/algorithms.ts";
 import type { Charge } from "../../../../core/charge.ts";
-import type { CompiledPolicy } from "../../../../core/compile.ts";
+import type { CompiledPolicy } from "../../../../core/compiled-policy.ts";
 import type { Decision } from "../../../../core/decision.ts";
 import { SluiceError, show } from "../../../../core/errors.ts";
 import { recordGrant } from "../../../../core/grant.ts";

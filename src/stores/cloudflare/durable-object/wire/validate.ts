@@ -6,7 +6,7 @@ import { compilePolicy } from "../../../../algorithms/compile-policy.ts";
 import { MODES } from "../../../../algorithms/modes.ts";
 import { BoundedMap } from "../../../../core/bounded-map.ts";
 import { type Charge, checkCost, MAX_CHARGES } from "../../../../core/charge.ts";
-import type { CompiledPolicy } from "../../../../core/compile.ts";
+import type { CompiledPolicy } from "../../../../core/compiled-policy.ts";
 import { optionError, SluiceError, show } from "../../../../core/errors.ts";
 import { checkWhole } from "../../../../core/options.ts";
 import type { Policy } from "../../../../core/policy.ts";

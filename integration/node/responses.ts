@@ -1,11 +1,11 @@
-/** The ways in which a handler of Node can answer. */
+/** The ways in which a Node handler can respond. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-export const answers: readonly (readonly [name: string, handler: Handler])[] = [
+export const responses: readonly (readonly [name: string, handler: Handler])[] = [
   ["end with a body", (_, response) => void response.end("ok")],
   ["writeHead with headers", (_, response) => void response.writeHead(200, { "X-Own": "1" }).end("ok")],
   ["writeHead with a list", (_, response) => void response.writeHead(200, ["X-Own", "1"]).end("ok")],
@@ -39,5 +39,5 @@ export const answers: readonly (readonly [name: string, handler: Handler])[] = [
     },
   ],
   ["a stream", (_, response) => void pipeline(Readable.from(["o", "k"]), response)],
-  ["a moment later", (_, response) => void setImmediate(() => response.end("ok"))],
+  ["a later call of end", (_, response) => void setImmediate(() => response.end("ok"))],
 ];

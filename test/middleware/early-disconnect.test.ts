@@ -1,19 +1,19 @@
-/** Clients that leave, and applications that answer, while an asynchronous limiter is still deciding. */
+/** Clients that disconnect, and applications that respond, while an asynchronous limiter is still deciding. */
 import { memoryRateLimiter, tokenBucket } from "sluice";
-import { type NodeHandler, type NodeRateLimitOptions, type Outcome, rateLimit } from "sluice/node";
+import { type NodeHandler, type NodeRateLimitOptions, type RequestOutcome, rateLimit } from "sluice/node";
 import { expect, it, onTestFinished } from "vitest";
 import { until } from "../servers/until.js";
 import { listen } from "./mount.ts";
 
-/** A server whose limiter decides when it is told to. */
+/** A server whose limiter decides on demand. */
 async function deciding(decision: object, options: Partial<NodeRateLimitOptions>, handler?: NodeHandler) {
-  const outcomes: Outcome[] = [];
+  const outcomes: RequestOutcome[] = [];
   const waiting: (() => void)[] = [];
   const seen = { handled: 0, closed: 0 };
-  const figures = { policy: "p", limit: 9, remaining: 5, resetAfterMs: 1000, nextAfterMs: 1000 };
+  const numbers = { policy: "p", limit: 9, remaining: 5, resetAfterMs: 1000, nextAfterMs: 1000 };
   const limit = rateLimit({
     limiter: {
-      consume: () => new Promise((resolve) => waiting.push(() => resolve({ ...figures, ...decision } as never))),
+      consume: () => new Promise((resolve) => waiting.push(() => resolve({ ...numbers, ...decision } as never))),
       refund() {},
     },
     refundIf(outcome) {
@@ -37,28 +37,28 @@ async function deciding(decision: object, options: Partial<NodeRateLimitOptions>
   return { url: server.url, outcomes, waiting, seen };
 }
 
-const come = (what: string, holds: () => boolean) => until(what, async () => (holds() ? undefined : "not yet"));
+const waitFor = (what: string, isMet: () => boolean) => until(what, async () => (isMet() ? undefined : "not yet"));
 
 it.each([
-  ["goes on, as it would without a limiter", {}, 1],
-  ["stays away when it would have been held", { delayMs: 5 }, 0],
-])("a request whose client left before the decision %s", async (_what, more, handled) => {
+  ["continues, as it would without a limiter", {}, 1],
+  ["is dropped if it would have been delayed", { delayMs: 5 }, 0],
+])("a request whose client disconnected before the decision %s", async (_what, more, handled) => {
   const { url, outcomes, waiting, seen } = await deciding({ allowed: true, ...more }, {});
   const leaver = new AbortController();
   const left = fetch(url, { signal: leaver.signal }).catch(() => "left");
-  await come("the request is decided about", () => waiting.length === 1);
+  await waitFor("the request is decided about", () => waiting.length === 1);
   leaver.abort();
   expect(await left).toBe("left");
-  await come("the server notices", () => seen.closed === 1);
+  await waitFor("the server notices", () => seen.closed === 1);
   waiting[0]?.();
-  await come("the request is settled", () => outcomes.length === 1);
+  await waitFor("the request is finished", () => outcomes.length === 1);
   expect(outcomes).toEqual([{ status: undefined, aborted: true }]);
-  // A held request would have come by now.
+  // A delayed request would have reached the handler by now.
   await fetch(url, { signal: AbortSignal.timeout(20) }).catch(() => undefined);
   expect(seen.handled).toBe(handled);
 });
 
-it("a denial that comes after the application has answered changes nothing", async () => {
+it("a denial after the response of the application has no effect", async () => {
   const errors: unknown[] = [];
   const limiter = memoryRateLimiter(tokenBucket("1/d"));
   await limiter.consume("ip:127.0.0.1");

@@ -1,5 +1,4 @@
-/** All middlewares are called `rateLimit`: one that was imported from the wrong subpath says which is right (issue 13). */
-
+/** A `rateLimit` imported from the wrong subpath throws an error that names the right one (issue 13). */
 import express, { type Request as ExpressRequest, type Response as ExpressResponse, type NextFunction } from "express";
 import { fastify } from "fastify";
 import { Hono } from "hono";
@@ -10,9 +9,9 @@ import { rateLimit as limitFetch } from "sluice/fetch";
 import { rateLimit as limitHono } from "sluice/hono";
 import { rateLimit as limitNode } from "sluice/node";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { ask, listening, served } from "./servers.ts";
+import { listening, sendRequest, served } from "./servers.ts";
 
-// biome-ignore lint/suspicious/noExplicitAny: the point is that the types are wrong
+// biome-ignore lint/suspicious/noExplicitAny: the arguments have the wrong types on purpose
 type Anything = any;
 
 const options = { policy: "9/m", key: () => "k" } as const;
@@ -24,13 +23,13 @@ const imports: Record<string, () => Anything> = {
   fetch: () => limitFetch(options),
   node: () => limitNode(options),
 };
-/** Wrapped around a handler, where that is how it is used. */
+/** Wrapped around a handler, for the subpaths that require it. */
 const wrapped: Record<string, () => Anything> = {
   fetch: () => limitFetch(options)(handler),
   node: () => limitNode(options)((_request, response) => void response.end("handled")),
 };
 
-/** Mounts a function as each framework does, asks once, and gives the error that the framework got. */
+/** Mounts a function in each framework, sends one request, and returns the error that the framework received. */
 const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
   async express(middleware) {
     const errors: unknown[] = [];
@@ -40,7 +39,7 @@ const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
       errors.push(error);
       response.status(500).send();
     });
-    expect((await ask(await listening(app as never))).status).toBe(500);
+    expect((await sendRequest(await listening(app as never))).status).toBe(500);
     return errors[0];
   },
   async fastify(middleware) {
@@ -53,7 +52,7 @@ const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
       reply.code(500).send();
     });
     onTestFinished(() => app.close());
-    expect((await ask(await app.listen({ port: 0, host: "127.0.0.1" }))).status).toBe(500);
+    expect((await sendRequest(await app.listen({ port: 0, host: "127.0.0.1" }))).status).toBe(500);
     return errors[0];
   },
   async hono(middleware) {
@@ -65,20 +64,20 @@ const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
       errors.push(error);
       return context.text("", 500);
     });
-    expect((await ask(await served(app.fetch))).status).toBe(500);
+    expect((await sendRequest(await served(app.fetch))).status).toBe(500);
     return errors[0];
   },
   async node(middleware) {
     const errors: unknown[] = [];
-    const url = await listening(async (...call) => {
+    const url = await listening(async (...args) => {
       try {
         // As createServer calls it, where the error would end the process.
-        await middleware(...call);
+        await middleware(...args);
       } catch (error) {
         errors.push(error);
       }
     });
-    expect((await ask(url)).status).toBe(500);
+    expect((await sendRequest(url)).status).toBe(500);
     return errors[0];
   },
   async fetch(middleware) {
@@ -91,44 +90,47 @@ const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
         return new Response(null, { status: 500 });
       }
     });
-    expect((await ask(url)).status).toBe(500);
+    expect((await sendRequest(url)).status).toBe(500);
     return errors[0];
   },
 };
 
 function expectNamed(error: unknown, imported: string, caller: string): void {
   expect(error).toBeInstanceOf(SluiceError);
-  expect((error as SluiceError).message).toMatch(/^rateLimit: expected /);
+  const { message } = error as SluiceError;
   if (caller !== imported) {
-    expect((error as SluiceError).message).toContain(`an import from "sluice/${caller}"`);
-    expect((error as SluiceError).message).toContain(`"sluice/${imported}" is for `);
+    expect(message).toMatch(new RegExp(`^rateLimit from "sluice/${imported}" was called by `));
+    expect(message).toContain(`Import rateLimit from "sluice/${caller}" and use it as `);
   } else {
-    // What is missing is the handler.
-    expect((error as SluiceError).message).toContain("rateLimit(options)(handler)");
+    expect(message).toMatch(
+      new RegExp(`^rateLimit from "sluice/${imported}" was called without a handler. Use it as `),
+    );
+    expect(message).toContain("rateLimit(options)(handler)");
   }
 }
 
 describe.each(Object.keys(imports))("sluice/%s", (imported) => {
   const wrong = Object.keys(callers).filter((caller) => caller !== imported || caller === "fetch" || caller === "node");
 
-  it.each(wrong)("mounted as a middleware of %s names the right import", async (caller) => {
+  it.each(wrong)("names the right import if it is mounted in %s", async (caller) => {
     expectNamed(await callers[caller]?.(imports[imported]?.()), imported, caller);
   });
 
-  // A handler that is wrapped by sluice/node is a middleware of Express that responds itself.
+  // A handler wrapped by sluice/node is a valid Express middleware that responds itself.
   const wrongWrapped = Object.keys(callers).filter(
     (caller) => imported in wrapped && caller !== imported && !(imported === "node" && caller === "express"),
   );
-  it.each(wrongWrapped)("wrapped around a handler and mounted in %s names the right import", async (caller) => {
+  it.each(wrongWrapped)("names the right import if it wraps a handler and is mounted in %s", async (caller) => {
     expectNamed(await callers[caller]?.(wrapped[imported]?.()), imported, caller);
   });
 
-  it.runIf(!(imported in wrapped))("that is given a handler to wrap names the imports that do", () => {
-    const message = `rateLimit: expected an import from "sluice/node" or "sluice/fetch" to wrap a handler; "sluice/${imported}" is for`;
+  it.runIf(!(imported in wrapped))("names the imports that wrap a handler if it is called with one", () => {
+    const message = `rateLimit from "sluice/${imported}" can't wrap a handler. Use it as `;
     expect(() => imports[imported]?.()(handler)).toThrow(message);
+    expect(() => imports[imported]?.()(handler)).toThrow('import rateLimit from "sluice/node" or "sluice/fetch".');
   });
 
-  it("registered as a plugin of Fastify names the hook", async () => {
+  it("names the hook if it is registered as a Fastify plugin", async () => {
     const app = fastify();
     onTestFinished(() => app.close());
     app.register(imports[imported]?.());
@@ -137,14 +139,16 @@ describe.each(Object.keys(imports))("sluice/%s", (imported) => {
       (error: unknown) => error,
     );
     expect(error).toBeInstanceOf(SluiceError);
-    expect((error as Error).message).toContain('app.addHook("onRequest", rateLimit(options)) in Fastify');
+    expect((error as Error).message).toContain('app.addHook("onRequest", rateLimit(options)).');
   });
 
   it.each([[[]], [[undefined]], [[{}, {}]], [[{ req: {}, res: {} }, () => {}]]])(
-    "called with %j is an error of its own",
+    "throws if it is called with %j",
     async (args) => {
       const call = async () => imports[imported]?.()(...args);
-      await expect(call()).rejects.toThrow(/rateLimit: expected an import from the subpath of your framework/);
+      await expect(call()).rejects.toThrow(
+        `rateLimit from "sluice/${imported}" was called with unknown arguments. Import rateLimit from the subpath of your framework`,
+      );
     },
   );
 });

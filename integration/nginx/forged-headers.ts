@@ -1,8 +1,8 @@
-/** What a client may write into the headers by which proxies tell its address. */
+/** Forged values of the headers in which proxies report a client's address. */
 import { Agent } from "node:http";
-import { ask } from "../ask.ts";
+import { sendRequest } from "../send-request.ts";
 
-/** Shapes of one value: `n` differs from request to request. */
+/** Variants of a value; `n` is different for every request. */
 const SHAPES: readonly ((n: number) => string)[] = [
   (n) => `203.0.113.${n % 256}`,
   (n) => `203.0.113.${n % 256}, 198.51.100.${n % 256}`,
@@ -29,20 +29,20 @@ const SHAPES: readonly ((n: number) => string)[] = [
 
 const NAMES = ["X-Forwarded-For", "X-Real-IP", "Forwarded"];
 
-/** The headers of the nth liar; every third sends a line twice. */
-function lie(n: number): Record<string, string | string[]> {
+/** The headers of the nth request; every third one sends two lines. */
+function forgedHeaders(n: number): Record<string, string | string[]> {
   const value = (SHAPES[n % SHAPES.length] as (n: number) => string)(n);
   const again = (SHAPES[(n * 7 + 3) % SHAPES.length] as (n: number) => string)(n);
   return Object.fromEntries(NAMES.map((name) => [name, n % 3 === 0 ? [value, again] : value]));
 }
 
-/** Sends so many requests from one address, each with another lie, and gives how often each status came. */
-export async function sendLies(url: string, from: string, count: number): Promise<Record<number, number>> {
+/** Sends `count` requests with different forged headers from one address. Returns how often each status occurred. */
+export async function sendForged(url: string, from: string, count: number): Promise<Record<number, number>> {
   const agent = new Agent({ keepAlive: true, maxSockets: 8 });
   const statuses: Record<number, number> = {};
   await Promise.all(
     Array.from({ length: count }, async (_, n) => {
-      const { status } = await ask(url, "/", { from, agent, headers: lie(n) });
+      const { status } = await sendRequest(url, "/", { from, agent, headers: forgedHeaders(n) });
       statuses[status] = (statuses[status] ?? 0) + 1;
     }),
   );

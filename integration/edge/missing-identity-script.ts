@@ -1,13 +1,13 @@
-/** What `rateLimit` says where there are no sockets, and nobody named who stands in front. */
+/** Returns the errors of `rateLimit` without `identity` on a runtime without sockets. */
 import { SluiceError } from "sluice";
 import { rateLimit as limitFetch } from "sluice/fetch";
 import { rateLimit as limitHono } from "sluice/hono";
 
-/** Made while the script loads, as an app does. */
-const said = [limitFetch, limitHono].map((rateLimit) => {
+/** Created while the script loads, as in an app. */
+const errors = [limitFetch, limitHono].map((rateLimit) => {
   try {
     rateLimit({ policy: "5/m" });
-    return { code: "none", message: "it was made" };
+    return { code: "none", message: "no error" };
   } catch (error) {
     return error instanceof SluiceError
       ? { code: error.code, message: error.message }
@@ -15,8 +15,8 @@ const said = [limitFetch, limitHono].map((rateLimit) => {
   }
 });
 
-// With a key or an identity it is made.
+// With a key or an identity it does not throw.
 limitFetch({ policy: "5/m", key: () => "k" });
 limitHono({ policy: "5/m", identity: "cloudflare" });
 
-export default { fetch: () => Response.json(said) };
+export default { fetch: () => Response.json(errors) };

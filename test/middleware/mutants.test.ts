@@ -1,5 +1,5 @@
-/** The suite of middleware is worth something only if it finds faults: each of these is one that limiters had. */
-import type { Decision, RateLimiter } from "sluice";
+/** Mutants of the middleware, each with a bug that real limiters had: the suite has to detect every one. */
+import { type Decision, memoryRateLimiter, type RateLimiter } from "sluice";
 import { clientIp } from "sluice/http";
 import { type NodeHandler, type NodeRateLimitOptions, rateLimit } from "sluice/node";
 import { guardedRoutes, middlewareSuite } from "sluice/testing";
@@ -8,17 +8,17 @@ import { listen, nodeKit, nodeListener } from "./mount.ts";
 
 type Limit = (options: NodeRateLimitOptions) => (handler: NodeHandler) => NodeHandler;
 
-/** The right middleware with other options. */
+/** The middleware with changed options. */
 const changed =
   (change: (options: NodeRateLimitOptions) => Partial<NodeRateLimitOptions>): Limit =>
   (options) =>
     rateLimit({ ...options, ...change(options) });
 
-/** The right middleware with another key, where it would ask for the address. */
+/** The middleware with a key function instead of the IP address. */
 const keyed = (key: NonNullable<NodeRateLimitOptions["key"]>): Limit =>
   changed((options) => (options.key || !options.identity ? {} : { key, identity: undefined as never }));
 
-/** The right middleware with a limiter that goes wrong. */
+/** The middleware with a broken limiter. */
 function deciding(decide: (limiter: RateLimiter, key: string, cost: number) => Promise<Decision>): Limit {
   return changed(({ limiter }) => {
     if (typeof limiter !== "object" || !("peek" in limiter)) return {};
@@ -33,7 +33,7 @@ function deciding(decide: (limiter: RateLimiter, key: string, cost: number) => P
   });
 }
 
-/** The right middleware on a response that is tampered with. */
+/** The middleware with changed response headers. */
 const sending =
   (tamper: (name: string, value: string) => string | undefined): Limit =>
   (options) =>
@@ -49,47 +49,55 @@ const sending =
     };
   };
 
-const bugs: [string, Limit][] = [
+/** One middleware per limit, in place of one middleware for all of them. */
+const stacked =
+  (change: (options: NodeRateLimitOptions, index: number) => Partial<NodeRateLimitOptions> = () => ({})): Limit =>
+  (options) =>
+  (handler) => {
+    const { limits } = options;
+    if (!limits) return rateLimit(options)(handler);
+    const each = limits.map((limit, i) => rateLimit({ ...options, limits: [limit], ...change(options, i) }));
+    return each.reduceRight((inner, wrap) => wrap(inner), handler);
+  };
+
+const mutants: [string, Limit][] = [
   ["limits nothing", () => (handler) => handler],
-  ["limits nobody because it is a trial run", changed(() => ({ mode: "shadow" }))],
-  ["tells nothing", changed(() => ({ headers: false }))],
-  ["tells of a trial run", changed(() => ({ mode: "enforce" }))],
-  ["lets errors through", changed(() => ({ onError: () => "allow" }))],
+  ["runs in shadow mode", changed(() => ({ mode: "shadow" }))],
+  ["adds no fields", changed(() => ({ headers: false }))],
+  ["ignores shadow mode", changed(() => ({ mode: "enforce" }))],
+  ["allows requests after errors", changed(() => ({ onError: () => "allow" }))],
   ["skips nothing", changed(() => ({ skip: () => false }))],
   [
     "does not count OPTIONS requests that have the headers of a preflight",
     changed(({ skip }) => ({
-      skip: (...call) =>
-        ["origin", "access-control-request-method"].every((name) => name in call[0].headers) ||
-        (skip?.(...call) ?? false),
+      skip: (...args) =>
+        ["origin", "access-control-request-method"].every((name) => name in args[0].headers) ||
+        (skip?.(...args) ?? false),
     })),
   ],
   ["does not limit preflights", changed(() => ({ preflight: { capacity: 1_000_000, tokensPerSecond: 1_000_000 } }))],
   ["charges preflights to the caller", changed(() => ({ preflight: "charge" }))],
-  ["gives everything back", changed(({ refundIf }) => (refundIf ? { refundIf: () => true } : {}))],
-  ["gives nothing back", changed(({ refundIf }) => (refundIf ? { refundIf: () => false } : {}))],
-  ["denies what it should hold", changed(() => ({ maxDelayMs: 0 }))],
+  ["refunds everything", changed(({ refundIf }) => (refundIf ? { refundIf: () => true } : {}))],
+  ["refunds nothing", changed(({ refundIf }) => (refundIf ? { refundIf: () => false } : {}))],
+  ["rejects requests that it should delay", changed(() => ({ maxDelayMs: 0 }))],
+  ["ignores onLimited", changed(({ onLimited: _, ...rest }) => ({ ...rest, onLimited: undefined as never }))],
+  ["ignores cost", changed(() => ({ cost: 1 }))],
   [
-    "answers denials in its own words only",
-    changed(({ onLimited: _, ...rest }) => ({ ...rest, onLimited: undefined as never })),
-  ],
-  ["costs one, whatever it costs", changed(() => ({ cost: 1 }))],
-  [
-    "believes the left end of X-Forwarded-For",
+    "trusts the left end of X-Forwarded-For",
     keyed(
       (request) => `ip:${String(request.headers["x-forwarded-for"] ?? request.socket.remoteAddress).split(",")[0]}`,
     ),
   ],
-  ["has one bucket for all", keyed(() => "ip:0.0.0.0")],
+  ["uses one bucket for all clients", keyed(() => "ip:0.0.0.0")],
   [
-    "counts every address of IPv6 by itself",
+    "counts every IPv6 address separately",
     keyed((request) => {
       const peer = request.socket.remoteAddress;
       return `ip:${clientIp({ peer, headers: request.headers }, { trustedProxies: ["127.0.0.1"] })}`;
     }),
   ],
   [
-    "looks, and takes later",
+    "peeks, and consumes later",
     deciding(async (limiter, key, cost) => {
       const look = await limiter.peek(key, cost);
       await new Promise((resolve) => setTimeout(resolve, 20));
@@ -98,23 +106,52 @@ const bugs: [string, Limit][] = [
     }),
   ],
   [
-    "does not hold what a queue delays",
+    "does not delay requests",
     deciding(async (limiter, key, cost) => {
       const { delayMs: _, ...decision } = await limiter.consume(key, cost);
       return decision as Decision;
     }),
   ],
-  ["says Retry-After: 0", sending((name, value) => (name === "Retry-After" ? "0" : value))],
-  ["lets caches keep a denial", sending((_, value) => (value === "no-store" ? "public, max-age=60" : value))],
-  ["has no body type", sending((_, value) => (value === "application/problem+json" ? "application/json" : value))],
-  ["hides its fields from scripts", sending((_, value) => (value.includes("X-Own, ") ? "X-Own" : value))],
+  ["sends Retry-After: 0", sending((name, value) => (name === "Retry-After" ? "0" : value))],
+  ["lets caches store a rejection", sending((_, value) => (value === "no-store" ? "public, max-age=60" : value))],
+  [
+    "sends the wrong content type",
+    sending((_, value) => (value === "application/problem+json" ? "application/json" : value)),
+  ],
+  ["charges several limits one after the other", stacked()],
+  ["charges only the first of several limits", changed(({ limits }) => (limits ? { limits: limits.slice(0, 1) } : {}))],
+  [
+    "refunds only the first of several limits",
+    (options) =>
+      options.limits && options.refundIf
+        ? stacked((_options, i) => (i === 0 ? {} : { refundIf: undefined as never }))(options)
+        : rateLimit(options),
+  ],
+  [
+    "charges a limit that does not apply",
+    changed(({ limits }) => {
+      if (!limits) return {};
+      const fallback = memoryRateLimiter({ capacity: 1, tokensPerSecond: "1/d", name: "fallback" });
+      return {
+        limits: limits.map(({ limiter, ...limit }) => ({
+          ...limit,
+          limiter: typeof limiter === "function" ? async (...args) => (await limiter(...args)) ?? fallback : limiter,
+        })),
+      };
+    }),
+  ],
+  [
+    "does not record the decision of a request",
+    (options) => (handler) => rateLimit(options)((request, response) => handler(Object.create(request), response)),
+  ],
+  ["does not expose its fields to scripts", sending((_, value) => (value.includes("X-Own, ") ? "X-Own" : value))],
 ];
 
-/** The titles of the cases that a middleware fails, up to the first. */
+/** The title of the first case that fails, as a list. */
 async function failuresOf(limit: Limit): Promise<string[]> {
   const cases: [string, () => Promise<void>][] = [];
   middlewareSuite(
-    "planted",
+    "mutant",
     { start: () => listen(nodeListener(guardedRoutes(nodeKit), limit)) },
     { describe: (_, body) => body(), it: (title, body) => void cases.push([title, body]) },
   );
@@ -136,11 +173,11 @@ async function failuresOf(limit: Limit): Promise<string[]> {
 }
 
 describe("middlewareSuite", () => {
-  it("finds nothing wrong with a middleware that is right", async () => {
+  it("passes for the real middleware", async () => {
     expect(await failuresOf(rateLimit)).toEqual([]);
   });
 
-  it.each(bugs)("finds one that %s", async (_bug, limit) => {
+  it.each(mutants)("detects a middleware that %s", async (_bug, limit) => {
     expect(await failuresOf(limit)).toHaveLength(1);
   });
 });

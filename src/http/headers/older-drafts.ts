@@ -1,0 +1,76 @@
+/** RateLimit fields of draft 7, of draft 6 and before, and `X-RateLimit-*`: they describe one policy only. */
+import { wallClockMs } from "../../core/clock.ts";
+import type { Decision } from "../../core/decision.ts";
+import type { FieldStyle, HeaderFields, WriteFields } from "./field-writer.ts";
+import { type Policies, policyList } from "./policies.ts";
+import { clampInteger, toSeconds } from "./structured-fields.ts";
+
+/** Writes `RateLimit` as a dictionary, and `RateLimit-Policy`. */
+export const writeDraft7: WriteFields = (decision, policies, style) => {
+  const { limit, remaining, reset } = tightest(decision);
+  return { ...policyField(policies, style), RateLimit: `limit=${limit}, remaining=${remaining}, reset=${reset}` };
+};
+
+/** Writes `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` and `RateLimit-Policy`. */
+export const writeDraft6: WriteFields = (decision, policies, style) => {
+  const { limit, remaining, reset } = tightest(decision);
+  return {
+    ...policyField(policies, style),
+    "RateLimit-Limit": String(limit),
+    "RateLimit-Remaining": String(remaining),
+    "RateLimit-Reset": String(reset),
+  };
+};
+
+/** Writes `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`. */
+export const writeLegacy: WriteFields = (decision, _policies, { resetIsDelta }, { now = wallClockMs() }) => {
+  const { limit, remaining, reset, resetMs } = tightest(decision);
+  return {
+    "X-RateLimit-Limit": String(limit),
+    "X-RateLimit-Remaining": String(remaining),
+    "X-RateLimit-Reset": String(resetIsDelta ? reset : clampInteger(Math.ceil((now + resetMs) / 1000))),
+  };
+};
+
+/** `RateLimit-Policy` by policies, since policies don't change. */
+const cachedFields = new WeakMap<Policies, string>();
+
+/** Drafts before 8 identify a policy by its quota: of two policies with the same quota, the longer window is written. */
+function policyField(policies: Policies | undefined, { warn }: FieldStyle): HeaderFields {
+  if (!policies) return {};
+  let field = cachedFields.get(policies);
+  if (field === undefined) {
+    const windows = new Map<number, number>();
+    for (const { limit, windowMs } of policyList(policies)) {
+      if (windows.has(limit)) {
+        warn(`Drafts before 8 can't list two policies of ${limit}, so the one with the shorter window is left out.`);
+      }
+      windows.set(limit, Math.max(windowMs, windows.get(limit) ?? 0));
+    }
+    field = Array.from(windows, ([limit, ms]) => `${clampInteger(limit)};w=${toSeconds(ms)}`).join(", ");
+    cachedFields.set(policies, field);
+  }
+  return { "RateLimit-Policy": field };
+}
+
+/** The policy with the least remaining; of equals, the one with the longest wait. */
+function tightest(decision: Decision): { limit: number; remaining: number; reset: number; resetMs: number } {
+  const parts = decision.parts ?? [decision];
+  const chosen = parts.reduce((least, part) =>
+    part.remaining < least.remaining || (part.remaining === least.remaining && waitOf(part) > waitOf(least))
+      ? part
+      : least,
+  );
+  // The reset of a denial is its Retry-After, so a client gets the same time from either field.
+  const resetMs = decision.allowed ? chosen.resetAfterMs : (decision.retryAfterMs ?? chosen.resetAfterMs);
+  return {
+    limit: clampInteger(Math.floor(chosen.limit)),
+    remaining: clampInteger(Math.floor(chosen.remaining)),
+    reset: clampInteger(Math.ceil(resetMs / 1000)),
+    resetMs,
+  };
+}
+
+function waitOf({ retryAfterMs, resetAfterMs }: Decision): number {
+  return retryAfterMs ?? resetAfterMs;
+}

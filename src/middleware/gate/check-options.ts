@@ -1,0 +1,96 @@
+/** Validates the options of `rateLimit` when it is called, before the first request. */
+import { checkCost } from "../../core/charge.ts";
+import { optionError, SluiceError } from "../../core/errors.ts";
+import { checkOptions, checkWhole } from "../../core/options.ts";
+import { checkLimits } from "./limits.ts";
+import type { RateLimitOptions } from "./options.ts";
+import type { HandlerArgs } from "./request-reader.ts";
+
+const SOURCES = ["policy", "policies", "limiter", "limits"] as const;
+const KNOWN = [
+  ...SOURCES,
+  "key",
+  "cost",
+  "identity",
+  "headers",
+  "skip",
+  "preflight",
+  "mode",
+  "maxDelayMs",
+  "onLimited",
+  "onDecision",
+  "refundIf",
+  "onError",
+  "onEvent",
+];
+const FUNCTIONS = ["key", "skip", "onLimited", "onDecision", "onError", "onEvent"] as const;
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+const USE_POLICY = 'Use policy instead, such as policy: "100/m".';
+const USE_HEADERS = 'Use headers instead, such as headers: "draft-8".';
+/** Options of other rate limiters, and what to use here. */
+const REPLACEMENTS: Readonly<Record<string, string>> = {
+  store: "Pass a limiter that uses the store instead: limiter: createLimiter({ policy, store }).",
+  max: USE_POLICY,
+  limit: USE_POLICY,
+  windowMs: USE_POLICY,
+  timeWindow: USE_POLICY,
+  keyGenerator: "Use key instead.",
+  handler: "Use onLimited instead.",
+  message: "Use onLimited instead, which writes the body of rejected requests.",
+  statusCode: "Use onLimited instead, which may set the status of rejected requests.",
+  standardHeaders: USE_HEADERS,
+  legacyHeaders: USE_HEADERS,
+  skipSuccessfulRequests: 'Use refundIf: "succeeded" instead.',
+  skipFailedRequests: 'Use refundIf: "failed" instead.',
+  trustProxy: "Use identity: { trustedProxies } instead.",
+};
+
+/** Throws for options that can't work. */
+export function checkRateLimitOptions<Args extends HandlerArgs, Own>(options: RateLimitOptions<Args, Own>): void {
+  if (typeof options !== "object" || options === null) {
+    const message = 'rateLimit requires options, such as { policy: "100/m" }.';
+    throw new SluiceError("invalid-option", message, { option: "rateLimit", expected: "options", received: options });
+  }
+  const foreign = Object.keys(options).find((name) => Object.hasOwn(REPLACEMENTS, name));
+  if (foreign !== undefined) {
+    const expected = REPLACEMENTS[foreign] as string;
+    throw new SluiceError("unknown-option", `${foreign} is not an option of rateLimit. ${expected}`, {
+      option: foreign,
+      expected,
+    });
+  }
+  checkOptions("rateLimit", options, KNOWN);
+  checkSource(options);
+  for (const name of FUNCTIONS) {
+    const given = options[name];
+    if (given !== undefined && typeof given !== "function") {
+      throw optionError("invalid-option", name, "a function", given);
+    }
+  }
+  const { cost, mode, maxDelayMs, refundIf, key, identity, limits } = options;
+  if (typeof cost !== "function" && cost !== undefined) checkCost(cost);
+  if (limits !== undefined) checkLimits(limits);
+  if (maxDelayMs !== undefined) checkWhole("maxDelayMs", maxDelayMs, 0, MAX_TIMER_MS);
+  if (mode !== undefined && mode !== "enforce" && mode !== "shadow") {
+    throw optionError("invalid-option", "mode", '"enforce" or "shadow"', mode);
+  }
+  const outcomes: unknown[] = ["failed", "succeeded", undefined];
+  if (typeof refundIf !== "function" && !outcomes.includes(refundIf)) {
+    throw optionError("invalid-option", "refundIf", '"failed", "succeeded" or a function', refundIf);
+  }
+  if (key !== undefined && identity !== undefined) {
+    const message =
+      "key and identity can't be combined, because key replaces identity. To use both, call clientKey() of sluice/http inside of key.";
+    throw new SluiceError("invalid-option", message, { option: "identity", expected: "key or identity" });
+  }
+}
+
+function checkSource<Args extends HandlerArgs, Own>(options: RateLimitOptions<Args, Own>): void {
+  const given = SOURCES.filter((name) => options[name] !== undefined);
+  if (given.length === 1) return;
+  const expected = `exactly one of ${SOURCES.join(", ")}`;
+  const received = given.length === 0 ? "none of them" : given.join(" and ");
+  const message = `rateLimit requires ${expected}, such as { policy: "100/m" }, but received ${received}.`;
+  throw new SluiceError("invalid-option", message, { option: "rateLimit", expected, received });
+}

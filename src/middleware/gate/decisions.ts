@@ -1,0 +1,15 @@
+/** Remembers the decision of each request that passed, for `getRateLimit`. */
+import type { Decision } from "../../core/decision.ts";
+
+/** Keyed by the first argument of the middleware, so nothing is added to objects of the application. */
+const decisions = new WeakMap<object, Decision>();
+
+/** Records the decision of a request that passes. A later middleware replaces it. */
+export function recordDecision(request: object, decision: Decision): void {
+  decisions.set(request, decision);
+}
+
+/** The decision of the last middleware that the request passed; `undefined` if none counted it. */
+export function decisionOf(request: object): Decision | undefined {
+  return decisions.get(request);
+}

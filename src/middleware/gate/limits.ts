@@ -1,0 +1,142 @@
+/** Finds the charges of a request for the option `limits`: several limiters with keys and costs of their own. */
+import { checkCost, checkKey, MAX_CHARGES } from "../../core/charge.ts";
+import { optionError, SluiceError } from "../../core/errors.ts";
+import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import { checkOptions } from "../../core/options.ts";
+import type { ResolvedPolicy } from "../../core/policy.ts";
+import type { RateLimiter } from "../../core/rate-limiter.ts";
+import type { CheckedCharge } from "../../limiter/charges.ts";
+import type { ComposableLimiter } from "../../limiter/limiter-part.ts";
+import { type Keys, watchedKey } from "./keys.ts";
+import { limiterWatch } from "./limiter-watch.ts";
+import { notALimiter } from "./limiters.ts";
+import type { LimiterLike, RateLimitOptions, RequestLimit } from "./options.ts";
+import type { Reports } from "./reports.ts";
+import { type ChargesFor, JointCharges, policyCount } from "./request-charges.ts";
+import type { HandlerArgs } from "./request-reader.ts";
+
+/** Throws for limits that can't work. */
+export function checkLimits<Args extends HandlerArgs>(limits: readonly RequestLimit<Args>[]): void {
+  if (!Array.isArray(limits) || limits.length === 0) {
+    throw optionError("invalid-option", "limits", "a list of limits, such as [{ limiter, key }]", limits);
+  }
+  let count = 0;
+  for (const [i, limit] of limits.entries()) {
+    const option = `limits[${i}]`;
+    if (typeof (limit as Partial<LimiterLike> | null | undefined)?.consume === "function") {
+      const message = `${option} must be an object such as { limiter, key }, but received a limiter. Write { limiter } around it.`;
+      throw new SluiceError("invalid-option", message, { option, expected: "{ limiter, key, cost }", received: limit });
+    }
+    checkOptions(option, limit, ["limiter", "key", "cost"]);
+    const { limiter, key, cost } = limit;
+    if (typeof limiter !== "function") count += policyCount(checkComposable(`${option}.limiter`, limiter));
+    if (key !== undefined && typeof key !== "function") {
+      throw optionError("invalid-option", `${option}.key`, "a function", key);
+    }
+    if (cost !== undefined && typeof cost !== "function") checkCost(cost);
+  }
+  if (count > MAX_CHARGES) {
+    throw optionError("too-many-charges", "limits", `a list of at most ${MAX_CHARGES} policies`, count);
+  }
+}
+
+/** Only limiters of sluice can be charged together. */
+function checkComposable(option: string, limiter: RateLimiter): RateLimiter {
+  if (typeof (limiter as Partial<ComposableLimiter> | null | undefined)?.parts === "function") return limiter;
+  if (typeof (limiter as Partial<RateLimiter> | null | undefined)?.consume !== "function") {
+    throw notALimiter(option, limiter);
+  }
+  const expected = "a limiter of createLimiter, combine or a function that ends in RateLimiter";
+  const message = `${option} must be ${expected}, because other limiters (and hybridRateLimiter) can't be charged all or nothing.`;
+  throw new SluiceError("invalid-limiter", message, { option, expected, received: limiter });
+}
+
+/** `limits` must have been validated. Nothing is awaited unless a callback returns a promise. */
+export function jointCharges<Args extends HandlerArgs>(
+  options: RateLimitOptions<Args, unknown>,
+  keys: Keys<Args>,
+  reports: Reports<Args>,
+): ChargesFor<Args> {
+  const watch = limiterWatch<Args>((message, args, code) => reports.warn(message, args, code));
+  const limits = (options.limits as readonly RequestLimit<Args>[]).map(({ limiter, key, cost }) => ({
+    limiter,
+    key: key && watchedKey(key, options, reports),
+    cost: cost ?? options.cost ?? 1,
+  }));
+  type Limit = (typeof limits)[number];
+
+  const chargeOf = (
+    { key: ownKey, cost: ownCost, limiter: source }: Limit,
+    args: Args,
+    limiter: RateLimiter,
+    clientKey: () => MaybePromise<string>,
+  ): MaybePromise<CheckedCharge> =>
+    andThen(ownKey ? ownKey(args) : clientKey(), (key) => {
+      checkKey(key);
+      if (typeof source === "function") watch(limiter, key, args);
+      return andThen(typeof ownCost === "number" ? ownCost : ownCost(...args), (cost) => {
+        checkCost(cost);
+        return { limiter, key, cost };
+      });
+    });
+
+  const chargeFor = (
+    limit: Limit,
+    index: number,
+    args: Args,
+    clientKey: () => MaybePromise<string>,
+  ): MaybePromise<CheckedCharge | undefined> => {
+    const { limiter } = limit;
+    if (typeof limiter !== "function") return chargeOf(limit, args, limiter, clientKey);
+    return andThen(limiter(...args), (chosen): MaybePromise<CheckedCharge | undefined> => {
+      if (chosen === undefined) return undefined;
+      return chargeOf(limit, args, checkComposable(`limits[${index}].limiter`, chosen), clientKey);
+    });
+  };
+
+  const policyLists = new PolicyLists();
+  return (args) => {
+    let client: MaybePromise<string> | undefined;
+    // Verifying a token is expensive: the client is identified at most once per request.
+    const clientKey = (): MaybePromise<string> => {
+      client ??= keys.client(args);
+      return client;
+    };
+    const charges: CheckedCharge[] = [];
+    // One after the other, so an error leaves no rejected promise behind that is not awaited.
+    const collect = (from: number): MaybePromise<JointCharges | undefined> => {
+      for (let i = from; i < limits.length; i++) {
+        const charge = chargeFor(limits[i] as Limit, i, args, clientKey);
+        if (isPromise(charge)) {
+          return charge.then((charge) => {
+            if (charge) charges.push(charge);
+            return collect(i + 1);
+          });
+        }
+        if (charge) charges.push(charge);
+      }
+      return charges.length === 0 ? undefined : new JointCharges(charges, policyLists.of(charges));
+    };
+    return collect(0);
+  };
+}
+
+/** Combinations of limiters that are remembered: plans and optional limits produce a few of them. */
+const MAX_LISTS = 32;
+
+/** Lists the policies of charges. A list is reused, since header fields are cached by the identity of the list. */
+class PolicyLists {
+  private readonly known: { limiters: readonly RateLimiter[]; policies: readonly ResolvedPolicy[] }[] = [];
+
+  of(charges: readonly CheckedCharge[]): readonly ResolvedPolicy[] {
+    const found = this.known.find(
+      ({ limiters }) =>
+        limiters.length === charges.length && limiters.every((limiter, i) => limiter === charges[i]?.limiter),
+    );
+    if (found) return found.policies;
+    const limiters = charges.map(({ limiter }) => limiter);
+    const policies = limiters.flatMap((limiter) => limiter.getPolicies?.() ?? [limiter.getPolicy()]);
+    if (this.known.length < MAX_LISTS) this.known.push({ limiters, policies });
+    return policies;
+  }
+}

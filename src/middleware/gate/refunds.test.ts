@@ -1,0 +1,161 @@
+/** Refunds by `refundIf`, and of requests that would be delayed for too long. */
+import { fixedWindow, leakyBucket, memoryRateLimiter, tokenBucket } from "sluice";
+import { fakeClock } from "sluice/testing";
+import { describe, expect, it, vi } from "vitest";
+import { type Gate, type GatePass, type GateReject, openGate } from "./gate.ts";
+import type { RateLimitOptions } from "./options.ts";
+import type { RequestReader } from "./request-reader.ts";
+
+interface Fake {
+  method?: string;
+  headers?: Record<string, string>;
+  peer?: string | undefined;
+  body?: boolean;
+}
+type Args = readonly [Fake];
+type Options = RateLimitOptions<Args, void>;
+
+const reader: RequestReader<Args> = {
+  method: ([request]) => request.method ?? "GET",
+  header: ([request], name) => request.headers?.[name],
+  peer: ([request]) => ("peer" in request ? request.peer : "192.0.2.1"),
+  hasBody: ([request]) => request.body === true,
+  repeatable: true,
+};
+
+function gateOf(options: Options): Gate<Args> {
+  return openGate(options, reader);
+}
+
+const enter = (gate: Gate<Args>, request: Fake = {}) => gate.enter([request]);
+
+describe("a refund", () => {
+  async function left(
+    options: Partial<Options>,
+    outcome: Parameters<NonNullable<GatePass["refundOnFinish"]>>[0],
+    times = 1,
+  ) {
+    const limiter = memoryRateLimiter(tokenBucket("10/d"), { clock: fakeClock() });
+    const result = enter(gateOf({ limiter, cost: 4, key: () => "k", ...options })) as GatePass;
+    for (let i = 0; i < times; i++) await result.refundOnFinish?.(outcome);
+    return (await limiter.peek("k")).remaining;
+  }
+
+  it.each([
+    ["failed", { status: 500, aborted: false }, 10],
+    ["failed", { status: 400, aborted: false }, 10],
+    ["failed", { status: 399, aborted: false }, 6],
+    ["failed", { status: undefined, error: new Error(), aborted: false }, 10],
+    ["failed", { status: 200, error: new Error(), aborted: false }, 10],
+    ["failed", { status: 500, aborted: true }, 6],
+    ["failed", { status: undefined, error: new Error("AbortError"), aborted: true }, 6],
+    ["succeeded", { status: 200, aborted: false }, 10],
+    ["succeeded", { status: 404, aborted: false }, 6],
+    ["succeeded", { status: 200, aborted: true }, 6],
+    ["succeeded", { status: undefined, aborted: true }, 6],
+  ] as const)("with refundIf %s after %o leaves %i", async (refundIf, outcome, expected) => {
+    expect(await left({ refundIf }, outcome)).toBe(expected);
+  });
+
+  it("happens once, however often a request finishes", async () => {
+    expect(await left({ refundIf: () => true }, { status: 200, aborted: false }, 5)).toBe(10);
+    const limiter = memoryRateLimiter(tokenBucket("10/d"), { clock: fakeClock() });
+    const gate = gateOf({ limiter, key: () => "k", refundIf: () => true });
+    const first = enter(gate) as GatePass;
+    enter(gate);
+    for (let i = 0; i < 5; i++) await first.refundOnFinish?.({ status: 200, aborted: false });
+    expect((await limiter.peek("k")).remaining).toBe(9);
+  });
+
+  it("is left out for a degraded decision", async () => {
+    const refund = vi.fn();
+    const decision = {
+      allowed: true,
+      policy: "p",
+      limit: 1,
+      remaining: 0,
+      resetAfterMs: 0,
+      nextAfterMs: 0,
+      degraded: true,
+    };
+    const gate = gateOf({ limiter: { consume: () => decision as never, refund }, refundIf: () => true });
+    await (enter(gate) as GatePass).refundOnFinish?.({ status: 200, aborted: false });
+    expect(refund).not.toHaveBeenCalled();
+  });
+
+  it("is reported as refund-lost if it fails", async () => {
+    const events: unknown[] = [];
+    const limiter = memoryRateLimiter(tokenBucket("10/d"));
+    const failing = {
+      consume: (key: string) => limiter.consume(key),
+      refund: () => Promise.reject(new Error("connection lost")),
+    };
+    const gate = gateOf({ limiter: failing, refundIf: "failed", onEvent: (event) => void events.push(event) });
+    await ((await enter(gate)) as GatePass).refundOnFinish?.({ status: 500, aborted: false });
+    expect(events).toMatchObject([{ type: "refund-lost", cost: 1 }]);
+  });
+
+  it("awaits a refundIf function", async () => {
+    expect(await left({ refundIf: async () => false }, { status: 200, aborted: false })).toBe(6);
+    expect(await left({ refundIf: async () => true }, { status: 200, aborted: false })).toBe(10);
+  });
+
+  it("passes errors of refundIf to onError", async () => {
+    const errors: unknown[] = [];
+    const fail = () => {
+      throw new Error("refundIf");
+    };
+    const gate = gateOf({ policy: "9/m", refundIf: fail, onError: (error) => void errors.push(error) });
+    await (enter(gate) as GatePass).refundOnFinish?.({ status: 200, aborted: false });
+    expect(errors).toMatchObject([{ message: "refundIf" }]);
+  });
+});
+
+describe("a leaky bucket", () => {
+  it("delays requests, and rejects those over maxDelayMs without keeping their place", async () => {
+    const limiter = memoryRateLimiter(leakyBucket("1/s", { burst: 30 }), { clock: fakeClock() });
+    const gate = gateOf({ limiter, key: () => "k" });
+    for (let i = 0; i <= 10; i++) expect(enter(gate)).toMatchObject({ delayMs: i * 1000 });
+    for (let i = 0; i < 3; i++) {
+      const denied = (await enter(gate)) as GateReject<Args>;
+      expect(denied.rejection.status).toBe(429);
+      expect(denied.rejection.headers["Retry-After"]).toBe("1");
+    }
+  });
+
+  it("is the violated policy if it is one of several and the delay is too long", async () => {
+    const policies = [leakyBucket("1/m", { burst: 9, name: "queue" }), fixedWindow("5/h", { name: "hourly" })];
+    const gate = gateOf({ policies, key: () => "k" });
+    expect(enter(gate)).toMatchObject({ delayMs: 0 });
+    for (let i = 0; i < 3; i++) {
+      const { rejection, limited } = (await enter(gate)) as GateReject<Args>;
+      expect(JSON.parse(rejection.body)).toMatchObject({
+        "violated-policies": ["queue"],
+        detail: "Limit of 9 requests per 540 s reached.",
+      });
+      expect(rejection.headers.RateLimit).toMatch(/^"queue";r=8;t=\d+, "hourly";r=4;t=\d+$/);
+      expect(limited?.decision.policy).toBe("queue");
+    }
+  });
+
+  it("refunds a rejected request before the response is sent", async () => {
+    const limiter = memoryRateLimiter(leakyBucket("1/m", { burst: 9 }), { clock: fakeClock() });
+    const refunds: string[] = [];
+    const slow = {
+      consume: (key: string) => limiter.consume(key),
+      async refund() {
+        await Promise.resolve();
+        refunds.push("refunded");
+      },
+    };
+    const gate = gateOf({ limiter: slow, key: () => "k" });
+    await enter(gate);
+    await enter(gate);
+    expect(refunds).toEqual(["refunded"]);
+  });
+
+  it("delays nothing in shadow mode", () => {
+    const gate = gateOf({ policy: leakyBucket("1/s", { burst: 9 }), mode: "shadow" });
+    for (let i = 0; i < 5; i++) expect(enter(gate)).toMatchObject({ delayMs: 0, pendingHeaders: undefined });
+  });
+});

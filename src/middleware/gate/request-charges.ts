@@ -1,0 +1,137 @@
+/** The charges of one request: applied, refunded and reported together. */
+import type { Decision } from "../../core/decision.ts";
+import { SluiceError } from "../../core/errors.ts";
+import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import type { Policies } from "../../http/headers/policies.ts";
+import { applyCharges, type CheckedCharge, limitingCharge, refundCharges } from "../../limiter/charges.ts";
+import { checkDecision, policiesOf } from "./limiters.ts";
+import type { LimiterLike } from "./options.ts";
+import type { HandlerArgs } from "./request-reader.ts";
+
+/** Everything that a request is charged: one decision. */
+export interface RequestCharges {
+  /** The policies that are charged; `undefined` if a third-party limiter does not report them. */
+  readonly policies: Policies | undefined;
+  /** Whether the request costs nothing, so there is nothing to refund. */
+  readonly isFree: boolean;
+  /** Takes all charges or none. Without a promise where that is possible. */
+  apply(): MaybePromise<Decision>;
+  /** Refunds what an allowed decision has taken. Charges that a store did not count are not refunded. */
+  refund(decision: Decision): Promise<void>;
+  /** The key of the limiting charge. */
+  keyOf(decision: Decision): string;
+  /** The cost of the limiting charge. */
+  costOf(decision: Decision): number;
+  /** One key per policy; `undefined` if there is one key for all of them. */
+  keysByPolicy(): readonly string[] | undefined;
+  /** The cost that is charged to a policy, by its index. */
+  costAt(index: number): number;
+}
+
+/** Finds the charges of a request; `undefined` if it is not counted. */
+export type ChargesFor<Args extends HandlerArgs> = (args: Args) => MaybePromise<RequestCharges | undefined>;
+
+/** One charge, to any limiter. */
+export class SingleCharge implements RequestCharges {
+  private readonly limiter: LimiterLike;
+  private readonly key: string;
+  private readonly cost: number;
+
+  constructor(limiter: LimiterLike, key: string, cost: number) {
+    this.limiter = limiter;
+    this.key = key;
+    this.cost = cost;
+  }
+
+  get policies(): Policies | undefined {
+    return policiesOf(this.limiter);
+  }
+
+  get isFree(): boolean {
+    return this.cost === 0;
+  }
+
+  apply(): MaybePromise<Decision> {
+    const { limiter, key, cost } = this;
+    const decision = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
+    return isPromise(decision) ? decision.then(checkDecision) : checkDecision(decision);
+  }
+
+  async refund(decision: Decision): Promise<void> {
+    const { limiter, key, cost } = this;
+    if (decision.degraded) return;
+    try {
+      await limiter.refund?.(key, cost, decision);
+    } catch (error) {
+      // A limiter that wraps another one may have copied the decision, which loses its grant.
+      if (!(error instanceof SluiceError && error.option === "decision")) throw error;
+      await limiter.refund?.(key, cost);
+    }
+  }
+
+  keyOf(): string {
+    return this.key;
+  }
+
+  costOf(): number {
+    return this.cost;
+  }
+
+  keysByPolicy(): undefined {
+    return undefined;
+  }
+
+  costAt(): number {
+    return this.cost;
+  }
+}
+
+/** Several charges with keys of their own, to limiters of sluice: all or nothing. */
+export class JointCharges implements RequestCharges {
+  readonly policies: Policies;
+  private readonly charges: readonly CheckedCharge[];
+
+  /** `policies` lists the policies of all charges, in their order. */
+  constructor(charges: readonly CheckedCharge[], policies: Policies) {
+    this.charges = charges;
+    this.policies = policies;
+  }
+
+  get isFree(): boolean {
+    return this.charges.every(({ cost }) => cost === 0);
+  }
+
+  apply(): MaybePromise<Decision> {
+    return applyCharges(this.charges);
+  }
+
+  refund(decision: Decision): Promise<void> {
+    return refundCharges(this.charges, decision);
+  }
+
+  keyOf(decision: Decision): string {
+    return limitingCharge(this.charges, decision).key;
+  }
+
+  costOf(decision: Decision): number {
+    return limitingCharge(this.charges, decision).cost;
+  }
+
+  keysByPolicy(): readonly string[] {
+    return this.chargesByPolicy().map(({ key }) => key);
+  }
+
+  costAt(index: number): number {
+    return this.chargesByPolicy()[index]?.cost ?? 0;
+  }
+
+  /** The charge of each policy: that of a combination is repeated. */
+  private chargesByPolicy(): readonly CheckedCharge[] {
+    return this.charges.flatMap((charge) => new Array(policyCount(charge.limiter)).fill(charge) as CheckedCharge[]);
+  }
+}
+
+/** The number of policies that a limiter charges. */
+export function policyCount(limiter: CheckedCharge["limiter"]): number {
+  return limiter.getPolicies?.().length ?? 1;
+}
