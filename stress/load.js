@@ -5,7 +5,7 @@
 import { createLimiter } from "../dist/index.js";
 import { redisStore } from "../dist/redis.js";
 
-export const DEADLINE_MS = 250;
+const DEADLINE_MS = 250;
 /** Every decision must be made within this time. */
 export const MAX_DECISION_MS = DEADLINE_MS + 250;
 const CAPACITY = 50;
