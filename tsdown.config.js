@@ -6,18 +6,18 @@ export default defineConfig({
   format: "esm",
   platform: "neutral",
   target: "es2022",
-  // ipaddr.js, which is bundled, has a main field only.
+  // The bundled ipaddr.js has only a main field.
   inputOptions: { resolve: { mainFields: ["module", "main"] }, preserveEntrySignatures: "allow-extension" },
-  // Whoever imports something else of sluice/http does not get it.
   outputOptions: {
     codeSplitting: {
       includeDependenciesRecursively: false,
       groups: [
+        // A chunk of its own: other imports of sluice/http must not load ipaddr.js.
         { name: "address", test: /ipaddr\.js|http\/identity\/address/ },
-        // What the two doors of sluice/cloudflare have in common. Not its declarations, which have another dot.
+        // Code shared by the two entries of sluice/cloudflare. [\w-]+ excludes .d.ts files.
         {
           name: "objects",
-          test: /(algorithms\/decide-group|stores\/cloudflare\/(?:[\w-]+\/)*(?!in-|outside-)[\w-]+)\.ts$/,
+          test: /stores\/cloudflare\/(?:[\w-]+\/)*(?!in-|outside-)[\w-]+\.ts$/,
         },
       ],
     },

@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { subpaths } from "./scripts/subpaths.js";
 
-// Vitest prints failures with Map.groupBy, which Node 20 does not have yet.
+// Vitest uses Map.groupBy to print failures, which Node 20 does not have.
 if (!("groupBy" in Map)) {
   const groupBy = <K, T>(items: Iterable<T>, keyOf: (item: T) => K): Map<K, T[]> => {
     const groups = new Map<K, T[]>();
@@ -16,7 +16,7 @@ const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 export default defineConfig({
   resolve: {
-    // Tests import the package by its public names and run its source.
+    // Tests import the package by its public names, resolved to the source.
     alias: subpaths.map(({ name, conditions, entry }) => ({
       find: new RegExp(`^${name.replace(".", "\\.")}$`),
       replacement: at(`src/entries/${conditions.node ?? entry}.ts`),
@@ -25,7 +25,7 @@ export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     testTimeout: 120_000,
-    // A file that needs a server starts its own, so files run beside each other.
+    // Test files run in parallel: each starts the servers that it needs.
     hookTimeout: 120_000,
     maxWorkers: 2,
   },

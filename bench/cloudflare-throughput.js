@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { install, workerdFolder } from "../runtime-tests/install.js";
-import { bundled } from "../runtime-tests/workerd/bundle.js";
-import { miniflareOf } from "../runtime-tests/workerd/serve.js";
+import { bundle } from "../runtime-tests/workerd/bundle.js";
+import { createMiniflare } from "../runtime-tests/workerd/serve.js";
 import { figure, goal, goalTable, median, ratios, spread, table } from "./report.js";
 import { ms, repeats } from "./settings.js";
 
@@ -43,7 +43,7 @@ export async function run(progress) {
   const workers = {};
   try {
     progress("start");
-    const script = await bundled(fileURLToPath(new URL("cloudflare-worker.js", import.meta.url)), "esm");
+    const script = await bundle(fileURLToPath(new URL("cloudflare-worker.js", import.meta.url)), "esm");
     for (const name of Object.keys(LABELS)) workers[name] = await start(script, join(folder, name));
     const results = await measureAll(workers, progress);
     checkClock(results);
@@ -59,7 +59,7 @@ async function start(script, durableObjectsPersist) {
   // An object that is asked all the time stays in memory. These wait for their turns, and would be put away meanwhile.
   const sqlite = (className) => ({ className, useSQLite: true, unsafePreventEviction: true });
   const durableObjects = { GET_PUT: sqlite("GetPut"), BARE: sqlite("Bare"), RATE_LIMITER: sqlite("RateLimiterDO") };
-  const miniflare = await miniflareOf({ modules: true, script, durableObjects, durableObjectsPersist });
+  const miniflare = await createMiniflare({ modules: true, script, durableObjects, durableObjectsPersist });
   return { url: await miniflare.ready, stop: () => miniflare.dispose() };
 }
 

@@ -1,17 +1,17 @@
-/** Installs the packages of a folder that has a lock file of its own. */
+/** Installs the packages of a folder with its own lock file. */
 import { execFileSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** This folder, for those who use what is installed here. */
+/** This folder, with the packages of the runtimes. */
 export const runtimesFolder = dirname(fileURLToPath(import.meta.url));
 
-/** What runs in workerd alone, which the ordinary tests need too: on any machine, and not much of it. */
+/** The packages for workerd. Kept apart because `npm test` needs them on every platform. */
 export const workerdFolder = join(runtimesFolder, "workerd");
 
 /**
- * Installs what the lock file says, unless that was done since it was written. Runs no scripts of packages.
+ * Runs `npm ci` unless the installation is newer than the lock file. Install scripts are not run.
  * @param {string} folder
  */
 export function install(folder) {

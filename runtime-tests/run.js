@@ -1,7 +1,7 @@
 /**
- * The same tests in every runtime that is supported: the whole suite under Node 20, Node 24, Bun and
- * Deno; the contract kit in workerd and in the Vercel edge runtime, which have no Node API at all.
- * `node runtime-tests/run.js bun deno` runs some of them. Installs its own binaries (Linux x64).
+ * Runs the tests in every supported runtime: the whole suite under Node 20, Node 24, Bun and Deno, the contract suite in
+ * workerd and in the Vercel edge runtime, which have no Node API.
+ * `node runtime-tests/run.js bun deno` runs some of them. Installs the binaries of the runtimes (Linux x64).
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync } from "node:fs";
@@ -10,20 +10,20 @@ import { dirname, join } from "node:path";
 import { startRedis } from "../test/servers/redis-server.js";
 import { startUpstashBridge } from "../test/servers/upstash-bridge.js";
 import { install, runtimesFolder, workerdFolder } from "./install.js";
-import { bundled } from "./workerd/bundle.js";
-import { miniflareOf } from "./workerd/serve.js";
+import { bundle } from "./workerd/bundle.js";
+import { createMiniflare } from "./workerd/serve.js";
 
 const root = dirname(runtimesFolder);
 const installed = (path) => join(runtimesFolder, "node_modules", path);
 const vitest = "node_modules/vitest/vitest.mjs";
-// What needs npm, tsc or a bundler is a matter of the package and not of a runtime.
+// Tests that need npm, tsc or a bundler test the package, not a runtime.
 const suite = [
   "run",
   "src",
   "test/algorithms.test.ts",
   "test/rates.test.ts",
   "test/seeds.test.ts",
-  "test/planted-bugs.test.ts",
+  "test/mutants.test.ts",
   "test/redis",
   "test/identity",
   "test/middleware",
@@ -36,7 +36,7 @@ const runtimes = {
   bun: () => underVitest("bun", installed("@oven/bun-linux-x64/bin/bun"), ["--bun", vitest]),
   deno: () => underVitest("deno", installed("@deno/linux-x64-glibc/deno"), ["run", "-A", vitest]),
   workerd: () => inWorkerd(),
-  upstash: () => inWorkerdOverRest(),
+  upstash: () => inWorkerdWithUpstash(),
   edge: () => inEdgeRuntime(),
 };
 
@@ -46,7 +46,8 @@ function underVitest(runtime, command, args) {
   const options = { cwd: root, env, encoding: "utf8", maxBuffer: 2 ** 28 };
   const reporter = ["--reporter=json", `--outputFile=${reportFile}`];
   const { status, stdout, stderr } = spawnSync(command, [...args, ...suite, ...reporter], options);
-  if (!existsSync(reportFile)) throw new Error(`no report (exit ${status}): ${(stderr || stdout).slice(-2000)}`);
+  if (!existsSync(reportFile))
+    throw new Error(`the test run wrote no report (exit ${status}): ${(stderr || stdout).slice(-2000)}`);
   const report = JSON.parse(readFileSync(reportFile, "utf8"));
   const failures = report.testResults.flatMap((file) => [
     ...(file.status === "failed" && file.assertionResults.length === 0 ? [`${file.name}: ${file.message}`] : []),
@@ -59,51 +60,51 @@ function underVitest(runtime, command, args) {
 }
 
 async function inWorkerd() {
-  const script = await bundled(join(runtimesFolder, "worker.js"), "esm");
-  const miniflare = await miniflareOf({ modules: true, script });
+  const script = await bundle(join(runtimesFolder, "worker.js"), "esm");
+  const miniflare = await createMiniflare({ modules: true, script });
   try {
     const response = await miniflare.dispatchFetch("http://localhost/");
-    const { passed, failures, verdicts } = await response.json();
-    if (String(verdicts) !== "true,true,false") failures.push(`a limiter made at start-up decided ${verdicts}`);
+    const { passed, failures, allowed } = await response.json();
+    if (String(allowed) !== "true,true,false") failures.push(`a limiter created at start-up returned ${allowed}`);
     return { passed, failures };
   } finally {
     await miniflare.dispose();
   }
 }
 
-/** Many requests of one Worker at once: none may wait for what belongs to another, in a calm and when Redis hangs. */
-async function inWorkerdOverRest() {
+/** Sends concurrent requests to one Worker: no request may wait for I/O of another, also while Redis hangs. */
+async function inWorkerdWithUpstash() {
   const server = await startRedis();
   const bridge = await startUpstashBridge(server.port);
-  const miniflare = await miniflareOf({
+  const miniflare = await createMiniflare({
     modules: true,
-    script: await bundled(join(runtimesFolder, "upstash-worker.js"), "esm"),
+    script: await bundle(join(runtimesFolder, "upstash-worker.js"), "esm"),
     bindings: { url: bridge.url, token: bridge.token },
   });
-  const ask = async () => (await miniflare.dispatchFetch("http://localhost/")).json();
+  const request = async () => (await miniflare.dispatchFetch("http://localhost/")).json();
   const failures = [];
   const must = (holds, text) => holds || failures.push(text);
   try {
-    const waves = [];
-    for (let wave = 0; wave < 5; wave++) waves.push(...(await Promise.all(Array.from({ length: 12 }, ask))));
+    const decisions = [];
+    for (let wave = 0; wave < 5; wave++) decisions.push(...(await Promise.all(Array.from({ length: 12 }, request))));
     must(
-      waves.filter(({ allowed }) => allowed).length === 10,
-      `admitted ${waves.filter(({ allowed }) => allowed).length} of 10`,
+      decisions.filter(({ allowed }) => allowed).length === 10,
+      `admitted ${decisions.filter(({ allowed }) => allowed).length} of 10`,
     );
     must(
-      waves.every(({ degraded }) => !degraded),
-      "decided without the store, which was there",
+      decisions.every(({ degraded }) => !degraded),
+      "decided without the store although it was available",
     );
     server.pause();
     const start = performance.now();
-    const stalled = await Promise.all(Array.from({ length: 12 }, ask));
+    const stalled = await Promise.all(Array.from({ length: 12 }, request));
     const took = performance.now() - start;
     server.resume();
     must(
       stalled.every(({ degraded }) => degraded),
-      "a store that hangs was not noticed",
+      "a hanging store was not detected",
     );
-    must(took < 2000, `a deadline of 1000 ms was kept after ${Math.round(took)} ms`);
+    must(took < 2000, `the deadline of 1000 ms took ${Math.round(took)} ms`);
     return { passed: 4 - failures.length, failures };
   } finally {
     await miniflare.dispose();
@@ -116,18 +117,20 @@ async function inEdgeRuntime() {
   const { EdgeRuntime } = await import("edge-runtime");
   const runtime = new EdgeRuntime();
   for (const name of ["process", "require", "Buffer"]) {
-    if (runtime.evaluate(`typeof ${name}`) !== "undefined") throw new Error(`${name} exists here: this proves nothing`);
+    if (runtime.evaluate(`typeof ${name}`) !== "undefined")
+      throw new Error(`${name} exists in this runtime, so the test would prove nothing`);
   }
-  runtime.evaluate(await bundled(join(runtimesFolder, "kit.js"), "iife"));
-  return runtime.evaluate("kit.runKit()");
+  runtime.evaluate(await bundle(join(runtimesFolder, "contract-suite.js"), "iife"));
+  return runtime.evaluate("bundle.runContractSuite()");
 }
 
 for (const folder of [runtimesFolder, workerdFolder]) install(folder);
-const wanted = process.argv.slice(2);
-const unknown = wanted.filter((name) => !(name in runtimes));
-if (unknown.length > 0) throw new Error(`no runtime ${unknown}; there are ${Object.keys(runtimes).join(", ")}`);
+const selected = process.argv.slice(2);
+const unknown = selected.filter((name) => !(name in runtimes));
+if (unknown.length > 0)
+  throw new Error(`Unknown runtime: ${unknown.join(", ")}. Available: ${Object.keys(runtimes).join(", ")}.`);
 let [passed, failed] = [0, 0];
-for (const name of wanted.length > 0 ? wanted : Object.keys(runtimes)) {
+for (const name of selected.length > 0 ? selected : Object.keys(runtimes)) {
   const start = Date.now();
   const result = await Promise.resolve()
     .then(runtimes[name])

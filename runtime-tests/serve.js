@@ -1,12 +1,11 @@
-/** Serves a module as Workers have it, `export default { fetch(request, env) }`, in the Vercel edge runtime. */
+/** Serves a Workers module, `export default { fetch(request, env) }`, in the Vercel edge runtime. */
 import { createServer } from "node:http";
-import { bundled } from "./workerd/bundle.js";
+import { bundle } from "./workerd/bundle.js";
 
-/** @typedef {Readonly<Record<string, unknown>>} Env what the module is given as `env` */
+/** @typedef {Readonly<Record<string, unknown>>} Env the `env` argument of the module */
 
 /**
- * In the Vercel edge runtime, over real HTTP on a free port. It has no names of Node but the `env` of `process`, as
- * scripts on Vercel's machines have it.
+ * Serves over real HTTP on a free port. Of Node's globals, only `process.env` exists, as on Vercel.
  * @param {string} entry
  * @param {Env} [env]
  * @returns {Promise<{ url: string; close(): Promise<void> }>}
@@ -15,12 +14,12 @@ export async function serveInEdgeRuntime(entry, env = {}) {
   const { createHandler, EdgeRuntime } = await import("edge-runtime");
   const runtime = new EdgeRuntime({
     extend: (context) => Object.assign(context, { process: { env: { VERCEL: "1" } }, env }),
-    initialCode: `${await bundled(entry, "iife")}
-      addEventListener("fetch", (event) => event.respondWith(kit.default.fetch(event.request, env)));`,
+    initialCode: `${await bundle(entry, "iife")}
+      addEventListener("fetch", (event) => event.respondWith(bundle.default.fetch(event.request, env)));`,
   });
   const { handler } = createHandler({ runtime });
   const server = createServer((request, response) => {
-    // What Vercel's proxies do, as miniflare does for Cloudflare's; a header that a test sent stays.
+    // Vercel's proxies set this header. A header that a test sent is kept.
     request.headers["x-vercel-forwarded-for"] ??= request.socket.remoteAddress;
     handler(request, response);
   });

@@ -1,4 +1,4 @@
-/** A Worker whose requests share one limiter over REST, as Workers do: module state lives on, I/O does not. */
+/** A Worker whose requests share one limiter over REST. Module state outlives a request, its I/O does not. */
 import { Redis } from "@upstash/redis/cloudflare";
 import { upstashRateLimiter } from "sluice/upstash";
 

@@ -1,13 +1,13 @@
-/** The kit inside a Worker. */
+/** Runs the contract suite inside a Worker. */
 import { memoryRateLimiter } from "sluice";
-import { runKit } from "./kit.js";
+import { runContractSuite } from "./contract-suite.js";
 
-// Made while the module loads, where a Worker has neither time nor random numbers.
-const early = memoryRateLimiter({ capacity: 2, tokensPerSecond: "2/1h" });
+// Created while the module loads, where a Worker has neither a clock nor random numbers.
+const limiterAtStartup = memoryRateLimiter({ capacity: 2, tokensPerSecond: "2/1h" });
 
 export default {
   async fetch() {
-    const verdicts = [1, 2, 3].map(() => early.consumeSync("k".repeat(300)).allowed);
-    return Response.json({ ...(await runKit()), verdicts });
+    const allowed = [1, 2, 3].map(() => limiterAtStartup.consumeSync("k".repeat(300)).allowed);
+    return Response.json({ ...(await runContractSuite()), allowed });
   },
 };

@@ -1,17 +1,17 @@
-/** A fake time for a whole process, so that a seed brings back a whole run. */
+/** A fake clock with timers for a whole process: a seed reproduces a whole run. */
 import { fakeClock } from "../dist/testing.js";
 
-/** The time of everything here, and the timers that wait for it. */
+/** The clock of every limiter and guard in the run. */
 export const clock = fakeClock();
 const timers = new Map();
 
-/** Puts timers and `performance.now` on that time. Returns a function that puts them back. */
+/** Makes timers and `performance.now` use the fake clock. Returns a function that restores them. */
 export function fakeTimers() {
   const { setTimeout, clearTimeout } = globalThis;
   const realNow = performance.now;
-  const begin = clock.now();
+  const startMs = clock.now();
   let last = 0;
-  performance.now = () => clock.now() - begin;
+  performance.now = () => clock.now() - startMs;
   globalThis.setTimeout = /** @type {any} */ (
     (/** @type {() => void} */ run, ms = 0) => {
       const timer = { at: clock.now() + Math.max(1, ms), run, id: ++last, unref: () => timer };
@@ -27,7 +27,7 @@ export function fakeTimers() {
   };
 }
 
-/** Time goes on, and each timer runs at its own. */
+/** Advances the clock and runs each timer at its time. */
 export function pass(/** @type {number} */ ms) {
   const end = clock.now() + ms;
   for (;;) {

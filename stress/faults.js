@@ -1,6 +1,6 @@
 /**
- * The fault board: Redis is killed, stopped, filled, kept busy, cut off and failed over under load. Nothing may hang,
- * nothing may be admitted beyond its bound, and the store has to decide again soon after it is back.
+ * Injects faults under load: Redis is killed, stopped, filled, kept busy, disconnected and failed over. No call may hang,
+ * no more may be admitted than the bound, and the store has to make decisions again soon after it recovers.
  */
 import { setTimeout as wait } from "node:timers/promises";
 import { Cluster, Redis } from "ioredis";
@@ -10,20 +10,20 @@ import { startCluster } from "../test/servers/redis-cluster.js";
 import { startSentinel } from "../test/servers/redis-sentinel.js";
 import { startRedis } from "../test/servers/redis-server.js";
 import { connect } from "../test/servers/resp.js";
-import { boundOf, LATEST_MS, startLoad } from "./load.js";
+import { boundOf, MAX_DECISION_MS, startLoad } from "./load.js";
 
-/** The store decides again within this time after it is back. */
-const BACK_WITHIN_MS = 2000;
+/** The store must make decisions again within this time after it recovers. */
+const MAX_RECOVERY_MS = 2000;
 const quick = { retryStrategy: () => 50, autoResendUnfulfilledCommands: false };
 const reconnectStrategy = () => 50;
-/** The slot of the key that the traffic is on. */
+/** The slot of the key that the load uses. */
 const HOT_SLOT = slotOf("hot");
 
-/** What is done to one server, and how often its state is lost by that. Gives the time when it was over. */
-const SINGLE = {
+/** Faults of a single server, with the number of times that each loses the state. */
+const SINGLE_SERVER_FAULTS = {
   "SCRIPT FLUSH x100": {
     losses: 0,
-    async harm({ server }) {
+    async inject({ server }) {
       for (let i = 0; i < 100; i++) {
         await server.call("SCRIPT", "FLUSH");
         await wait(10);
@@ -32,7 +32,7 @@ const SINGLE = {
   },
   "kill -9, restart x5": {
     losses: 5,
-    async harm({ server }) {
+    async inject({ server }) {
       for (let i = 0; i < 5; i++) {
         await server.kill();
         await wait(300);
@@ -43,14 +43,14 @@ const SINGLE = {
   },
   "CLIENT PAUSE 1 s": {
     losses: 0,
-    async harm({ server }) {
+    async inject({ server }) {
       await server.call("CLIENT", "PAUSE", 1000, "ALL");
       await wait(1000);
     },
   },
   "SIGSTOP 1 s": {
     losses: 0,
-    async harm({ server }) {
+    async inject({ server }) {
       server.pause();
       await wait(1000);
       server.resume();
@@ -58,7 +58,7 @@ const SINGLE = {
   },
   "OOM 1 s": {
     losses: 0,
-    async harm({ server }) {
+    async inject({ server }) {
       await server.call("CONFIG", "SET", "maxmemory", 1);
       await wait(1000);
       await server.call("CONFIG", "SET", "maxmemory", 0);
@@ -66,23 +66,23 @@ const SINGLE = {
   },
   "BUSY script 1 s": {
     losses: 0,
-    async harm({ server }) {
-      const tenant = await connect(server.port);
-      const endless = tenant.call("EVAL", "while true do end", 0).catch(() => {});
+    async inject({ server }) {
+      const otherClient = await connect(server.port);
+      const endless = otherClient.call("EVAL", "while true do end", 0).catch(() => {});
       await wait(1000);
       await server.call("SCRIPT", "KILL");
       await endless;
-      tenant.close();
+      otherClient.close();
     },
   },
-  "proxy: stall 1 s": { losses: 0, harm: ({ proxy }) => during(proxy, "stall") },
-  "proxy: drop replies 1 s": { losses: 0, harm: ({ proxy }) => during(proxy, "drop-replies") },
-  "proxy: refuse 1 s": { losses: 0, harm: ({ proxy }) => during(proxy, "refuse") },
-  "proxy: 1-byte slices 1 s": { losses: 0, harm: ({ proxy }) => during(proxy, "slice") },
-  "proxy: 400 ms delay 1 s": { losses: 0, harm: ({ proxy }) => during(proxy, { delayMs: 400 }) },
+  "proxy: stall 1 s": { losses: 0, inject: ({ proxy }) => during(proxy, "stall") },
+  "proxy: drop replies 1 s": { losses: 0, inject: ({ proxy }) => during(proxy, "drop-replies") },
+  "proxy: refuse 1 s": { losses: 0, inject: ({ proxy }) => during(proxy, "refuse") },
+  "proxy: 1-byte slices 1 s": { losses: 0, inject: ({ proxy }) => during(proxy, "slice") },
+  "proxy: 400 ms delay 1 s": { losses: 0, inject: ({ proxy }) => during(proxy, { delayMs: 400 }) },
   "proxy: reset x10": {
     losses: 0,
-    async harm({ proxy }) {
+    async inject({ proxy }) {
       for (let i = 0; i < 10; i++) {
         proxy.reset();
         await wait(150);
@@ -99,9 +99,9 @@ async function during(proxy, mode) {
 
 const CLIENTS = {
   ioredis: {
-    single: async (port) => closing(new Redis(port, quick), (client) => client.disconnect()),
+    single: async (port) => withClose(new Redis(port, quick), (client) => client.disconnect()),
     cluster: async (ports) =>
-      closing(
+      withClose(
         new Cluster(
           ports.map((port) => ({ host: "127.0.0.1", port })),
           { redisOptions: quick, clusterRetryStrategy: () => 50, slotsRefreshInterval: 200, retryDelayOnFailover: 0 },
@@ -109,7 +109,7 @@ const CLIENTS = {
         (client) => client.disconnect(),
       ),
     sentinel: async ({ name, sentinels }) =>
-      closing(new Redis({ name, sentinels, sentinelRetryStrategy: () => 50, ...quick }), (client) =>
+      withClose(new Redis({ name, sentinels, sentinelRetryStrategy: () => 50, ...quick }), (client) =>
         client.disconnect(),
       ),
   },
@@ -120,7 +120,7 @@ const CLIENTS = {
         createCluster({
           rootNodes: ports.map((port) => ({ socket: { host: "127.0.0.1", port } })),
           defaults: { socket: { reconnectStrategy } },
-          // By default it asks for the new master only when a node has been away for seconds.
+          // By default node-redis looks for the new master only after a node was unreachable for seconds.
           topologyRefreshOnReconnectionAttemptStrategy: 200,
         }),
       ),
@@ -140,24 +140,24 @@ const CLIENTS = {
 async function connected(client) {
   client.on("error", () => {});
   await client.connect();
-  return closing(client, (client) => client.destroy());
+  return withClose(client, (client) => client.destroy());
 }
 
-function closing(client, close) {
+function withClose(client, close) {
   client.on("error", () => {});
   return { client, close: () => close(client) };
 }
 
-/** Runs the board; `only` names some faults. */
+/** Runs every fault on every client. `only` selects the faults whose name contains it. */
 export async function* faults(/** @type {string | undefined} */ only = process.env.SLUICE_FAULT) {
   for (const [name, kind] of Object.entries(CLIENTS)) {
-    for (const [fault, { losses, harm }] of Object.entries(SINGLE)) {
+    for (const [fault, { losses, inject }] of Object.entries(SINGLE_SERVER_FAULTS)) {
       if (only && !fault.includes(only)) continue;
       const server = await startRedis();
       const proxy = await startProxy(server.port);
       try {
         const made = await kind.single(proxy.port);
-        yield await underLoad(`${fault}, ${name}`, losses, made, () => harm({ server, proxy }), [server]);
+        yield await underLoad(`${fault}, ${name}`, losses, made, () => inject({ server, proxy }), [server]);
       } finally {
         await proxy.stop();
         await server.stop();
@@ -175,7 +175,7 @@ async function clusterFault(name, kind) {
     const kill = async () => {
       const master = await cluster.masterOf(HOT_SLOT);
       await master.kill();
-      // It is back when the replica serves the slot.
+      // Recovered when the replica serves the slot.
       await until(async () => (await cluster.masterOf(HOT_SLOT)) !== master && (await servesHot(cluster)));
     };
     return await underLoad(`Cluster: master killed, ${name}`, 1, made, kill, cluster.nodes);
@@ -211,62 +211,65 @@ async function sentinelFault(name, kind) {
   }
 }
 
-async function until(/** @type {() => Promise<boolean>} */ holds) {
+async function until(/** @type {() => Promise<boolean>} */ condition) {
   const end = performance.now() + 20_000;
   while (performance.now() < end) {
-    if (await holds().catch(() => false)) return;
+    if (await condition().catch(() => false)) return;
     await wait(10);
   }
   throw new Error("the servers did not recover within 20 s");
 }
 
-/** One row: harm under load, and what must hold. */
-async function underLoad(claim, losses, { client, close }, harm, servers) {
+/** Injects one fault under load and checks the counts. */
+async function underLoad(claim, losses, { client, close }, inject, servers) {
   const load = startLoad(client);
   await wait(500);
-  const calm = load.seen.without;
-  await harm();
-  const overMs = load.now();
-  await wait(BACK_WITHIN_MS + 500);
+  const beforeFault = load.seen.without;
+  await inject();
+  const faultEndMs = load.now();
+  await wait(MAX_RECOVERY_MS + 500);
   const seen = await load.stop();
   const failures = [];
   const must = (/** @type {boolean} */ holds, /** @type {string} */ text) => holds || failures.push(text);
   const bound = boundOf(seen.elapsedMs, losses);
-  const backMs = Math.max(0, Math.round(seen.lastWithoutMs - overMs));
-  must(calm === 0, `${calm} decisions without the store before the fault`);
+  const recoveryMs = Math.max(0, Math.round(seen.lastWithoutMs - faultEndMs));
+  must(beforeFault === 0, `${beforeFault} decisions without the store before the fault`);
   must(!seen.hung, "a promise never settled");
   must(seen.unhandled === 0, `${seen.unhandled} unhandled rejections`);
-  must(seen.slowestMs <= LATEST_MS, `the slowest decision took ${Math.round(seen.slowestMs)} ms`);
-  must(seen.closed <= bound, `closed: ${seen.closed} admitted of ${bound}`);
-  must(seen.local <= bound, `local: the store admitted ${seen.local} of ${bound}`);
+  must(seen.slowestMs <= MAX_DECISION_MS, `the slowest decision took ${Math.round(seen.slowestMs)} ms`);
+  must(seen.closed <= bound, `closed: ${seen.closed} admitted, the bound is ${bound}`);
+  must(seen.local <= bound, `local: the store admitted ${seen.local}, the bound is ${bound}`);
   must(
     seen.localDegraded <= boundOf(seen.elapsedMs),
-    `local: ${seen.localDegraded} of ${boundOf(seen.elapsedMs)} alone`,
+    `local: the fallback admitted ${seen.localDegraded}, the bound is ${boundOf(seen.elapsedMs)}`,
   );
-  must(seen.open <= bound, `open: the store admitted ${seen.open} of ${bound}`);
-  must(backMs <= BACK_WITHIN_MS, `back on the store only after ${backMs} ms`);
+  must(seen.open <= bound, `open: the store admitted ${seen.open}, the bound is ${bound}`);
+  must(recoveryMs <= MAX_RECOVERY_MS, `recovered only after ${recoveryMs} ms`);
   if (losses === 0) {
     const { known, ambiguous, spent = -1 } = seen;
-    must(known <= spent && spent <= known + ambiguous, `${spent} charged, ${known} known and ${ambiguous} ambiguous`);
+    must(
+      known <= spent && spent <= known + ambiguous,
+      `${spent} charged, but ${known} calls succeeded and ${ambiguous} are ambiguous`,
+    );
   }
-  const immortal = await withoutExpiry(servers);
-  must(immortal === 0, `${immortal} keys without a time to live`);
+  const persistent = await countKeysWithoutTtl(servers);
+  must(persistent === 0, `${persistent} keys without a TTL`);
   await close();
-  const figures = [
+  const details = [
     `${seen.decisions} decisions`,
     `slowest ${Math.round(seen.slowestMs)} ms`,
     `without the store ${seen.without}`,
     `closed ${seen.closed}/${bound}`,
     `local ${seen.local}/${bound} + ${seen.localDegraded}/${boundOf(seen.elapsedMs)}`,
-    `open let through ${seen.openDegraded}`,
-    `back after ${backMs} ms`,
+    `open admitted ${seen.openDegraded} without the store`,
+    `recovered after ${recoveryMs} ms`,
     ...(losses === 0 ? [`charged ${seen.spent} of ${seen.known}+${seen.ambiguous}`] : []),
   ].join(", ");
-  return { claim, figures, failures };
+  return { claim, details, failures };
 }
 
-/** Keys that nobody would ever forget. */
-async function withoutExpiry(servers) {
+/** Counts the keys that never expire. */
+async function countKeysWithoutTtl(servers) {
   let count = 0;
   for (const server of servers) {
     const keys = await server.call("KEYS", "s1:*").catch(() => []);

@@ -1,6 +1,6 @@
 /**
- * One of several processes that spend from one key of Redis as fast as they can. Keeps a log of every decision that
- * the store made, in the order of its replies, and writes it to a file of doubles.
+ * One of several processes that charge the same Redis key as fast as they can. Logs every decision of the store in the
+ * order of its replies, and writes the log to a file of doubles.
  */
 import { writeFileSync } from "node:fs";
 import { Redis } from "ioredis";
@@ -10,12 +10,13 @@ import { loggedScript } from "../test/redis/script-variants.js";
 
 const { port, policy, decisions, inFlight, localDenialMs, file } = JSON.parse(process.argv[2] ?? "{}");
 const redis = new Redis(port, { autoResendUnfulfilledCommands: false });
-/** What the server told of each decision, in the order of its replies: number, time, reply. */
-const told = [];
+/** The store's replies in order, three numbers each: number of the decision, server time, reply. */
+const storeReplies = [];
 
 const logged = async (/** @type {any} */ reply) => {
   const [replies, now, numbers] = await reply;
-  for (let i = 0; i < numbers.length; i++) told.push(numbers[i], now, replies[i]);
+  // The version of the reply comes first.
+  for (let i = 0; i < numbers.length; i++) storeReplies.push(numbers[i], now, replies[i + 1]);
   return replies;
 };
 const client = {
@@ -33,9 +34,9 @@ const limiter = createLimiter({
   deadlineMs: "60s",
 });
 
-/** What the callers were told: when they asked and got it, the cost, and the figures. */
-const got = [];
-let [left, local, allowed] = [decisions, 0, 0];
+/** The callers' decisions, eight numbers each: start and end of the call in ns, cost, and the fields of the decision. */
+const received = [];
+let [left, cached, allowed] = [decisions, 0, 0];
 const clock = () => Number(process.hrtime.bigint());
 
 async function caller(/** @type {number} */ seed) {
@@ -43,19 +44,19 @@ async function caller(/** @type {number} */ seed) {
     left--;
     const cost = 1 + (i % 3);
     const start = clock();
-    const before = told.length;
+    const before = storeReplies.length;
     const decision = await limiter.consume("hot", cost);
     if (decision.allowed) allowed++;
-    // Nothing new was told and it is a denial: it may have come from memory. The store's own come in its order.
+    // A denial without a new reply may be cached. Yield now and then, or cached denials would starve the socket.
     if (localDenialMs > 0) {
-      if (!decision.allowed && before === told.length) {
-        local++;
-        if (local % 16 === 0) await new Promise(setImmediate);
+      if (!decision.allowed && before === storeReplies.length) {
+        cached++;
+        if (cached % 16 === 0) await new Promise(setImmediate);
       }
       continue;
     }
     const { remaining, resetAfterMs, nextAfterMs, retryAfterMs } = decision;
-    got.push(
+    received.push(
       start,
       clock(),
       cost,
@@ -73,7 +74,8 @@ process.send?.("ready");
 await new Promise((resolve) => process.once("message", resolve));
 await Promise.all(Array.from({ length: inFlight }, (_, i) => caller(i)));
 redis.disconnect();
-const all = Float64Array.from([told.length, ...told, ...got]);
+const all = Float64Array.from([storeReplies.length, ...storeReplies, ...received]);
 writeFileSync(file, new Uint8Array(all.buffer));
-process.send?.({ allowed, asked: told.length / 3, local: decisions - told.length / 3 });
+const fromStore = storeReplies.length / 3;
+process.send?.({ allowed, fromStore, cached: decisions - fromStore });
 process.disconnect?.();

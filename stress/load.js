@@ -1,20 +1,20 @@
 /**
- * Steady traffic on limiters that share one Redis and differ in what they do without it, and what came of it: who was
- * admitted, by whom, how long it took, and when the store was back.
+ * Steady traffic on limiters that share one Redis and have different `onStoreError`. Counts what the store and the
+ * fallbacks admitted, the slowest decision and the time of the last decision without the store.
  */
 import { createLimiter } from "../dist/index.js";
 import { redisStore } from "../dist/redis.js";
 
-export const DEADLINE_MS = 250;
-/** Every decision has to be settled by then. */
-export const LATEST_MS = DEADLINE_MS + 250;
+const DEADLINE_MS = 250;
+/** Every decision must be made within this time. */
+export const MAX_DECISION_MS = DEADLINE_MS + 250;
 const CAPACITY = 50;
 const PER_SECOND = 100;
 const CALLERS = 8;
 const PAUSE_MS = 4;
-const AMPLE = 1_000_000;
+const COUNTING_CAPACITY = 1_000_000;
 
-/** Starts the traffic. `stop` ends it and gives the figures. */
+/** Starts the traffic. `stop` ends it and returns the counts. */
 export function startLoad(/** @type {any} */ client) {
   const store = redisStore(client);
   const start = performance.now();
@@ -29,13 +29,12 @@ export function startLoad(/** @type {any} */ client) {
       onEvent: (event) => events.push({ ...event, atMs: performance.now() - start }),
     });
   const limiters = { closed: make("closed", "closed"), local: make("local", "local"), open: make("open", "open") };
-  // Never empty: every charge that reaches it is counted, so that it tells what was charged twice.
-  const counting = make("counting", "throw", AMPLE, 1e-3);
+  // Never runs out: the store's total reveals calls that were charged twice.
+  const counting = make("counting", "throw", COUNTING_CAPACITY, 1e-3);
   const seen = {
     decisions: 0,
     slowestMs: 0,
     lastWithoutMs: 0,
-    firstBackMs: 0,
     without: 0,
     closed: 0,
     local: 0,
@@ -50,12 +49,12 @@ export function startLoad(/** @type {any} */ client) {
   process.on("unhandledRejection", unhandled);
   let running = true;
 
-  const timed = async (/** @type {() => Promise<any>} */ ask) => {
-    const asked = performance.now();
-    const decision = await ask();
+  const timed = async (/** @type {() => Promise<any>} */ decide) => {
+    const calledMs = performance.now();
+    const decision = await decide();
     const now = performance.now();
     seen.decisions++;
-    seen.slowestMs = Math.max(seen.slowestMs, now - asked);
+    seen.slowestMs = Math.max(seen.slowestMs, now - calledMs);
     const without = decision === undefined || decision.degraded || decision.unavailable;
     if (without) {
       seen.without++;
@@ -94,7 +93,7 @@ export function startLoad(/** @type {any} */ client) {
       process.off("unhandledRejection", unhandled);
       const elapsedMs = performance.now() - start;
       const spent = await counting.peek("count").then(
-        ({ remaining }) => AMPLE - remaining,
+        ({ remaining }) => COUNTING_CAPACITY - remaining,
         () => undefined,
       );
       return { ...seen, hung: ended === "hung", elapsedMs, spent, events };
@@ -102,7 +101,7 @@ export function startLoad(/** @type {any} */ client) {
   };
 }
 
-/** The most that may be admitted after so many losses of state. */
+/** The maximum that may be admitted if the state was lost `losses` times. */
 export function boundOf(/** @type {number} */ elapsedMs, losses = 0) {
   return Math.floor(CAPACITY * (1 + losses) + (PER_SECOND * (elapsedMs + 1)) / 1000);
 }

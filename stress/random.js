@@ -1,7 +1,7 @@
-/** Random numbers that a printed seed brings back, for plain Node; the same as those of the tests. */
+/** Seeded random numbers for plain Node, the same sequence as `src/testing/random.ts`. */
 
 /**
- * Mulberry32: small, and good enough to choose cases.
+ * Mulberry32: small, and good enough to choose test cases.
  * @param {number} seed
  */
 export function randomFrom(seed) {
@@ -17,14 +17,14 @@ export function randomFrom(seed) {
     least + Math.floor(next() * (most - least + 1));
   return {
     whole,
-    /** Once in so many times. */
-    once: (/** @type {number} */ inSoMany) => next() * inSoMany < 1,
-    /** One of the list. */
+    /** True once in `times` calls on average. */
+    once: (/** @type {number} */ times) => next() * times < 1,
+    /** A random element. */
     pick: (/** @type {readonly any[]} */ list) => list[whole(0, list.length - 1)],
   };
 }
 
-/** The seed that an environment variable asks for, or another one every time. */
+/** The seed in an environment variable, or a random one. */
 export function seedOf(/** @type {string} */ variable) {
   return Number(process.env[variable] ?? Math.floor(Math.random() * 2 ** 31));
 }

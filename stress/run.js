@@ -1,6 +1,6 @@
 /**
- * Proofs that are too long for `npm test`: each prints its claims with the figures it saw.
- * `node stress/run.js hot-key` runs some of them. Needs `npm run build`.
+ * Runs the stress tests, which take too long for `npm test`, and prints one line per claim.
+ * `node stress/run.js hot-key` runs one of them. Needs `npm run build`.
  */
 import { addresses } from "./addresses.js";
 import { faults } from "./faults.js";
@@ -8,19 +8,20 @@ import { hotKey } from "./hot-key.js";
 import { wsFrames } from "./ws-frames.js";
 import { wsSockets } from "./ws-sockets.js";
 
-const proofs = { addresses, "hot-key": hotKey, faults, "ws-frames": wsFrames, "ws-sockets": wsSockets };
+const parts = { addresses, "hot-key": hotKey, faults, "ws-frames": wsFrames, "ws-sockets": wsSockets };
 
-const wanted = process.argv.slice(2);
-const unknown = wanted.filter((name) => !(name in proofs));
-if (unknown.length > 0) throw new Error(`no proof ${unknown}; there are ${Object.keys(proofs).join(", ")}`);
+const selected = process.argv.slice(2);
+const unknown = selected.filter((name) => !(name in parts));
+if (unknown.length > 0)
+  throw new Error(`Unknown stress test: ${unknown.join(", ")}. Available: ${Object.keys(parts).join(", ")}.`);
 let [passed, failed] = [0, 0];
 process.on("unhandledRejection", (error) => {
   failed++;
   console.log(`unhandled rejection: ${error}`);
 });
-for (const name of wanted.length > 0 ? wanted : Object.keys(proofs)) {
-  for await (const { claim, figures, failures } of proofs[name]()) {
-    console.log(`${failures.length > 0 ? "FAILED" : "ok    "} ${claim.padEnd(34)} ${figures}`);
+for (const name of selected.length > 0 ? selected : Object.keys(parts)) {
+  for await (const { claim, details, failures } of parts[name]()) {
+    console.log(`${failures.length > 0 ? "FAILED" : "ok    "} ${claim.padEnd(34)} ${details}`);
     for (const failure of failures.slice(0, 5)) console.log(`         ${failure}`);
     if (failures.length > 0) failed++;
     else passed++;

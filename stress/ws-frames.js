@@ -75,8 +75,8 @@ export async function* wsFrames() {
       const { counts, failures } = await run.send(share);
       for (const [of, count] of Object.entries(counts)) sums[of] = (sums[of] ?? 0) + count;
       const { received, handled, denied, invalid, uncharged, dropped } = counts;
-      const figures = `${received} frames = ${handled} handled + ${denied} denied + ${invalid} invalid + ${uncharged} uncharged + ${dropped} dropped; ${counts.notices} notices, ${counts.connections} connections`;
-      yield { claim: `frames: ${name}`, figures, failures: failures.map((text) => `${text} (SLUICE_SEED=${seed})`) };
+      const details = `${received} frames = ${handled} handled + ${denied} denied + ${invalid} invalid + ${uncharged} uncharged + ${dropped} dropped; ${counts.notices} notices, ${counts.connections} connections`;
+      yield { claim: `frames: ${name}`, details, failures: failures.map((text) => `${text} (SLUICE_SEED=${seed})`) };
     }
   } finally {
     restore();
@@ -88,7 +88,7 @@ export async function* wsFrames() {
   if (sums.offered < FRAMES) failures.push(`only ${sums.offered} frames`);
   yield {
     claim: "frames: all",
-    figures: `${sums.offered} frames, ${sums.late} after the close and ${sums.pings} pings, ${sums.injected} injected errors, ${unhandled.length} unhandled rejections; seed ${seed}, ${seconds} s`,
+    details: `${sums.offered} frames, ${sums.late} after the close and ${sums.pings} pings, ${sums.injected} injected errors, ${unhandled.length} unhandled rejections; seed ${seed}, ${seconds} s`,
     failures,
   };
 }

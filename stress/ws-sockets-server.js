@@ -37,7 +37,7 @@ async function* claims(/** @type {number} */ seed) {
     const seen = sum(first.seen, rest.seen);
     yield {
       claim: "sockets: open at once",
-      figures: `${seen.tried} tried, ${counts.opened} opened, at most ${counts.maxOpen} at once, ${counts.maxPer.ip} of ${PER_ADDRESS} per address, ${counts.maxPer.public} of ${PER_USER} per user; seed ${seed}`,
+      details: `${seen.tried} tried, ${counts.opened} opened, at most ${counts.maxOpen} at once, ${counts.maxPer.ip} of ${PER_ADDRESS} per address, ${counts.maxPer.public} of ${PER_USER} per user; seed ${seed}`,
       failures: found(),
     };
 
@@ -60,12 +60,12 @@ async function* claims(/** @type {number} */ seed) {
     must(flooded > 0 && counts.floods >= flooded, `${counts.floods} floods closed, seen by ${flooded}`);
     yield {
       claim: "sockets: rejected before the upgrade",
-      figures: `${rejected} clients got 429 and ${tried - opened - rejected - aborted} something else; ${counts.rejected.ip} for the address, ${counts.rejected.public} for the user; ${aborted} disconnected before the response, ${counts.dropped} of them closed by the server; ${flooded} floods closed with 1013`,
+      details: `${rejected} clients got 429 and ${tried - opened - rejected - aborted} something else; ${counts.rejected.ip} for the address, ${counts.rejected.public} for the user; ${aborted} disconnected before the response, ${counts.dropped} of them closed by the server; ${flooded} floods closed with 1013`,
       failures: found(),
     };
 
     const filled = await fill(clients, server, must);
-    yield { claim: "sockets: released exactly once", figures: filled.figures, failures: found() };
+    yield { claim: "sockets: released exactly once", details: filled.details, failures: found() };
 
     const heapAtLast = await minHeap();
     const percent = (/** @type {number} */ part, /** @type {number} */ whole) =>
@@ -79,7 +79,7 @@ async function* claims(/** @type {number} */ seed) {
     const seconds = Math.round((performance.now() - start) / 1000);
     yield {
       claim: "sockets: heap",
-      figures: `${sizes[0]} after ${FIRST} sockets, ${sizes[1]} after ${SOCKETS}, ${sizes[2]} after ${SOCKETS + filled.tried}; ${seconds} s`,
+      details: `${sizes[0]} after ${FIRST} sockets, ${sizes[1]} after ${SOCKETS}, ${sizes[2]} after ${SOCKETS + filled.tried}; ${seconds} s`,
       failures: found(),
     };
   } finally {
@@ -120,7 +120,7 @@ async function fill(clients, server, must) {
     await clients({ command: "closeAll" });
     must(await server.isEmpty(), `${counts.open} sockets are open at the end`);
   }
-  return { figures: lines.join("; "), tried };
+  return { details: lines.join("; "), tried };
 }
 
 /** Starts a guarded server with counts of its own, independent of the guard. */

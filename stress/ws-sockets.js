@@ -20,5 +20,5 @@ export async function* wsSockets() {
   for await (const [claim] of on(server, "message", { close: ["disconnect"] })) yield claim;
   const code = await ended;
   const failures = code === 0 ? [] : [`the server exited with ${code} (SLUICE_SEED=${seed})`];
-  yield { claim: "sockets: the server", figures: `exited with ${code}; seed ${seed}`, failures };
+  yield { claim: "sockets: the server", details: `exited with ${code}; seed ${seed}`, failures };
 }

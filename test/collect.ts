@@ -1,7 +1,7 @@
-/** A test runner that only tells which cases fail. */
+/** A test runner that collects failures. */
 import type { Runner } from "sluice/testing";
 
-/** Runs what a suite registers and gives the titles of the cases that failed, with their messages. */
+/** Runs the cases of a suite and returns the titles and messages of those that failed. */
 export async function failuresOf(suite: (runner: Runner) => void): Promise<string[]> {
   const cases: { title: string; body: () => Promise<void> }[] = [];
   let path = "";
@@ -22,6 +22,6 @@ export async function failuresOf(suite: (runner: Runner) => void): Promise<strin
       failures.push(`${title}: ${(error as Error).message}`);
     }
   }
-  if (cases.length === 0) throw new Error("the suite registered no case");
+  if (cases.length === 0) throw new Error("The suite registered no cases.");
   return failures;
 }

@@ -1,42 +1,42 @@
-/** A store that is elsewhere, in a test's hands: it answers, fails, or keeps everybody waiting. Exact while it answers. */
+/** A remote store for tests that decides, fails or hangs on demand. */
 import { type CallState, type Clock, type Group, memoryStore, type Store } from "sluice";
 
 export interface FlakyStore extends Store {
-  /** What happens to the next calls. */
+  /** Behaviour of the following calls. */
   mode: "answer" | "fail" | "hang";
-  /** How many calls have reached it. */
+  /** Number of calls received. */
   calls: number;
-  /** Lets everything that hangs go on, unless nobody waits for it any more. */
+  /** Continues hanging calls. Abandoned ones are rejected. */
   release(): void;
-  /** The charges that were made. */
+  /** The groups applied so far. */
   readonly groups: Group[];
 }
 
 export function flakyStore(clock?: Clock): FlakyStore {
   const memory = memoryStore(clock ? { clock } : {});
-  let held: (() => void)[] = [];
-  const reach = async <T>(answer: () => Promise<T>, waiting?: CallState): Promise<T> => {
+  let hanging: (() => void)[] = [];
+  const reach = async <T>(decide: () => Promise<T>, call?: CallState): Promise<T> => {
     store.calls++;
     if (store.mode === "fail") throw new Error("connection lost");
-    if (store.mode === "hang") await new Promise<void>((resolve) => held.push(resolve));
-    if (waiting?.abandoned) throw new Error("nobody waits");
-    return answer();
+    if (store.mode === "hang") await new Promise<void>((resolve) => hanging.push(resolve));
+    if (call?.abandoned) throw new Error("abandoned call");
+    return decide();
   };
   const store: FlakyStore = {
     consistency: "exact",
     mode: "answer",
     calls: 0,
     groups: [],
-    apply: (groups, waiting) =>
+    apply: (groups, call) =>
       reach(() => {
         store.groups.push(...groups);
         return memory.apply(groups);
-      }, waiting),
+      }, call),
     inspect: (policy, key) => reach(() => memory.inspect(policy, key)),
     dispose: () => memory.dispose(),
     release() {
-      for (const go of held) go();
-      held = [];
+      for (const resume of hanging) resume();
+      hanging = [];
     },
   };
   return store;

@@ -1,4 +1,4 @@
-/** The package as users get it: packed, installed into empty projects, imported in every way. Needs `npm run build`. */
+/** Tests the package as users install it: packed, installed into an empty project, imported as ESM and CommonJS. Needs `npm run build`. */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,19 +7,21 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "vite";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makeReference } from "../scripts/make-reference.js";
+import { subpaths as declaredSubpaths, entryFiles, packageExports } from "../scripts/subpaths.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const bin = (name: string) => join(root, "node_modules/.bin", name);
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 const subpaths = Object.keys(manifest.exports).filter((path) => path !== "./package.json");
-const place = mkdtempSync(join(tmpdir(), "sluice-package-"));
+const project = mkdtempSync(join(tmpdir(), "sluice-package-"));
 let tarball = "";
 
-function run(command: string, args: string[], cwd = place): string {
+function run(command: string, args: string[], cwd = project): string {
   return execFileSync(command, args, { cwd, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 }
 
-/** A file of the package with all that it imports. */
+/** The code of a file of the package and of every file that it imports. */
 function codeOf(file: string, seen = new Set<string>()): string {
   if (seen.has(file)) return "";
   seen.add(file);
@@ -29,17 +31,17 @@ function codeOf(file: string, seen = new Set<string>()): string {
 }
 
 beforeAll(() => {
-  if (!existsSync(join(root, "dist/index.js"))) throw new Error("dist/ is missing: npm run build");
-  const [packed] = JSON.parse(run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", place], root));
-  tarball = join(place, packed.filename);
-  writeFileSync(join(place, "package.json"), JSON.stringify({ name: "empty", private: true, type: "module" }));
+  if (!existsSync(join(root, "dist/index.js"))) throw new Error("dist/ is missing. Run `npm run build` first.");
+  const [packed] = JSON.parse(run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", project], root));
+  tarball = join(project, packed.filename);
+  writeFileSync(join(project, "package.json"), JSON.stringify({ name: "empty", private: true, type: "module" }));
   run("npm", ["install", "--offline", "--no-audit", "--no-fund", tarball]);
 }, 120_000);
 
-afterAll(() => rmSync(place, { recursive: true, force: true }));
+afterAll(() => rmSync(project, { recursive: true, force: true }));
 
 describe("the package", () => {
-  it("exports these names", async () => {
+  it("exports the names of the snapshot", async () => {
     const names: Record<string, string[]> = {};
     for (const path of subpaths) {
       const { node, default: file } = manifest.exports[path];
@@ -65,15 +67,11 @@ describe("the package", () => {
           "algorithms",
           "compilePolicy",
           "decide",
+          "decideGroup",
           "fits",
-          "fixedWindow",
-          "leakyBucket",
           "peek",
           "refund",
-          "slidingLog",
-          "slidingWindow",
           "take",
-          "tokenBucket",
           "usage",
         ],
         "./cloudflare": [
@@ -86,15 +84,19 @@ describe("the package", () => {
           "kvStore",
         ],
         "./express": [
+          "getRateLimit",
           "rateLimit",
         ],
         "./fastify": [
+          "getRateLimit",
           "rateLimit",
         ],
         "./fetch": [
+          "getRateLimit",
           "rateLimit",
         ],
         "./hono": [
+          "getRateLimit",
           "rateLimit",
         ],
         "./http": [
@@ -105,6 +107,7 @@ describe("the package", () => {
           "tooManyRequests",
         ],
         "./node": [
+          "getRateLimit",
           "rateLimit",
         ],
         "./redis": [
@@ -154,22 +157,40 @@ describe("the package", () => {
     `);
   });
 
-  it("names in THIRD-PARTY.md every subpath that reaches bundled code", () => {
-    const marks = { "@noble/hashes": "node_modules/@noble/hashes", "ipaddr.js": "ipaddr: " };
+  it("declares the subpaths of subpaths.json in package.json, in the same order", () => {
+    expect(JSON.stringify(manifest.exports)).toBe(JSON.stringify(packageExports));
+  });
+
+  it("has one entry file per subpath, which starts with the comment that the reference needs", () => {
+    const files = readdirSync(join(root, "src/entries")).map((file) => `src/entries/${file}`);
+    expect(files.sort()).toEqual([...entryFiles].sort());
+    for (const { name, entry } of declaredSubpaths) {
+      const [firstLine = ""] = readFileSync(join(root, `src/entries/${entry}.ts`), "utf8").split("\n");
+      expect(firstLine, entry).toMatch(new RegExp(`^/\\*\\* \`${name.replace(".", "\\.")}\`: \\S`));
+    }
+  });
+
+  it("describes every subpath in the reference", () => {
+    const headings = makeReference().match(/^## .*$/gm);
+    expect(headings).toEqual(declaredSubpaths.map(({ name }) => `## ${name}`));
+  });
+
+  it("lists in THIRD-PARTY.md every subpath that contains bundled code", () => {
+    const markers = { "@noble/hashes": "node_modules/@noble/hashes", "ipaddr.js": "ipaddr: " };
     const page = readFileSync(join(root, "THIRD-PARTY.md"), "utf8");
-    for (const [name, mark] of Object.entries(marks)) {
-      const reaching = subpaths.filter((path) => {
+    for (const [name, marker] of Object.entries(markers)) {
+      const containing = subpaths.filter((path) => {
         const { node, workerd, default: file } = manifest.exports[path];
-        return [node, workerd, file].some((entry) => entry && codeOf(join(root, entry)).includes(mark));
+        return [node, workerd, file].some((entry) => entry && codeOf(join(root, entry)).includes(marker));
       });
       const section = page.split(`\n## ${name}\n`)[1]?.split("\n```")[0] ?? "";
       const named = [...section.matchAll(/`sluice(\/[\w.-]+)?`/g)].map(([, path = ""]) => `.${path}`);
-      expect(named.sort(), name).toEqual(reaching.sort());
+      expect(named.sort(), name).toEqual(containing.sort());
       expect(named.length, name).toBeGreaterThan(0);
     }
   });
 
-  it("declares every built entry, and builds every declared one", () => {
+  it("builds exactly the files that package.json declares", () => {
     const declared = subpaths.flatMap((path) => Object.values(manifest.exports[path] as Record<string, string>));
     for (const file of declared) expect(existsSync(join(root, file)), file).toBe(true);
     const entries = readdirSync(join(root, "dist"), { recursive: true, encoding: "utf8" }).filter(
@@ -180,43 +201,45 @@ describe("the package", () => {
     );
   });
 
-  it("has no dependencies, no side effects and only what is needed in the tarball", () => {
+  it("has no dependencies, no side effects and no unexpected files in the tarball", () => {
     expect(manifest.dependencies).toBeUndefined();
     expect(manifest.sideEffects).toBe(false);
     const files = run("tar", ["-tzf", tarball]).trim().split("\n");
-    const strange = files.filter(
+    const unexpected = files.filter(
       (file) =>
         !/^package\/(dist\/.*\.(js|d\.ts)|package\.json|README\.md|LICENSE|CHANGELOG\.md|THIRD-PARTY\.md)$/.test(file),
     );
-    expect(strange).toEqual([]);
+    expect(unexpected).toEqual([]);
     for (const needed of ["README.md", "LICENSE", "CHANGELOG.md", "THIRD-PARTY.md"])
       expect(files).toContain(`package/${needed}`);
   });
 
-  it("keeps the licence of every package that is bundled", () => {
-    // The package has no dependencies, so that whatever the source imports is in what is built.
+  it("includes the licence of every bundled package", () => {
+    // The package has no dependencies, so every package that the source imports is bundled.
     const files = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" });
     const source = files.filter((file) => file.endsWith(".ts") && !file.endsWith(".test.ts"));
     const imports = source.flatMap((file) => [
-      ...readFileSync(join(root, "src", file), "utf8").matchAll(/ from "((?:@[^/"]+\/)?[^./"][^/"]*)/g),
+      ...readFileSync(join(root, "src", file), "utf8").matchAll(
+        /^(?:import|export|\}).* from "((?:@[^/"]+\/)?[^./"][^/"]*)/gm,
+      ),
     ]);
-    // Servers are known by their types only, and a runtime brings its own modules along.
+    // Frameworks are imported for their types only, and a runtime provides its own modules.
     const types = ["express", "fastify", "hono", "node:http", "cloudflare:workers"];
     const bundled = [...new Set(imports.map(([, name]) => name as string))].filter((name) => !types.includes(name));
     expect(bundled.sort()).toEqual(["@noble/hashes", "ipaddr.js"]);
-    const told = readFileSync(join(root, "THIRD-PARTY.md"), "utf8");
+    const notices = readFileSync(join(root, "THIRD-PARTY.md"), "utf8");
     for (const name of bundled) {
-      expect(told).toContain(readFileSync(join(root, "node_modules", name, "LICENSE"), "utf8").trim());
+      expect(notices).toContain(readFileSync(join(root, "node_modules", name, "LICENSE"), "utf8").trim());
     }
   });
 
-  it("names no machine and no registry", () => {
+  it("contains no path of the build machine and no import of Node's modules", () => {
     const text = readdirSync(join(root, "dist"), { recursive: true, encoding: "utf8" })
       .filter((file) => /\.(js|ts)$/.test(file))
       .map((file) => readFileSync(join(root, "dist", file), "utf8"))
       .join("\n");
     expect(text).not.toContain(root);
-    // Types of Node's servers are all that is known of Node.
+    // The types of node:http are the only import from Node.
     expect(text.match(/from "node:.*/g)).toEqual(text.match(/from "node:http";$/gm));
     expect(text).not.toMatch(/^import (?!.*ServerResponse).*from "node:/m);
   });
@@ -226,9 +249,9 @@ describe("the package", () => {
     run(bin("attw"), [tarball, "--profile", "esm-only", "--no-color"], root);
   });
 
-  it("works from ESM", () => {
+  it("can be imported from ESM", () => {
     writeFileSync(
-      join(place, "esm.js"),
+      join(project, "esm.js"),
       `import { memoryRateLimiter } from "sluice"; import { decide } from "sluice/algorithms"; import { rateLimitHeaders } from "sluice/http"; import { fakeClock } from "sluice/testing";
        const limiter = memoryRateLimiter({ capacity: 2, tokensPerSecond: 1 }, { clock: fakeClock() });
        const seen = [1, 2, 3].map(() => limiter.consumeSync("k").allowed);
@@ -241,9 +264,9 @@ describe("the package", () => {
     ]);
   });
 
-  it("works from require", () => {
+  it("can be required from CommonJS", () => {
     writeFileSync(
-      join(place, "cjs.cjs"),
+      join(project, "cjs.cjs"),
       `const { memoryRateLimiter, SluiceError } = require("sluice"); const { tooManyRequests } = require("sluice/http");
        const limiter = memoryRateLimiter({ capacity: 1, tokensPerSecond: 1 });
        limiter.consumeSync("k");
@@ -257,7 +280,7 @@ describe("the package", () => {
     ["nodenext", "nodenext"],
     ["esnext", "bundler"],
   ])("type-checks with exactOptionalPropertyTypes and without skipLibCheck (%s, %s)", (module, moduleResolution) => {
-    writeFileSync(join(place, "use.ts"), CONSUMER);
+    writeFileSync(join(project, "use.ts"), CONSUMER);
     const args = [
       "--noEmit",
       "--strict",
@@ -271,17 +294,17 @@ describe("the package", () => {
     expect(run(bin("tsc"), [...args, "--module", module, "--moduleResolution", moduleResolution, "use.ts"])).toBe("");
   });
 
-  it("type-checks where there are types of Node, and none of browsers", () => {
+  it("type-checks with the types of Node and without those of browsers", () => {
     const imports = subpaths
       .filter((path) => !["./cloudflare", "./express", "./fastify", "./hono"].includes(path))
       .map((path, i) => `import * as s${i} from "${path.replace(".", "sluice")}"; export { s${i} };`);
-    writeFileSync(join(place, "node.ts"), imports.join("\n"));
+    writeFileSync(join(project, "node.ts"), imports.join("\n"));
     const types = ["--typeRoots", join(root, "node_modules/@types"), "--types", "node"];
     const args = ["--noEmit", "--strict", "--target", "es2022", "--lib", "es2023", "--module", "nodenext", ...types];
     expect(run(bin("tsc"), [...args, "node.ts"])).toBe("");
   });
 
-  it("shakes: one import does not bring the rest", async () => {
+  it("is tree-shakeable: one import does not include the rest", async () => {
     const bytes = await bundle(`import { tokenBucket } from "sluice"; globalThis.x = tokenBucket;`);
     expect(bytes.min).toBeLessThan(4300);
   });
@@ -291,14 +314,14 @@ describe("the package", () => {
     expect(gzip).toBeLessThanOrEqual(BUDGET);
   });
 
-  it("keeps a limiter on Redis within its size budget", async () => {
+  it("keeps a Redis limiter within its size budget", async () => {
     const { gzip } = await bundle(
       `import { createLimiter } from "sluice"; import { redisStore } from "sluice/redis"; globalThis.x = [createLimiter, redisStore];`,
     );
     expect(gzip).toBeLessThanOrEqual(REDIS_BUDGET);
   });
 
-  it("keeps one HTTP middleware within its size budget", async () => {
+  it("keeps an HTTP middleware within its size budget", async () => {
     const { gzip } = await bundle(`import { rateLimit } from "sluice/express"; globalThis.x = rateLimit;`);
     expect(gzip).toBeLessThanOrEqual(MIDDLEWARE_BUDGET);
   });
@@ -310,8 +333,8 @@ describe("the package", () => {
  */
 const MIDDLEWARE_BUDGET = 27_500;
 /**
- * Gzip bytes of the memory limiter with all five algorithms. The goal is 5000; the budget is the current size, so that
- * growth is noticed. About 1500 are for policies as text with their errors and for refunds with their decision, 500 for
+ * Gzip bytes of the memory limiter with all five algorithms. The goal is 5000; the budget is the current size, to
+ * notice growth. About 1500 are for policies as text with their errors and for refunds with their decision, 500 for
  * the shares of policies and copies of keys. The bench prints the same number.
  */
 const BUDGET = 8550;
@@ -321,12 +344,12 @@ const BUDGET = 8550;
  */
 const REDIS_BUDGET = 25_300;
 
-/** What a bundler makes of an entry in the empty project. */
+/** Bundles an entry in the empty project and returns the sizes in bytes. */
 async function bundle(entry: string): Promise<{ min: number; gzip: number }> {
-  const file = join(place, "entry.js");
+  const file = join(project, "entry.js");
   writeFileSync(file, entry);
   const result = await build({
-    root: place,
+    root: project,
     configFile: false,
     logLevel: "silent",
     build: { write: false, minify: true, modulePreload: false, rollupOptions: { input: file } },
@@ -347,10 +370,10 @@ import { upstashRateLimiter } from "sluice/upstash";
 declare const ioredis: IoredisLike;
 declare const nodeRedis: NodeRedisLike;
 const remote: RateLimiter = createLimiter({ policy: tokenBucket("1/s"), store: redisStore(ioredis, { ttlMs: "1h" }), onStoreError: "closed" });
-const shortest: RateLimiter = redisRateLimiter(nodeRedis, tokenBucket("1/s"), { instances: 4, onEvent: ({ type, policy }) => void [type, policy] });
-// @ts-expect-error a store elsewhere can't answer at once
+const shortcut: RateLimiter = redisRateLimiter(nodeRedis, tokenBucket("1/s"), { instances: 4, onEvent: ({ type, policy }) => void [type, policy] });
+// @ts-expect-error a remote store has no consumeSync
 createLimiter({ policy: tokenBucket("1/s"), store: redisStore(ioredis) }).consumeSync("k");
-void [remote, shortest, upstashRateLimiter];
+void [remote, shortcut, upstashRateLimiter];
 
 const store = memoryStore({ maxKeys: 10 });
 const burst = createLimiter({ policy: tokenBucket("10/s", { burst: 50 }), store });
@@ -370,7 +393,7 @@ if (sync.allowed) {
 const { allowed, retryAfterMs } = await both.consume("k", 2);
 void [allowed, retryAfterMs, rateLimitHeaders(sync, burst.getPolicy()), consumeAll([{ limiter: burst, key: "k" }])];
 
-// A limiter is a drop-in for the WebSocket kit's interface.
+// A limiter implements the interface of @ws-kit/rate-limit.
 interface KitLimiter {
   consume(key: string, cost: number): Promise<{ allowed: true; remaining: number } | { allowed: false; remaining: number; retryAfterMs: number | null }>;
   getPolicy(): { capacity: number; tokensPerSecond: number; prefix?: string };
@@ -379,15 +402,15 @@ interface KitLimiter {
 const kit: KitLimiter = both;
 void kit;
 
-// @ts-expect-error a promise is not a verdict
+// @ts-expect-error a promise has no allowed
 if (burst.consume("k").allowed) void 0;
 // @ts-expect-error members of another algorithm
 const mixed: Policy = { capacity: 1, tokensPerSecond: 1, windowMs: 5 };
 // @ts-expect-error a window needs a limit
 const half: Policy = { algorithm: "fixed-window", windowMs: "1h" };
-// @ts-expect-error a decision can't be changed
+// @ts-expect-error a decision is readonly
 sync.remaining = 5;
-// @ts-expect-error consumeSync is not there for every store
+// @ts-expect-error consumeSync is optional
 daily.consumeSync("k").allowed;
 void [mixed, half, describeRateLimiter, fakeClock, storeSuite];
 `;

@@ -1,69 +1,85 @@
-/** The smallest right store: a `Map` and `decide`. Each planted bug is this store with one thing wrong. */
-import { type Clock, type CompiledPolicy, type Decision, type Group, SluiceError, type Store } from "sluice";
+/** The smallest correct store: a `Map` and `decide`. A mutant is this store with one part replaced. */
+import { type Clock, type CompiledPolicy, type Decision, type Group, type Mode, SluiceError, type Store } from "sluice";
 import { type DecideResult, decide } from "sluice/algorithms";
 
-/** What is kept for one key. */
-export interface Kept {
+/** The stored state of one key. */
+export interface StoredBucket {
   state: readonly number[];
   untilMs: number;
 }
 
-/** What a planted bug may put in the place of the right thing. */
-export interface Flaws {
-  /** How one charge is decided. */
+/** The parts of the store that a mutant may replace. */
+export interface Mutation {
+  /** Decides one charge. */
   decide?: typeof decide;
-  /** How a bucket is named. */
-  nameOf?(policy: CompiledPolicy, key: string): string;
-  /** Where buckets are kept. */
-  kept?: Pick<Map<string, Kept>, "get" | "set" | "delete"> & { clear(): void };
-  /** Lets other calls in between the reading and the writing of a bucket. */
+  /** Returns the stored key. */
+  storedKeyOf?(policy: CompiledPolicy, key: string): string;
+  /** Holds the buckets. */
+  buckets?: Pick<Map<string, StoredBucket>, "get" | "set" | "delete"> & { clear(): void };
+  /** Runs between reading and writing a bucket, so calls can interleave. */
   pause?(): Promise<void>;
-  /** How a group is decided. */
+  /** Decides a group. */
   group?(charges: Group, peek: (i: number) => Decision, take: (i: number) => Decision): Decision[];
-  /** How long a bucket is kept. */
+  /** TTL of a bucket in ms. */
   ttlMs?(outcome: DecideResult): number;
-  /** What `reset` does. */
-  reset?(kept: { clear(): void }): void;
-  /** What `dispose` does to later calls. */
+  /** Runs before a reset. */
+  reset?(buckets: { clear(): void }): void;
+  /** Whether calls fail after `dispose`. Default: true. */
   disposable?: false;
 }
 
-export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
-  const kept = flaws.kept ?? new Map<string, Kept>();
-  const nameOf = flaws.nameOf ?? ((policy: CompiledPolicy, key: string) => JSON.stringify([policy.id, key]));
-  const step = flaws.decide ?? decide;
+/** Creates the store, with the parts of `mutation` replaced. */
+export function toyStore(clock: Clock, mutation: Mutation = {}): Store {
+  const buckets = mutation.buckets ?? new Map<string, StoredBucket>();
+  const storedKeyOf =
+    mutation.storedKeyOf ?? ((policy: CompiledPolicy, key: string) => JSON.stringify([policy.id, key]));
+  const step = mutation.decide ?? decide;
   let disposed = false;
 
-  function read(policy: CompiledPolicy, key: string): Kept | undefined {
-    const found = kept.get(nameOf(policy, key));
+  function read(policy: CompiledPolicy, key: string): StoredBucket | undefined {
+    const found = buckets.get(storedKeyOf(policy, key));
     return found && found.untilMs > clock.now() ? found : undefined;
   }
 
   async function decideGroup(group: Group): Promise<Decision[]> {
     if (disposed) throw new SluiceError("disposed", "The toy store is disposed.");
     const states = group.map(({ policy, key }) => read(policy, key)?.state);
-    if (flaws.pause) await flaws.pause();
+    if (mutation.pause) await mutation.pause();
     const peek = (i: number): Decision => {
       const charge = group[i] as Group[number];
-      const cost = charge.mode === "take" || charge.mode === "peek" ? charge.cost : 0;
+      const cost = charge.mode === "refund" || charge.mode === "reset" ? 0 : charge.cost;
       return step(states[i], { ...charge, mode: "peek", cost }, clock.now()).decision;
     };
-    const take = (i: number): Decision => {
+    const take = (i: number, mode?: Mode): Decision => {
       const charge = group[i] as Group[number];
-      const outcome = step(states[i], charge, clock.now());
+      const outcome = step(states[i], mode ? { ...charge, mode } : charge, clock.now());
       if (outcome.changed) {
-        const untilMs = clock.now() + (flaws.ttlMs?.(outcome) ?? outcome.ttlMs);
-        const name = nameOf(charge.policy, charge.key);
-        if (outcome.state.length === 0) kept.delete(name);
-        else kept.set(name, { state: outcome.state, untilMs });
+        states[i] = outcome.state;
+        const untilMs = clock.now() + (mutation.ttlMs?.(outcome) ?? outcome.ttlMs);
+        const storedKey = storedKeyOf(charge.policy, charge.key);
+        if (outcome.state.length === 0) buckets.delete(storedKey);
+        else buckets.set(storedKey, { state: outcome.state, untilMs });
       }
       return outcome.decision;
     };
-    if (flaws.group) return flaws.group(group, peek, take);
-    const looks = group.map((_, i) => peek(i));
-    if (group.length === 1 || looks.every(({ allowed }) => allowed)) return group.map((_, i) => take(i));
-    // What does not fit takes nothing; it heals a state from the future.
-    return looks.map((look, i) => (look.allowed || group[i]?.mode !== "take" ? look : take(i)));
+    if (mutation.group) return mutation.group(group, peek, take);
+    const peeked = group.map((_, i) => peek(i));
+    if (group.length === 1 || peeked.every(({ allowed }) => allowed)) return group.map((_, i) => take(i));
+    // A penalty is charged if other charges are denied, unless their cost can never fit or the group only peeks.
+    const isViolation =
+      group.some(({ mode }) => mode === "take") &&
+      peeked.every(
+        ({ allowed, retryAfterMs }, i) => allowed || (group[i]?.mode !== "penalty" && retryAfterMs !== null),
+      );
+    return peeked.map((decision, i) => {
+      const mode = group[i]?.mode;
+      if (mode === "penalty") {
+        if (isViolation) take(i, "take");
+        return peek(i);
+      }
+      // A denied charge takes nothing, but clamps state dated in the future.
+      return decision.allowed || mode !== "take" ? decision : take(i);
+    });
   }
 
   return {
@@ -71,7 +87,7 @@ export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
     async apply(groups) {
       const decisions: Decision[][] = [];
       for (const group of groups) {
-        if (flaws.reset && group.some(({ mode }) => mode === "reset")) flaws.reset(kept);
+        if (mutation.reset && group.some(({ mode }) => mode === "reset")) mutation.reset(buckets);
         decisions.push(await decideGroup(group));
       }
       return decisions;
@@ -83,7 +99,7 @@ export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
       return {
         policy: policy.name,
         key,
-        storedKey: nameOf(policy, key),
+        storedKey: storedKeyOf(policy, key),
         found: found !== undefined,
         limit,
         remaining,
@@ -93,7 +109,7 @@ export function toyStore(clock: Clock, flaws: Flaws = {}): Store {
       };
     },
     async dispose() {
-      disposed = flaws.disposable !== false;
+      disposed = mutation.disposable !== false;
     },
   };
 }

@@ -1,12 +1,12 @@
-/** Makes one script of a module and of the built package, for runtimes that have neither files nor Node's modules. */
+/** Bundles a module and the built package into one script, for runtimes without files and Node's modules. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/** The package by its public names, as it is built. */
-function publicNames() {
+/** The built file of each subpath. */
+function builtSubpaths() {
   const { exports } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
   return Object.fromEntries(
     Object.entries(exports)
@@ -16,33 +16,33 @@ function publicNames() {
 }
 
 /**
- * A module of Node may be imported for something that is not used here. One that is used stays in the script, and the
- * runtime refuses it.
+ * Keeps imports of Node's modules external. An unused one is removed from the script; a used one stays, and the runtime
+ * rejects it.
  */
-const withoutNode = {
-  name: "without-node",
+const externalNodeModules = {
+  name: "external-node-modules",
   setup({ onResolve }) {
     onResolve({ filter: /^node:/ }, ({ path }) => ({ path, external: true, sideEffects: false }));
   },
 };
 
-/** The text of a script. As `"iife"` it leaves what the module exports in the global `kit`. */
-export async function bundled(entry, format) {
+/** Returns the script. In format `"iife"`, the exports of the module are in the global `bundle`. */
+export async function bundle(entry, format) {
   const { build } = await import("esbuild");
   const { outputFiles } = await build({
     entryPoints: [entry],
     bundle: true,
     format,
-    globalName: "kit",
+    globalName: "bundle",
     platform: "neutral",
     mainFields: [],
     write: false,
     alias: {
-      ...publicNames(),
+      ...builtSubpaths(),
       "@upstash/redis/cloudflare": join(root, "node_modules/@upstash/redis/cloudflare.mjs"),
     },
     external: ["cloudflare:*"],
-    plugins: [withoutNode],
+    plugins: [externalNodeModules],
   });
   return outputFiles[0].text;
 }

@@ -1,19 +1,19 @@
-/** Serves a module as Workers have it, `export default { fetch(request, env) }`, in workerd. */
-import { bundled } from "./bundle.js";
+/** Serves a Workers module, `export default { fetch(request, env) }`, in workerd. */
+import { bundle } from "./bundle.js";
 
-/** @typedef {Readonly<Record<string, unknown>>} Env what the module is given as `env` */
+/** @typedef {Readonly<Record<string, unknown>>} Env the `env` argument of the module */
 
 /**
- * In workerd, over real HTTP on a free port.
+ * Serves over real HTTP on a free port.
  * @param {string} entry
  * @param {Env} [env]
  * @returns {Promise<{ url: string; close(): Promise<void> }>}
  */
 export async function serveInWorkerd(entry, env = {}) {
-  const miniflare = await miniflareOf({
+  const miniflare = await createMiniflare({
     modules: true,
-    script: await bundled(entry, "esm"),
-    // Without it a Worker does not learn that its client has left.
+    script: await bundle(entry, "esm"),
+    // Without this flag, `request.signal` does not abort when the client disconnects.
     compatibilityFlags: ["enable_request_signal"],
     bindings: env,
   });
@@ -21,10 +21,10 @@ export async function serveInWorkerd(entry, env = {}) {
 }
 
 /**
- * Miniflare, which runs workerd, on a free port and without looking for anything on the network.
+ * Creates a Miniflare, which runs workerd, on a free port and without network requests.
  * @param {object} options
  */
-export async function miniflareOf(options) {
+export async function createMiniflare(options) {
   process.env.CLOUDFLARE_CF_FETCH_ENABLED = "false";
   const { Miniflare } = await import("miniflare");
   return new Miniflare({ compatibilityDate: "2026-07-01", host: "127.0.0.1", port: 0, cf: false, ...options });

@@ -73,9 +73,9 @@ function hasSame<Client, Options extends object>(
   a: object,
   b: object,
 ): boolean {
-  const valueOf = (options: object, name: string) => {
+  const comparable = (options: object, name: string) => {
     const value = (options as Record<string, unknown>)[name];
     return normalize?.(name, value) ?? value;
   };
-  return names.every((name) => valueOf(a, name) === valueOf(b, name));
+  return names.every((name) => comparable(a, name) === comparable(b, name));
 }

@@ -1,4 +1,4 @@
-/** A limiter that shows its store as it is: no decision without it, none from memory, no hurry on a busy machine. */
+/** A limiter for store tests: without a fallback, without cached denials, with a deadline that suits a busy machine. */
 import type { Policy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";

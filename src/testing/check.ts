@@ -1,41 +1,41 @@
-/** The few assertions that the suites need, so that they run under any test runner and in any runtime. */
+/** Assertions for the suites, without a dependency on a test runner or a runtime. */
 import type { Decision } from "../core/decision.ts";
 
-/** Fails unless `condition` holds. */
+/** Throws unless `condition` is true. */
 export function check(condition: boolean, message: string): asserts condition {
   if (!condition) throw new Error(message);
 }
 
-/** Fails unless two plain values are equal, member by member. */
-export function same(actual: unknown, expected: unknown, what: string): void {
-  const [got, wanted] = [text(actual), text(expected)];
-  if (got !== wanted) throw new Error(`${what}: expected ${wanted}, got ${got}`);
+/** Throws unless two plain values are deeply equal. */
+export function checkEqual(actual: unknown, expected: unknown, subject: string): void {
+  const [actualText, expectedText] = [format(actual), format(expected)];
+  if (actualText !== expectedText) throw new Error(`${subject}: expected ${expectedText}, but received ${actualText}`);
 }
 
-/** Fails unless `action` fails with a coded error, which is what users of a limiter catch. */
-export async function refuses(action: () => unknown, code: string, what: string): Promise<void> {
-  let answer: unknown;
+/** Throws unless `action` throws or rejects with an error of this code. */
+export async function checkRejects(action: () => unknown, code: string, subject: string): Promise<void> {
+  let result: unknown;
   try {
-    answer = await action();
+    result = await action();
   } catch (error) {
-    same((error as { code?: unknown }).code, code, `${what}: the error's code`);
+    checkEqual((error as { code?: unknown }).code, code, `${subject}: the error's code`);
     return;
   }
-  throw new Error(`${what}: expected an error with code ${code}, got ${text(answer)}`);
+  throw new Error(`${subject}: expected an error with code ${code}, but received ${format(result)}`);
 }
 
-/** The figures that two stores have to agree on. */
-export function figures(decision: Decision): Record<string, unknown> {
+/** The fields of a decision that have to be equal on every exact store. */
+export function comparedFields(decision: Decision): Record<string, unknown> {
   const { allowed, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs, delayMs } = decision;
   return { allowed, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs, delayMs };
 }
 
-/** JSON with members in order and without hiding `undefined`, `NaN` or `-0`. */
-function text(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(text).join(",")}]`;
+/** JSON with sorted members that shows `undefined`, `NaN` and `-0`. */
+function format(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(format).join(",")}]`;
   if (typeof value === "object" && value !== null) {
     const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
-    return `{${members.map(([name, member]) => `${name}:${text(member)}`).join(",")}}`;
+    return `{${members.map(([name, member]) => `${name}:${format(member)}`).join(",")}}`;
   }
   return Object.is(value, -0) ? "-0" : typeof value === "string" ? JSON.stringify(value) : String(value);
 }

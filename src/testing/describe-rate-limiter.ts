@@ -1,53 +1,55 @@
-/** The contract of a limiter as a suite that anybody can run on theirs. */
+/** The contract test suite for a rate limiter. */
 import { monotonicMs } from "../core/clock.ts";
 import type { AlgorithmName } from "../core/policy.ts";
 import { inputLaws } from "./laws/input-laws.ts";
+import { keyLaws } from "./laws/key-laws.ts";
 import type { Bench, Law } from "./laws/law.ts";
+import { refundLaws } from "./laws/refund-laws.ts";
 import { spendingLaws } from "./laws/spending-laws.ts";
 import { timeLaws } from "./laws/time-laws.ts";
 import { randomFrom } from "./random.ts";
-import { type Runner, runnerOf } from "./runner.ts";
-import { ALGORITHMS, type CreateSubject, policyOf, type Subject, subjectOf, type Time } from "./subject.ts";
+import { type Runner, resolveRunner } from "./runner.ts";
+import { ALGORITHMS, type CreateSubject, policyOf, type Subject, type Time, toSubject } from "./subject.ts";
 
-/** How a suite is run. */
+/** Options of `describeRateLimiter`. */
 export interface SuiteOptions extends Partial<Runner> {
-  /** The algorithms to try. Default: all five. */
+  /** The algorithms to test. Default: all five. */
   algorithms?: readonly AlgorithmName[];
   /**
-   * `"fake"`: `advance` moves a clock by the millisecond. `"real"`: it really waits, and laws of single
-   * milliseconds are left out. `"none"`: there is no `advance`. Default: what the first subject shows.
+   * `"fake"`: `advance` moves a clock by exact milliseconds. `"real"`: `advance` waits, and cases that need exact
+   * milliseconds are omitted. `"none"`: there is no `advance`. Default: detected from the first subject.
    */
   time?: Time;
-  /** Whether subjects can be restarted. Default: what the first subject shows. */
+  /** Whether subjects have `restart`. Default: detected from the first subject. */
   restart?: boolean;
-  /** Brings back a failure that printed its seed. Default: another one every time. */
+  /** Seed of the random cases. Pass the seed of a failure to reproduce it. Default: random. */
   seed?: number;
 }
 
-const LAWS: readonly Law[] = [...spendingLaws, ...timeLaws, ...inputLaws];
+const LAWS: readonly Law[] = [...spendingLaws, ...refundLaws, ...keyLaws, ...timeLaws, ...inputLaws];
 
-/** Runs the laws on limiters made by `create`, each law on fresh ones. */
+/** Registers the contract tests for limiters made by `create`. Every case creates its own. */
 export function describeRateLimiter(name: string, create: CreateSubject, options: SuiteOptions = {}): void {
-  const { describe, it } = runnerOf(options);
+  const { describe, it } = resolveRunner(options);
   const { algorithms = ALGORITHMS, seed = Math.floor(Math.random() * 2 ** 31) } = options;
-  const shown = options.time === undefined ? probe(create, algorithms[0] ?? "token-bucket") : undefined;
-  const time = options.time ?? shown?.time ?? "fake";
-  const restart = options.restart ?? shown?.restart ?? false;
-  // What is left out is said in the title, so that nobody takes it for passed.
-  describe(`RateLimiter: ${name}${time === "none" ? " (only the laws that need no time)" : ""}`, () => {
+  const detected = options.time === undefined ? detect(create, algorithms[0] ?? "token-bucket") : undefined;
+  const time = options.time ?? detected?.time ?? "fake";
+  const restart = options.restart ?? detected?.restart ?? false;
+  // The title names omitted cases: a green run must not suggest that they passed.
+  describe(`RateLimiter: ${name}${time === "none" ? " (without the cases that need time)" : ""}`, () => {
     for (const algorithm of algorithms) {
       describe(algorithm, () => {
         for (const law of LAWS) {
-          if (!applies(law, algorithm, time, restart)) continue;
-          it(law.title, () => tryLaw(law, benchOf(create, algorithm, seed, time)));
+          if (!isApplicable(law, algorithm, time, restart)) continue;
+          it(law.title, () => runLaw(law, createBench(create, algorithm, seed, time)));
         }
       });
     }
   });
 }
 
-/** Runs a law; a failure tells the seed that brings it back. */
-export async function tryLaw<B extends { random: { seed: number } }>(
+/** Runs a law and adds the seed to the message of a failure. */
+export async function runLaw<B extends { random: { seed: number } }>(
   law: { run(bench: B): Promise<void> },
   bench: B,
 ): Promise<void> {
@@ -58,44 +60,44 @@ export async function tryLaw<B extends { random: { seed: number } }>(
   }
 }
 
-function benchOf(create: CreateSubject, algorithm: AlgorithmName, seed: number, time: Time): Bench {
+function createBench(create: CreateSubject, algorithm: AlgorithmName, seed: number, time: Time): Bench {
   return {
     algorithm,
     random: randomFrom(seed),
     async create(policy) {
-      const subject = subjectOf(await create(policy));
-      return time === "real" ? waitingInFull(subject) : subject;
+      const subject = toSubject(await create(policy));
+      return time === "real" ? withFullWaits(subject) : subject;
     },
   };
 }
 
-/** Waits at least as long as it is told to: Node's `setTimeout` fires up to a millisecond early. */
-function waitingInFull(subject: Subject): Subject {
+/** Repeats `advance` until the whole time has passed: Node's `setTimeout` fires up to a millisecond early. */
+function withFullWaits(subject: Subject): Subject {
   const { advance } = subject;
   if (!advance) return subject;
   return {
     ...subject,
     async advance(ms) {
       const until = monotonicMs() + ms;
-      for (let left = ms; left > 0; left = until - monotonicMs()) await advance(Math.ceil(left));
+      for (let leftMs = ms; leftMs > 0; leftMs = until - monotonicMs()) await advance(Math.ceil(leftMs));
     },
   };
 }
 
-function applies({ needs, only }: Law, algorithm: AlgorithmName, time: Time, restart: boolean): boolean {
+function isApplicable({ needs, only }: Law, algorithm: AlgorithmName, time: Time, restart: boolean): boolean {
   if (only && !only.includes(algorithm)) return false;
   if (needs === "restart") return restart;
   return needs === undefined || (needs === "time" ? time !== "none" : time === "fake");
 }
 
-/** What a first subject can do. One that comes as a promise can't be looked into before the cases are named. */
-function probe(create: CreateSubject, algorithm: AlgorithmName): { time: Time; restart: boolean } | undefined {
-  const made = create(policyOf(algorithm, 1, 1000));
-  if (made instanceof Promise) {
-    made.then((made) => subjectOf(made).limiter.dispose()).catch(() => {});
+/** Detects what a first subject supports. Not possible for a promise: cases are registered synchronously. */
+function detect(create: CreateSubject, algorithm: AlgorithmName): { time: Time; restart: boolean } | undefined {
+  const created = create(policyOf(algorithm, 1, 1000));
+  if (created instanceof Promise) {
+    created.then((created) => toSubject(created).limiter.dispose()).catch(() => {});
     return undefined;
   }
-  const { limiter, advance, restart } = subjectOf(made);
+  const { limiter, advance, restart } = toSubject(created);
   void limiter.dispose();
   return { time: advance ? "fake" : "none", restart: restart !== undefined };
 }

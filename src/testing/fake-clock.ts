@@ -1,13 +1,13 @@
-/** Time that moves only when a test says so. */
+/** A clock that moves only when a test advances it. */
 import type { Clock } from "../core/clock.ts";
 
-/** A clock for `memoryStore({ clock })`. */
+/** A clock for `memoryStore({ clock })` that a test controls. */
 export interface FakeClock extends Clock {
-  /** Moves time on by so many milliseconds; back, when they are negative. */
+  /** Moves the clock forward by `ms` milliseconds, or back if negative. */
   advance(ms: number): void;
 }
 
-/** A clock that stands still until `advance` moves it. Starts at an ordinary instant of 2027. */
+/** Creates a clock that moves only when `advance` is called. `start` is a Unix time in ms. Default: an instant in January 2027. */
 export function fakeClock(start = 1_800_000_000_000): FakeClock {
   let now = start;
   return {

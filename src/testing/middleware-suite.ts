@@ -8,7 +8,7 @@ import { limitsCases } from "./middleware/limits-cases.ts";
 import { preflightCases } from "./middleware/preflight-cases.ts";
 import { refundCases } from "./middleware/refund-cases.ts";
 import { responseCases } from "./middleware/response-cases.ts";
-import { type Runner, runnerOf } from "./runner.ts";
+import { type Runner, resolveRunner } from "./runner.ts";
 
 /** A server that is running, with all routes. */
 export interface RunningServer {
@@ -45,7 +45,7 @@ export function guardedRoutes(kit: RouteKit): GuardedRoute[] {
 
 /** Certifies a middleware: starts its server once, and runs every case on it. */
 export function middlewareSuite(name: string, subject: MiddlewareSubject, runner: Partial<Runner> = {}): void {
-  const { describe, it } = runnerOf(runner);
+  const { describe, it } = resolveRunner(runner);
   const { without = {}, as = (address: string) => ({ "X-Forwarded-For": address }) } = subject;
   const unknown = Object.keys(without).find((title) => middlewareCases.every((one) => one.title !== title));
   if (unknown !== undefined) throw new TypeError(`The suite has no case "${unknown}".`);

@@ -1,24 +1,30 @@
-/** Checks on a log of decisions that need no model: they hold for every right limiter. */
+/** Checks on a log of admitted charges that hold for every correct limiter. */
 import { algorithms } from "../algorithms/algorithms.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 
-/** One admitted charge: when, by the store's clock, and how much. A refund is a negative cost. */
+/** One admitted charge. */
 export interface Admission {
+  /** Time of the charge by the store's clock, in ms. */
   readonly atMs: number;
+  /** Admitted cost. A refund is negative. */
   readonly cost: number;
 }
 
 /** An interval in which more was admitted than the policy allows. */
 export interface Excess {
+  /** Start of the interval in ms, inclusive. */
   readonly fromMs: number;
+  /** End of the interval in ms, inclusive. */
   readonly toMs: number;
+  /** Cost admitted in the interval. */
   readonly admitted: number;
+  /** Maximum cost that the policy allows in the interval. */
   readonly bound: number;
 }
 
 /**
- * The first interval of the log that breaks the bound of its policy, or `undefined`. Every interval
- * that begins and ends at an admission is tried; time must not run backwards in the log.
+ * Returns the first interval of the log that exceeds the bound of its policy, or `undefined`. Checks every interval from
+ * one admission to another. `atMs` must not decrease within the log.
  */
 export function findExcess(log: readonly Admission[], policy: ResolvedPolicy): Excess | undefined {
   for (let first = 0; first < log.length; first++) {
@@ -34,23 +40,23 @@ export function findExcess(log: readonly Admission[], policy: ResolvedPolicy): E
   return undefined;
 }
 
-/** The most that may be admitted from one instant to another, both included. */
+/** The maximum cost from one instant to another, both inclusive. */
 function boundOf(
   { algorithm, limit, windowMs, tokensPerSecond }: ResolvedPolicy,
   fromMs: number,
   toMs: number,
 ): number {
   const elapsed = toMs - fromMs;
-  // A whole number was admitted, so that the floor takes no room; the margin is for the rounding of the rate alone.
+  // Admitted costs are whole numbers, so the floor rejects nothing valid. The margin covers rounding of the rate.
   if (!algorithms[algorithm].form.options.includes("windowMs")) {
     return Math.floor(limit + (tokensPerSecond * elapsed) / 1000 + 1e-6);
   }
   if (algorithms[algorithm].list) return limit * (Math.floor(elapsed / windowMs) + 1);
-  // Aligned windows: each holds the limit.
+  // Aligned windows each hold the limit.
   return limit * (Math.floor(toMs / windowMs) - Math.floor(fromMs / windowMs) + 1);
 }
 
-/** The least that a saturated bucket admits: not even a fraction of a token is lost. */
+/** The minimum that a saturated bucket admits in `elapsedMs`, with no fraction of a token lost. */
 export function leastAdmitted({ limit, tokensPerSecond }: ResolvedPolicy, elapsedMs: number, cost: number): number {
   return Math.ceil(limit + (tokensPerSecond * elapsedMs) / 1000 - cost - 1e-6);
 }

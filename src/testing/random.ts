@@ -1,12 +1,12 @@
-/** Random numbers that a printed seed brings back. */
+/** Seeded random numbers: a printed seed reproduces a failure. */
 
-/** A source of random numbers. */
+/** A seeded source of random numbers. */
 export interface Random {
-  /** The seed it began with. */
+  /** The seed that reproduces the sequence. */
   readonly seed: number;
-  /** A whole number from `least` to `most`. */
-  whole(least: number, most: number): number;
-  /** One of the list. */
+  /** A whole number from `min` to `max`, both inclusive. */
+  whole(min: number, max: number): number;
+  /** A random element. */
   pick<T>(list: readonly T[]): T;
 }
 
@@ -19,6 +19,6 @@ export function randomFrom(seed: number): Random {
     t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
     return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
   };
-  const whole = (least: number, most: number): number => least + Math.floor(next() * (most - least + 1));
+  const whole = (min: number, max: number): number => min + Math.floor(next() * (max - min + 1));
   return { seed, whole, pick: (list) => list[whole(0, list.length - 1)] as (typeof list)[number] };
 }

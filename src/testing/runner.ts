@@ -1,18 +1,20 @@
-/** The test runner that a suite is given: vitest, node:test, bun test or one of your own. */
+/** The functions of a test runner that a suite uses: Vitest, node:test, bun test or your own. */
 
-/** The two functions that every runner has. */
+/** The test runner's functions. */
 export interface Runner {
-  /** Groups cases. */
+  /** Groups test cases. */
   describe(name: string, body: () => void): void;
-  /** One case. */
+  /** Registers one test case. */
   it(name: string, body: () => Promise<void>): void;
 }
 
-/** The given runner, or the globals that runners put in place. */
-export function runnerOf(given: Partial<Runner> | undefined): Runner {
+/** Returns the given functions, or the globals of the test runner. */
+export function resolveRunner(given: Partial<Runner> | undefined): Runner {
   const globals = globalThis as Partial<Runner>;
   const describe = given?.describe ?? globals.describe;
   const it = given?.it ?? globals.it;
   if (describe && it) return { describe, it };
-  throw new TypeError("Pass { describe, it } of your test runner as the third argument, or make them global.");
+  throw new TypeError(
+    "describe and it are not global. Pass the { describe, it } of your test runner as the third argument.",
+  );
 }

@@ -1,51 +1,51 @@
-/** The contract of a store as a suite: the laws of a limiter on it, and the laws of stores. */
+/** The contract test suite for a store: the limiter suite on that store, and cases for groups of charges. */
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
 import { bareLimiter } from "./bare-limiter.ts";
 import { check } from "./check.ts";
-import { describeRateLimiter, type SuiteOptions, tryLaw } from "./describe-rate-limiter.ts";
+import { describeRateLimiter, runLaw, type SuiteOptions } from "./describe-rate-limiter.ts";
 import { groupLaws } from "./laws/group-laws.ts";
 import { storeLaws } from "./laws/store-laws.ts";
 import { randomFrom } from "./random.ts";
-import { runnerOf } from "./runner.ts";
+import { resolveRunner } from "./runner.ts";
 import { ALGORITHMS, policyOf, type Subject } from "./subject.ts";
 
 /** A store under test. */
 export interface StoreSubject {
-  /** The store, with nothing in it. */
+  /** An empty store. */
   readonly store: Store;
-  /** Lets time pass, as in {@link Subject}. */
+  /** Advances time by `ms`, as in {@link Subject}. */
   advance?(ms: number): void | Promise<void>;
-  /** Loses the process and its connections and gives a store on the same state again. */
+  /** Drops process state and connections, and returns a new store on the same data. */
   restart?(): Store | Promise<Store>;
-  /** The most keys that the store keeps, if it is bounded. */
+  /** Maximum number of keys in the store, if bounded. */
   readonly maxKeys?: number;
 }
 
-/** Makes a fresh store. */
+/** Creates an empty store. */
 export type CreateStore = () => Store | StoreSubject | Promise<Store | StoreSubject>;
 
-/** How a store's suite is run. */
+/** Options of `storeSuite`. */
 export interface StoreSuiteOptions extends SuiteOptions {
-  /** What the store claims to be. An approximate one has to say so in every decision, and is held to little else. Default: `"exact"`. */
+  /** The store's `consistency`. The suite only checks that an approximate store marks its decisions. Default: `"exact"`. */
   level?: "exact" | "approximate";
 }
 
-/** Certifies a store: runs every law on limiters and groups of charges on stores made by `create`. */
+/** Registers the contract tests for stores made by `create`. A store that passes decides like the built-in ones. */
 export function storeSuite(name: string, create: CreateStore, options: StoreSuiteOptions = {}): void {
-  const { describe, it } = runnerOf(options);
+  const { describe, it } = resolveRunner(options);
   const { algorithms = ALGORITHMS, level = "exact", seed = Math.floor(Math.random() * 2 ** 31) } = options;
-  const fresh = async (): Promise<StoreSubject> => subjectOf(await create());
+  const fresh = async (): Promise<StoreSubject> => toStoreSubject(await create());
 
   describe(`Store: ${name}`, () => {
     if (level === "approximate") {
       for (const algorithm of algorithms) {
-        it(`${algorithm}: says that it is approximate`, async () => {
+        it(`${algorithm}: marks the limiter and every decision as approximate`, async () => {
           const { store } = await fresh();
           const limiter = bareLimiter(policyOf(algorithm, 10, 86_400_000), store);
-          check(limiter.consistency === "approximate", "consistency does not say approximate");
+          check(limiter.consistency === "approximate", "consistency of the limiter is not approximate");
           for (const decision of [await limiter.consume("k"), await limiter.consume("k", 11)]) {
-            check(decision.approximate === true, "a decision does not say approximate");
+            check(decision.approximate === true, "a decision is not marked approximate");
           }
         });
       }
@@ -65,11 +65,11 @@ export function storeSuite(name: string, create: CreateStore, options: StoreSuit
       { ...options, algorithms, seed },
     );
     for (const algorithm of algorithms) {
-      describe(`${algorithm}, laws of stores`, () => {
+      describe(`${algorithm}, charges and groups`, () => {
         for (const law of [...groupLaws, ...storeLaws]) {
           if (law.needs && (options.time ?? "fake") !== law.needs) continue;
           it(law.title, () =>
-            tryLaw(law, {
+            runLaw(law, {
               algorithm,
               random: randomFrom(seed),
               create: async () => (await fresh()).store,
@@ -82,6 +82,6 @@ export function storeSuite(name: string, create: CreateStore, options: StoreSuit
   });
 }
 
-function subjectOf(made: Store | StoreSubject): StoreSubject {
-  return "store" in made ? made : { store: made };
+function toStoreSubject(created: Store | StoreSubject): StoreSubject {
+  return "store" in created ? created : { store: created };
 }

@@ -1,46 +1,46 @@
-/** What a suite is pointed at: a limiter, and how to move its time. */
+/** The limiter under test, how to advance its time, and the policies that the suites use. */
 import { algorithms } from "../algorithms/algorithms.ts";
 import type { AlgorithmName, Policy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 
 /** A limiter under test. */
 export interface Subject {
-  /** The limiter, with nothing spent. */
+  /** A limiter with no stored state. */
   readonly limiter: RateLimiter;
   /**
-   * Lets time pass: moves a fake clock (also backwards, when negative) or, where the store owns its
-   * clock, really waits (then pass `time: "real"`).
+   * Advances time by `ms`. Moves a fake clock (back if negative), or waits if the store has its own clock; then pass
+   * `time: "real"`.
    */
   advance?(ms: number): void | Promise<void>;
-  /** Loses the process and its connections and gives a limiter on the same store again. */
+  /** Drops process state and connections, and returns a new limiter on the same store. */
   restart?(): RateLimiter | Promise<RateLimiter>;
-  /** The most keys that the store keeps, if it is bounded: then a spray of new keys is tried. */
+  /** Maximum number of keys in the store, if bounded. Enables a test that floods it with new keys. */
   readonly maxKeys?: number;
 }
 
-/** Makes a fresh limiter for a policy. */
+/** Creates a limiter with no stored state for a policy. */
 export type CreateSubject = (policy: Policy) => RateLimiter | Subject | Promise<RateLimiter | Subject>;
 
-/** How a suite can let time pass: by moving a clock, by waiting, or not at all. */
+/** How a suite advances time: with a fake clock, by waiting, or not at all. */
 export type Time = "fake" | "real" | "none";
 
-/** Every algorithm, in the order of the documentation. */
+/** Every algorithm, in the order of the docs. */
 export const ALGORITHMS: readonly AlgorithmName[] = Object.keys(algorithms) as AlgorithmName[];
 
-/** A bare limiter is a subject without time. */
-export function subjectOf(made: RateLimiter | Subject): Subject {
-  return "limiter" in made ? made : { limiter: made };
+/** Wraps a plain limiter. */
+export function toSubject(created: RateLimiter | Subject): Subject {
+  return "limiter" in created ? created : { limiter: created };
 }
 
-/** A policy with this limit that is full again `spanMs` after it was used up (two windows for sliding-window). */
+/** A policy with this limit that is fully restored `spanMs` after it was used up (twice that for sliding-window). */
 export function policyOf(algorithm: AlgorithmName, limit: number, spanMs: number, name?: string): Policy {
-  const label = name === undefined ? {} : { name };
+  const named = name === undefined ? {} : { name };
   const rateOption = algorithms[algorithm].form.options.find((option) => option.endsWith("PerSecond"));
-  if (!rateOption) return { algorithm, limit, windowMs: spanMs, ...label } as Policy;
-  return { algorithm, capacity: limit, [rateOption]: `${limit}/${spanMs}ms`, ...label } as unknown as Policy;
+  if (!rateOption) return { algorithm, limit, windowMs: spanMs, ...named } as Policy;
+  return { algorithm, capacity: limit, [rateOption]: `${limit}/${spanMs}ms`, ...named } as unknown as Policy;
 }
 
-/** The largest limit to test: a list state grows with it. */
+/** The largest limit to test. List state grows with the limit. */
 export function maxLimitOf(algorithm: AlgorithmName): number {
   return algorithms[algorithm].list ? 10_000 : 2 ** 31 - 1;
 }

@@ -14,11 +14,11 @@ interface Miniflare {
 }
 
 interface Bundle {
-  bundled(entry: string, format: "esm"): Promise<string>;
+  bundle(entry: string, format: "esm"): Promise<string>;
 }
 
 interface Serve {
-  miniflareOf(options: object): Promise<Miniflare>;
+  createMiniflare(options: object): Promise<Miniflare>;
 }
 
 const at = (path: string | URL): string => fileURLToPath(new URL(path, import.meta.url));
@@ -45,12 +45,12 @@ export function storageFolder(): { path: string; remove(): void } {
 export async function startWorkerd(entry: string | URL, options: object = {}): Promise<Workerd> {
   install(workerdFolder);
   // Not static imports: their dependencies are installed above, and missing when types are checked.
-  const { bundled } = (await import(at("../../runtime-tests/workerd/bundle.js"))) as Bundle;
-  const { miniflareOf } = (await import(at("../../runtime-tests/workerd/serve.js"))) as Serve;
+  const { bundle } = (await import(at("../../runtime-tests/workerd/bundle.js"))) as Bundle;
+  const { createMiniflare } = (await import(at("../../runtime-tests/workerd/serve.js"))) as Serve;
   const storage = storageFolder();
-  const miniflare = await miniflareOf({
+  const miniflare = await createMiniflare({
     modules: true,
-    script: await bundled(at(entry), "esm"),
+    script: await bundle(at(entry), "esm"),
     durableObjectsPersist: storage.path,
     ...options,
   });

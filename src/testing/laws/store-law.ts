@@ -1,5 +1,4 @@
-/** What a law of stores is, and what most of them need. */
-
+/** The shape of a contract case for stores, and helpers that most cases use. */
 import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import type { Charge, Mode } from "../../core/charge.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
@@ -9,27 +8,27 @@ import type { Store } from "../../core/store.ts";
 import type { Random } from "../random.ts";
 import { policyOf } from "../subject.ts";
 
-/** What a law of stores is tried on. */
+/** Creates the stores for a law. */
 interface StoreBench {
   readonly algorithm: AlgorithmName;
   readonly random: Random;
-  /** A fresh store. */
+  /** Creates an empty store. */
   create(): Promise<Store>;
-  /** A fresh store, and how to move its time. */
+  /** Creates an empty store whose time can be advanced. */
   createTimed(): Promise<{ readonly store: Store; advance?(ms: number): void | Promise<void> }>;
 }
 
-/** One law of stores. */
+/** One case of the store contract. Its title completes "it ...". */
 export interface StoreLaw {
   readonly title: string;
-  /** Whether it needs time that can be moved. */
+  /** Required ability: time that moves by exact milliseconds. Default: none. */
   readonly needs?: "fake";
   run(bench: StoreBench): Promise<void>;
 }
 
 export const DAY: number = 86_400_000;
 
-/** A policy that do not refill while a case runs. */
+/** A policy that does not refill while a case runs. */
 export function compiledPolicy(
   { algorithm }: StoreBench,
   limit: number,
@@ -44,15 +43,17 @@ export function charge(policy: CompiledPolicy, key: string, cost = 1, mode: Mode
   return { policy, key, cost, mode };
 }
 
-/** What is left of a key, by a look. */
-export async function left(store: Store, policy: CompiledPolicy, key: string): Promise<number> {
+/** The tokens that a key has left. */
+export async function remainingOf(store: Store, policy: CompiledPolicy, key: string): Promise<number> {
   const [[decision] = []] = await store.apply([[charge(policy, key, 0, "peek")]]);
   return (decision as Decision).remaining;
 }
 
-/** Two keys that one group may name: in a store of several parts, two of one part. */
-export function together(store: Store): [string, string] {
-  const part = (key: string): number | string => store.shardOf?.(key) ?? 0;
-  for (let i = 0; i < 1_000_000; i++) if (part(`b${i}`) === part("a")) return ["a", `b${i}`];
-  throw new Error("no two keys of this store can be named in one group: describeRateLimiter fits it better");
+/** Two keys that one group may contain: on a sharded store, keys of one shard. */
+export function keysOfOneShard(store: Store): [string, string] {
+  const shard = (key: string): number | string => store.shardOf?.(key) ?? 0;
+  for (let i = 0; i < 1_000_000; i++) if (shard(`b${i}`) === shard("a")) return ["a", `b${i}`];
+  throw new Error(
+    "No two keys of this store share a shard, so it cannot decide groups. Use describeRateLimiter instead of storeSuite.",
+  );
 }

@@ -1,5 +1,5 @@
 /** Sends requests to a server over real HTTP, and reads the responses. */
-import { check, same } from "../check.ts";
+import { check, checkEqual } from "../check.ts";
 import type { RouteLog } from "./guarded-route.ts";
 
 /** A response, read to its end. */
@@ -63,7 +63,7 @@ export function clientOf(url: () => string, as: Client["as"]): Client {
 
 /** Fails if a response has a RateLimit field. */
 export function expectNoFields(response: TestResponse, what: string): void {
-  for (const name of FIELDS) same(response.header(name), null, `${what}: ${name}`);
+  for (const name of FIELDS) checkEqual(response.header(name), null, `${what}: ${name}`);
 }
 
 const FIELDS = [

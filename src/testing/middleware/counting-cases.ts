@@ -1,7 +1,7 @@
 /** Cases about counting: limits, costs, keys, shadow mode, skipped and delayed requests. */
 import { monotonicMs } from "../../core/clock.ts";
 import type { LimiterLike } from "../../middleware/gate/options.ts";
-import { check, same } from "../check.ts";
+import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, slow, times } from "./case.ts";
 import { expectNoFields } from "./client.ts";
 
@@ -12,23 +12,27 @@ export const countingCases: readonly MiddlewareCase[] = [
     title: "allows a burst up to the limit, then rejects with 429, Retry-After and a problem document",
     routes: { burst: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(5, "burst")) }] }) },
     async drive({ send, statuses, seen }) {
-      same(await statuses(5, "/burst"), times(5, 200), "the burst");
+      checkEqual(await statuses(5, "/burst"), times(5, 200), "the burst");
       const denied = await send("/burst");
-      same(denied.status, 429, "the sixth");
+      checkEqual(denied.status, 429, "the sixth");
       check(/^[1-9]\d*$/.test(denied.header("Retry-After") ?? ""), `Retry-After: ${denied.header("Retry-After")}`);
       check(
         Number(denied.header("Retry-After")) > 4 * HOUR_S,
         "Retry-After is the time until a whole token is available",
       );
-      same(denied.header("Cache-Control"), "no-store", "Cache-Control");
-      same(denied.header("Content-Type"), "application/problem+json", "Content-Type");
+      checkEqual(denied.header("Cache-Control"), "no-store", "Cache-Control");
+      checkEqual(denied.header("Content-Type"), "application/problem+json", "Content-Type");
       const { type, title, status, detail, "violated-policies": violated } = denied.json();
-      same(type, "https://iana.org/assignments/http-problem-types#quota-exceeded", "type");
-      same([title, status, violated], ["Quota Exceeded", 429, ["burst"]], "the problem");
-      same(detail, "Limit of 5 requests per 86400 s reached.", "detail");
+      checkEqual(type, "https://iana.org/assignments/http-problem-types#quota-exceeded", "type");
+      checkEqual([title, status, violated], ["Quota Exceeded", 429, ["burst"]], "the problem");
+      checkEqual(detail, "Limit of 5 requests per 86400 s reached.", "detail");
       const text = await send("/burst", { headers: { Accept: "text/plain" } });
-      same([text.status, text.text], [429, "Quota Exceeded. Limit of 5 requests per 86400 s reached.\n"], "as text");
-      same((await seen("burst")).handled, 5, "how often the handler was called");
+      checkEqual(
+        [text.status, text.text],
+        [429, "Quota Exceeded. Limit of 5 requests per 86400 s reached.\n"],
+        "as text",
+      );
+      checkEqual((await seen("burst")).handled, 5, "how often the handler was called");
     },
   },
   {
@@ -36,8 +40,8 @@ export const countingCases: readonly MiddlewareCase[] = [
     routes: { rush: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(20, "rush")) }] }) },
     async drive({ send }) {
       const responses = await Promise.all(times(60, 0).map(() => send("/rush")));
-      same(responses.filter(({ status }) => status === 200).length, 20, "admitted of 60");
-      same(responses.filter(({ status }) => status === 429).length, 40, "denied of 60");
+      checkEqual(responses.filter(({ status }) => status === 200).length, 20, "admitted of 60");
+      checkEqual(responses.filter(({ status }) => status === 429).length, 40, "denied of 60");
     },
   },
   {
@@ -46,11 +50,11 @@ export const countingCases: readonly MiddlewareCase[] = [
     async drive({ send, seen }) {
       for (let i = 0; i < 4; i++) {
         const response = await send("/shadow");
-        same(response.status, 200, "shadow");
+        checkEqual(response.status, 200, "shadow");
         expectNoFields(response, "shadow");
       }
       const { decisions } = await seen("shadow");
-      same(
+      checkEqual(
         decisions.map(({ allowed }) => allowed),
         [true, true, false, false],
         "decisions",
@@ -66,9 +70,9 @@ export const countingCases: readonly MiddlewareCase[] = [
     },
     async drive({ send, statuses }) {
       const free = { headers: { "X-Free": "yes" } };
-      same(await statuses(3, "/skipped", free), [200, 200, 200], "skipped");
+      checkEqual(await statuses(3, "/skipped", free), [200, 200, 200], "skipped");
       expectNoFields(await send("/skipped", free), "skipped");
-      same(await statuses(2, "/skipped"), [200, 429], "counted");
+      checkEqual(await statuses(2, "/skipped"), [200, 429], "counted");
     },
   },
   {
@@ -90,18 +94,18 @@ export const countingCases: readonly MiddlewareCase[] = [
     },
     async drive({ statuses, send, seen }) {
       const start = monotonicMs();
-      same(await statuses(4, "/leaky"), times(4, 200), "the queue");
+      checkEqual(await statuses(4, "/leaky"), times(4, 200), "the queue");
       const took = monotonicMs() - start;
       // Timers have a resolution of 1 ms, so each of the three may be that early.
       check(took >= 297, `four requests at 10 a second took ${took} ms`);
-      same((await send("/leakyShort")).status, 200, "the first of a slow queue");
+      checkEqual((await send("/leakyShort")).status, 200, "the first of a slow queue");
       for (let i = 0; i < 3; i++) {
         const late = await send("/leakyShort");
-        same(late.status, 429, "the next would wait a minute");
+        checkEqual(late.status, 429, "the next would wait a minute");
         const wait = Number(late.header("Retry-After"));
         check(wait >= 55 && wait <= 60, `a rejected request leaves the queue: ${wait} s`);
       }
-      same((await seen("leakyShort")).handled, 1, "how often the handler was called");
+      checkEqual((await seen("leakyShort")).handled, 1, "how often the handler was called");
     },
   },
   {
@@ -114,16 +118,16 @@ export const countingCases: readonly MiddlewareCase[] = [
       }),
     },
     async drive({ send, until }) {
-      same((await send("/leaving")).status, 200, "the first");
+      checkEqual((await send("/leaving")).status, 200, "the first");
       const leaver = new AbortController();
       const left = send("/leaving", { signal: leaver.signal }).catch(() => "left");
       await until("leaving", "the second request", ({ decisions }) => decisions.length === 2);
       leaver.abort();
-      same(await left, "left", "the second");
+      checkEqual(await left, "left", "the second");
       // The third is delayed for longer than the second would have been.
-      same((await send("/leaving")).status, 200, "the third");
+      checkEqual((await send("/leaving")).status, 200, "the third");
       const { handled } = await until("leaving", "the third request", ({ decisions }) => decisions.length === 3);
-      same(handled, 2, "how often the handler was called");
+      checkEqual(handled, 2, "how often the handler was called");
     },
   },
   {
@@ -137,10 +141,10 @@ export const countingCases: readonly MiddlewareCase[] = [
       const costing = (cost: number) => send("/costs", { headers: { "X-Cost": String(cost) } });
       check((await costing(7)).header("RateLimit")?.startsWith('"costs";r=3') === true, "a cost of 7");
       const never = await costing(11);
-      same([never.status, never.header("Retry-After")], [429, null], "a cost that never fits");
-      same(never.json().retryable, false, "retryable");
-      same((await costing(4)).status, 429, "a cost that does not fit now");
-      same((await costing(3)).status, 200, "a cost that does");
+      checkEqual([never.status, never.header("Retry-After")], [429, null], "a cost that never fits");
+      checkEqual(never.json().retryable, false, "retryable");
+      checkEqual((await costing(4)).status, 429, "a cost that does not fit now");
+      checkEqual((await costing(3)).status, 200, "a cost that does");
     },
   },
   {
@@ -161,16 +165,20 @@ export const countingCases: readonly MiddlewareCase[] = [
     },
     async drive({ statuses, send }) {
       const user = (name: string) => ({ headers: { "X-User": name } });
-      same(await statuses(2, "/keyed", user("a")), [200, 429], "one user");
-      same(await statuses(1, "/keyed", user("b")), [200], "another user");
-      same(await statuses(2, "/plans", { headers: { "X-Plan": "free" } }), [200, 429], "free");
-      same(await statuses(4, "/plans", { headers: { "X-Plan": "paid" } }), [200, 200, 200, 429], "paid");
+      checkEqual(await statuses(2, "/keyed", user("a")), [200, 429], "one user");
+      checkEqual(await statuses(1, "/keyed", user("b")), [200], "another user");
+      checkEqual(await statuses(2, "/plans", { headers: { "X-Plan": "free" } }), [200, 429], "free");
+      checkEqual(await statuses(4, "/plans", { headers: { "X-Plan": "paid" } }), [200, 200, 200, 429], "paid");
       const response = await send("/foreign");
-      same([response.status, response.header("RateLimit-Policy")], [200, '"theirs";q=1'], "a third-party limiter");
-      same((await send("/foreign")).status, 429, "a third-party limiter that denies");
+      checkEqual(
+        [response.status, response.header("RateLimit-Policy")],
+        [200, '"theirs";q=1'],
+        "a third-party limiter",
+      );
+      checkEqual((await send("/foreign")).status, 429, "a third-party limiter that denies");
       // The policy has neither a name nor a window (issue 13).
-      same(await statuses(2, "/foreignShape"), [200, 429], "a limiter whose policy has an unknown shape");
-      same((await send("/foreignShape")).header("Retry-After"), "2", "Retry-After of such a limiter");
+      checkEqual(await statuses(2, "/foreignShape"), [200, 429], "a limiter whose policy has an unknown shape");
+      checkEqual((await send("/foreignShape")).header("Retry-After"), "2", "Retry-After of such a limiter");
     },
   },
 ];

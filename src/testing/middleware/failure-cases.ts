@@ -1,5 +1,5 @@
 /** Cases about failures: of the store, and of callbacks of the application. */
-import { check, same } from "../check.ts";
+import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, slow } from "./case.ts";
 import { expectNoFields } from "./client.ts";
 
@@ -15,28 +15,28 @@ export const failureCases: readonly MiddlewareCase[] = [
     async drive({ send, seen }) {
       for (const status of [200, 200, 429]) {
         const response = await send("/local");
-        same(response.status, status, "local");
+        checkEqual(response.status, status, "local");
         expectNoFields(response, "local");
       }
       for (let i = 0; i < 4; i++) {
         const response = await send("/open");
-        same(response.status, 200, "open");
+        checkEqual(response.status, 200, "open");
         expectNoFields(response, "open");
       }
       const closed = await send("/closed");
-      same(closed.status, 503, "closed");
+      checkEqual(closed.status, 503, "closed");
       expectNoFields(closed, "closed");
       check(Number(closed.header("Retry-After")) >= 1, `Retry-After: ${closed.header("Retry-After")}`);
-      same(closed.header("Cache-Control"), "no-store", "Cache-Control");
-      same(closed.json().title, "Temporary Reduced Capacity", "the problem");
+      checkEqual(closed.header("Cache-Control"), "no-store", "Cache-Control");
+      checkEqual(closed.json().title, "Temporary Reduced Capacity", "the problem");
       const thrown = await send("/throwing");
-      same(thrown.status, 500, "throw");
+      checkEqual(thrown.status, 500, "throw");
       expectNoFields(thrown, "throw");
       // Messages may contain stored keys and text of the store's server (issue 13).
       check(!/broken|store/.test(thrown.text), `the client sees no details: ${thrown.text}`);
       const { errors, handled } = await seen("throwing");
       check(errors.length === 1 && errors[0]?.endsWith("#store-unavailable") === true, `errors: ${errors}`);
-      same(handled, 0, "how often the handler was called");
+      checkEqual(handled, 0, "how often the handler was called");
     },
   },
   {
@@ -66,15 +66,15 @@ export const failureCases: readonly MiddlewareCase[] = [
         );
       for (const name of failing) {
         const response = await send(`/${name}`);
-        same(response.status, 500, name);
+        checkEqual(response.status, 500, name);
         expectNoFields(response, name);
         const { errors, handled } = await seen(name);
-        same([errors.length, handled], [1, 0], `${name}: errors reported, handler called`);
+        checkEqual([errors.length, handled], [1, 0], `${name}: errors reported, handler called`);
       }
       const denied = await send("/denying");
-      same([denied.status, (await seen("denying")).handled], [503, 0], "deny");
+      checkEqual([denied.status, (await seen("denying")).handled], [503, 0], "deny");
       const allowed = await send("/allowing");
-      same([allowed.status, (await seen("allowing")).handled], [200, 1], "allow");
+      checkEqual([allowed.status, (await seen("allowing")).handled], [200, 1], "allow");
       expectNoFields(allowed, "allow");
     },
   },
@@ -102,12 +102,16 @@ export const failureCases: readonly MiddlewareCase[] = [
         ["customPromised", 1],
         ["customLater", 0],
       ] as const) {
-        same((await send(`/${name}`)).status, 200, name);
+        checkEqual((await send(`/${name}`)).status, 200, name);
         const denied = await send(`/${name}`);
-        same([denied.status, denied.header("Content-Type")], [429, "application/problem+json"], `${name}, denied`);
+        checkEqual(
+          [denied.status, denied.header("Content-Type")],
+          [429, "application/problem+json"],
+          `${name}, denied`,
+        );
         check(Number(denied.header("Retry-After")) >= 1, `${name}: Retry-After: ${denied.header("Retry-After")}`);
         const log = await seen(name);
-        same([log.errors.length, log.handled], [errors, 1], `${name}: errors reported, handler called`);
+        checkEqual([log.errors.length, log.handled], [errors, 1], `${name}: errors reported, handler called`);
       }
     },
   },

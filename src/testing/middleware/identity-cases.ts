@@ -1,5 +1,5 @@
 /** Cases about the identity of clients. */
-import { check, same } from "../check.ts";
+import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, slow } from "./case.ts";
 
 export const identityCases: readonly MiddlewareCase[] = [
@@ -7,14 +7,18 @@ export const identityCases: readonly MiddlewareCase[] = [
     title: "identifies clients by IP address in every notation, and IPv6 by network",
     routes: { clients: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(2, "clients")) }] }) },
     async drive({ statuses, as, send, seen }) {
-      same(await statuses(3, "/clients", { headers: as("203.0.113.7") }), [200, 200, 429], "one client");
-      same(await statuses(1, "/clients", { headers: as("203.0.113.8") }), [200], "another");
-      same((await send("/clients", { headers: as("::ffff:203.0.113.7") })).status, 429, "the first, IPv4-mapped");
-      same((await send("/clients", { headers: as("::ffff:cb00:7107") })).status, 429, "the first, in hex");
-      same((await send("/clients", { headers: as("2001:db8:1:200::1") })).status, 200, "a host of an IPv6 network");
-      same((await send("/clients", { headers: as("2001:db8:1:2ff::2") })).status, 200, "another host of it");
-      same((await send("/clients", { headers: as("2001:db8:1:21a:1:2:3:4") })).status, 429, "a third host of it");
-      same((await send("/clients", { headers: as("2001:db8:1:300::1") })).status, 200, "a neighbouring network");
+      checkEqual(await statuses(3, "/clients", { headers: as("203.0.113.7") }), [200, 200, 429], "one client");
+      checkEqual(await statuses(1, "/clients", { headers: as("203.0.113.8") }), [200], "another");
+      checkEqual((await send("/clients", { headers: as("::ffff:203.0.113.7") })).status, 429, "the first, IPv4-mapped");
+      checkEqual((await send("/clients", { headers: as("::ffff:cb00:7107") })).status, 429, "the first, in hex");
+      checkEqual(
+        (await send("/clients", { headers: as("2001:db8:1:200::1") })).status,
+        200,
+        "a host of an IPv6 network",
+      );
+      checkEqual((await send("/clients", { headers: as("2001:db8:1:2ff::2") })).status, 200, "another host of it");
+      checkEqual((await send("/clients", { headers: as("2001:db8:1:21a:1:2:3:4") })).status, 429, "a third host of it");
+      checkEqual((await send("/clients", { headers: as("2001:db8:1:300::1") })).status, 200, "a neighbouring network");
       const keys = (await seen("clients")).decisions.map(({ key }) => key);
       check(keys.includes("ip:203.0.113.7") && keys.includes("ip:2001:db8:1:200::/56"), `keys: ${keys}`);
     },
@@ -35,7 +39,7 @@ export const identityCases: readonly MiddlewareCase[] = [
         };
         seen.push(...(await statuses(1, "/choosers", { headers: { ...more, ...own, "X-Forwarded-For": forged } })));
       }
-      same(seen, [200, 200, 200, 429, 429, 429], "one client, whatever it sends");
+      checkEqual(seen, [200, 200, 200, 429, 429, 429], "one client, whatever it sends");
     },
   },
   {
@@ -55,10 +59,10 @@ export const identityCases: readonly MiddlewareCase[] = [
     },
     async drive({ statuses, as, seen }) {
       const holding = (key: string) => ({ headers: { ...as("203.0.113.20"), "X-API-Key": key } });
-      same(await statuses(3, "/holders", holding("right-1")), [200, 200, 429], "one key");
-      same(await statuses(1, "/holders", holding("right-2")), [200], "another key");
-      same(await statuses(2, "/holders", holding("wrong-1")), [200, 200], "wrong keys");
-      same(await statuses(1, "/holders", holding("wrong-2")), [429], "one more wrong key from the same address");
+      checkEqual(await statuses(3, "/holders", holding("right-1")), [200, 200, 429], "one key");
+      checkEqual(await statuses(1, "/holders", holding("right-2")), [200], "another key");
+      checkEqual(await statuses(2, "/holders", holding("wrong-1")), [200, 200], "wrong keys");
+      checkEqual(await statuses(1, "/holders", holding("wrong-2")), [429], "one more wrong key from the same address");
       const keys = (await seen("holders")).decisions.map(({ key }) => key).join();
       check(!keys.includes("right-") && !keys.includes("wrong-"), `an API key is a secret: ${keys}`);
     },

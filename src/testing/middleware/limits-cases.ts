@@ -1,5 +1,5 @@
 /** Cases about several limits on one request, and about reading the decision of a request. */
-import { check, same } from "../check.ts";
+import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, slow } from "./case.ts";
 import { expectNoFields } from "./client.ts";
 
@@ -26,29 +26,41 @@ export const limitsCases: readonly MiddlewareCase[] = [
       const login = (account: string) => send("/limits", { headers: { ...as("203.0.113.60"), "X-Account": account } });
       const remaining = (field: string | null) => /^"by-address";r=(\d+).*, "by-account";r=(\d+)/.exec(field ?? "");
       const first = await login("ada");
-      same(
+      checkEqual(
         first.header("RateLimit-Policy"),
         '"by-address";q=5;w=86400, "by-account";q=4;w=86400',
         "RateLimit-Policy of both limits",
       );
-      same(remaining(first.header("RateLimit"))?.slice(1), ["4", "2"], "the first login");
-      same((await login("ada")).status, 200, "the second login");
+      checkEqual(remaining(first.header("RateLimit"))?.slice(1), ["4", "2"], "the first login");
+      checkEqual((await login("ada")).status, 200, "the second login");
       for (let i = 0; i < 3; i++) {
         const denied = await login("ada");
-        same([denied.status, denied.json()["violated-policies"]], [429, ["by-account"]], "over the account's limit");
-        same(remaining(denied.header("RateLimit"))?.slice(1), ["3", "0"], "a denial charges neither limit");
-        same(denied.json().detail, "Limit of 4 requests per 86400 s reached.", "detail");
+        checkEqual(
+          [denied.status, denied.json()["violated-policies"]],
+          [429, ["by-account"]],
+          "over the account's limit",
+        );
+        checkEqual(remaining(denied.header("RateLimit"))?.slice(1), ["3", "0"], "a denial charges neither limit");
+        checkEqual(denied.json().detail, "Limit of 4 requests per 86400 s reached.", "detail");
       }
-      same((await login("bob")).status, 200, "another account");
-      same((await login("bob")).status, 200, "another account");
-      same((await login("cleo")).status, 200, "a third account");
+      checkEqual((await login("bob")).status, 200, "another account");
+      checkEqual((await login("bob")).status, 200, "another account");
+      checkEqual((await login("cleo")).status, 200, "a third account");
       const denied = await login("dora");
-      same([denied.status, denied.json()["violated-policies"]], [429, ["by-address"]], "over the address's limit");
-      same(remaining(denied.header("RateLimit"))?.slice(1), ["0", "4"], "the account is not charged");
+      checkEqual(
+        [denied.status, denied.json()["violated-policies"]],
+        [429, ["by-address"]],
+        "over the address's limit",
+      );
+      checkEqual(remaining(denied.header("RateLimit"))?.slice(1), ["0", "4"], "the account is not charged");
       const { decisions, handled } = await seen("limits");
-      same(handled, 5, "how often the handler was called");
+      checkEqual(handled, 5, "how often the handler was called");
       const keys = decisions.filter(({ allowed }) => !allowed).map(({ key }) => key);
-      same(keys, ["account:ada", "account:ada", "account:ada", "ip:203.0.113.60"], "the keys of the limiting charges");
+      checkEqual(
+        keys,
+        ["account:ada", "account:ada", "account:ada", "ip:203.0.113.60"],
+        "the keys of the limiting charges",
+      );
     },
   },
   {
@@ -68,12 +80,12 @@ export const limitsCases: readonly MiddlewareCase[] = [
       }),
     },
     async drive({ send, statuses }) {
-      same((await send("/limitsRefunded/500")).status, 500, "a failed request");
-      same((await send("/limitsRefunded/404")).status, 404, "another one");
+      checkEqual((await send("/limitsRefunded/500")).status, 500, "a failed request");
+      checkEqual((await send("/limitsRefunded/404")).status, 404, "another one");
       const { status, header } = await send("/limitsRefunded/200");
-      same(status, 200, "both limits were refunded");
+      checkEqual(status, 200, "both limits were refunded");
       check(/^"outer-refund";r=8.*, "inner-refund";r=0/.test(header("RateLimit") ?? ""), `${header("RateLimit")}`);
-      same(await statuses(1, "/limitsRefunded/200"), [429], "a successful request is charged");
+      checkEqual(await statuses(1, "/limitsRefunded/200"), [429], "a successful request is charged");
     },
   },
   {
@@ -102,16 +114,16 @@ export const limitsCases: readonly MiddlewareCase[] = [
       const withLimits = (names: string) => ({ headers: { "X-Limits": names } });
       for (let i = 0; i < 3; i++) {
         const uncounted = await send("/limitsByPlan", withLimits("none"));
-        same(uncounted.status, 200, "no limit applies");
+        checkEqual(uncounted.status, 200, "no limit applies");
         expectNoFields(uncounted, "no limit applies");
       }
-      same((await seen("limitsByPlan")).decisions, [], "decisions if no limit applies");
+      checkEqual((await seen("limitsByPlan")).decisions, [], "decisions if no limit applies");
       const both = await send("/limitsByPlan", withLimits("daily burst"));
-      same(both.header("RateLimit-Policy"), '"daily";q=1;w=86400, "burst-of-plan";q=3;w=86400', "both limits");
+      checkEqual(both.header("RateLimit-Policy"), '"daily";q=1;w=86400, "burst-of-plan";q=3;w=86400', "both limits");
       const one = await send("/limitsByPlan", withLimits("burst"));
-      same([one.status, one.header("RateLimit-Policy")], [200, '"burst-of-plan";q=3;w=86400'], "one limit");
-      same(await statuses(1, "/limitsByPlan", withLimits("daily burst")), [429], "the other limit is exhausted");
-      same(await statuses(2, "/limitsByPlan", withLimits("burst")), [200, 429], "a denial charged nothing");
+      checkEqual([one.status, one.header("RateLimit-Policy")], [200, '"burst-of-plan";q=3;w=86400'], "one limit");
+      checkEqual(await statuses(1, "/limitsByPlan", withLimits("daily burst")), [429], "the other limit is exhausted");
+      checkEqual(await statuses(2, "/limitsByPlan", withLimits("burst")), [200, 429], "a denial charged nothing");
     },
   },
   {
@@ -133,14 +145,14 @@ export const limitsCases: readonly MiddlewareCase[] = [
       }),
     },
     async drive({ send }) {
-      same((await send("/decisions")).text, "inner-decision 2", "the first request");
-      same((await send("/decisions")).text, "inner-decision 1", "the second request");
-      same(
+      checkEqual((await send("/decisions")).text, "inner-decision 2", "the first request");
+      checkEqual((await send("/decisions")).text, "inner-decision 1", "the second request");
+      checkEqual(
         (await send("/decisions", { headers: { "X-Skip": "inner" } })).text,
         "outer-decision 6",
         "inner one skipped",
       );
-      same((await send("/decisionSkipped")).text, "undefined", "a request that is not counted");
+      checkEqual((await send("/decisionSkipped")).text, "undefined", "a request that is not counted");
     },
   },
 ];

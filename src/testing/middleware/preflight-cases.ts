@@ -1,5 +1,5 @@
 /** Cases about CORS preflights: which requests count as one, and their budget. */
-import { check, same } from "../check.ts";
+import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, slow, times } from "./case.ts";
 import { expectNoFields } from "./client.ts";
 
@@ -13,7 +13,7 @@ export const preflightCases: readonly MiddlewareCase[] = [
     async drive({ send }) {
       const preflight = { method: "OPTIONS", headers: PREFLIGHT };
       const head = await send("/methods", { method: "HEAD" });
-      same([head.status, head.text], [200, ""], "HEAD");
+      checkEqual([head.status, head.text], [200, ""], "HEAD");
       check(head.header("RateLimit")?.startsWith('"methods";r=2') === true, `HEAD: ${head.header("RateLimit")}`);
       const options = await send("/methods", { method: "OPTIONS" });
       check(
@@ -21,19 +21,19 @@ export const preflightCases: readonly MiddlewareCase[] = [
         `OPTIONS: ${options.header("RateLimit")}`,
       );
       const before = await send("/methods", preflight);
-      same(before.status, 200, "a preflight");
+      checkEqual(before.status, 200, "a preflight");
       expectNoFields(before, "a preflight");
-      same((await send("/methods", { method: "POST", body: "x" })).status, 200, "POST");
+      checkEqual((await send("/methods", { method: "POST", body: "x" })).status, 200, "POST");
       const { Origin: _, ...half } = preflight.headers;
-      same(
+      checkEqual(
         (await send("/methods", { method: "OPTIONS", headers: half })).status,
         429,
         "a request that no browser sends",
       );
       const denied = await send("/methods", { method: "HEAD" });
-      same([denied.status, denied.text], [429, ""], "a rejected HEAD request");
+      checkEqual([denied.status, denied.text], [429, ""], "a rejected HEAD request");
       check(denied.header("Retry-After") !== null, "a rejected HEAD request has Retry-After");
-      same((await send("/methods", preflight)).status, 200, "a preflight with nothing left");
+      checkEqual((await send("/methods", preflight)).status, 200, "a preflight with nothing left");
     },
   },
   {
@@ -52,8 +52,8 @@ export const preflightCases: readonly MiddlewareCase[] = [
       ];
       const statuses: number[] = [];
       for (const init of attempts) statuses.push((await send("/bypass", { method: "OPTIONS", ...init })).status);
-      same(statuses, [200, 200, 200, ...times(attempts.length - 3, 429)], "a limit of 3");
-      same((await seen("bypass")).handled, 3, "how often the handler was called");
+      checkEqual(statuses, [200, 200, 200, ...times(attempts.length - 3, 429)], "a limit of 3");
+      checkEqual((await seen("bypass")).handled, 3, "how often the handler was called");
     },
   },
   {
@@ -86,26 +86,26 @@ export const preflightCases: readonly MiddlewareCase[] = [
     },
     async drive({ send, as, statuses, seen }) {
       const from = (address: string) => ({ method: "OPTIONS", headers: { ...as(address), ...PREFLIGHT } });
-      same(await statuses(3, "/preflights", from("203.0.113.50")), [200, 200, 429], "one address");
+      checkEqual(await statuses(3, "/preflights", from("203.0.113.50")), [200, 200, 429], "one address");
       const denied = await send("/preflights", from("203.0.113.50"));
-      same([denied.status, denied.header("Cache-Control")], [429, "no-store"], "a preflight over the budget");
+      checkEqual([denied.status, denied.header("Cache-Control")], [429, "no-store"], "a preflight over the budget");
       check(Number(denied.header("Retry-After")) > HOUR_S, `Retry-After: ${denied.header("Retry-After")}`);
-      same(denied.json()["violated-policies"], ["preflight"], "violated-policies");
+      checkEqual(denied.json()["violated-policies"], ["preflight"], "violated-policies");
       expectNoFields(denied, "a preflight over the budget");
-      same((await send("/preflights", from("203.0.113.51"))).status, 200, "another address");
+      checkEqual((await send("/preflights", from("203.0.113.51"))).status, 200, "another address");
       const get = { headers: as("203.0.113.50") };
-      same((await send("/preflights", get)).status, 200, "the caller's budget is not charged");
+      checkEqual((await send("/preflights", get)).status, 200, "the caller's budget is not charged");
       const { decisions, errors } = await seen("preflights");
-      same([decisions.map(({ allowed }) => allowed), errors], [[false, false, true], []], "decisions and errors");
-      same(
+      checkEqual([decisions.map(({ allowed }) => allowed), errors], [[false, false, true], []], "decisions and errors");
+      checkEqual(
         await statuses(2, "/preflightsUnasked", from("203.0.113.52")),
         [200, 200],
         "key, cost and skip are not called",
       );
-      same(await statuses(2, "/preflightsCharged", from("203.0.113.53")), [200, 429], "charged like any request");
-      same(await statuses(3, "/preflightsInShadow", from("203.0.113.54")), [200, 200, 200], "in shadow mode");
+      checkEqual(await statuses(2, "/preflightsCharged", from("203.0.113.53")), [200, 429], "charged like any request");
+      checkEqual(await statuses(3, "/preflightsInShadow", from("203.0.113.54")), [200, 200, 200], "in shadow mode");
       const shadow = await seen("preflightsInShadow");
-      same(shadow.decisions.length, 2, "preflights that would have been rejected");
+      checkEqual(shadow.decisions.length, 2, "preflights that would have been rejected");
     },
   },
 ];

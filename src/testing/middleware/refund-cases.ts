@@ -1,6 +1,6 @@
 /** Cases about refunds: which outcomes of a request refund its cost. */
 import type { RequestOutcome } from "../../middleware/gate/options.ts";
-import { check, same } from "../check.ts";
+import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, slow, times } from "./case.ts";
 
 export const refundCases: readonly MiddlewareCase[] = [
@@ -17,10 +17,11 @@ export const refundCases: readonly MiddlewareCase[] = [
     },
     async drive({ send, statuses }) {
       const left = async () => /r=(\d+)/.exec((await send("/refundFailed/204")).header("RateLimit") ?? "")?.[1];
-      for (const status of [500, 500, 404, 500]) same((await send(`/refundFailed/${status}`)).status, status, "failed");
+      for (const status of [500, 500, 404, 500])
+        checkEqual((await send(`/refundFailed/${status}`)).status, status, "failed");
       check((await send("/refundFailed/thrown")).status >= 500, "a handler that throws");
-      same(await left(), "1", "all were refunded");
-      same(await statuses(2, "/refundFailed/200"), [200, 429], "a successful request is charged");
+      checkEqual(await left(), "1", "all were refunded");
+      checkEqual(await statuses(2, "/refundFailed/200"), [200, 429], "a successful request is charged");
     },
   },
   {
@@ -32,8 +33,8 @@ export const refundCases: readonly MiddlewareCase[] = [
       }),
     },
     async drive({ statuses }) {
-      same(await statuses(5, "/refundOk/200"), times(5, 200), "successes");
-      same(await statuses(3, "/refundOk/401"), [401, 401, 429], "failures");
+      checkEqual(await statuses(5, "/refundOk/200"), times(5, 200), "successes");
+      checkEqual(await statuses(3, "/refundOk/401"), [401, 401, 429], "failures");
     },
   },
   {
@@ -54,14 +55,14 @@ export const refundCases: readonly MiddlewareCase[] = [
         const left = send(`/${name}/wait`, { signal: leaver.signal }).catch(() => "left");
         await until(name, `request ${count}`, ({ handled }) => handled === count);
         leaver.abort();
-        same(await left, "left", `request ${count}`);
+        checkEqual(await left, "left", `request ${count}`);
       };
       await abandon("abandoned", 1);
       await abandon("abandoned", 2);
       await abandon("abandonedOutcome", 1);
       const { errors } = await until("abandonedOutcome", "the outcome", ({ errors }) => errors.length === 1);
-      same(errors, ["aborted: true"], "the outcome");
-      same(await statuses(1, "/abandoned"), [429], "both were charged");
+      checkEqual(errors, ["aborted: true"], "the outcome");
+      checkEqual(await statuses(1, "/abandoned"), [429], "both were charged");
     },
   },
 ];

@@ -1,6 +1,6 @@
 /** Cases about responses: header fields, bodies of rejections, and where fields are omitted. */
 import { wallClockMs } from "../../core/clock.ts";
-import { check, same } from "../check.ts";
+import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, slow } from "./case.ts";
 import { expectNoFields } from "./client.ts";
 
@@ -13,12 +13,12 @@ export const responseCases: readonly MiddlewareCase[] = [
     async drive({ send }) {
       for (const left of [1, 0, 0]) {
         const { header } = await send("/draft8");
-        same(header("RateLimit-Policy"), '"api";q=2;w=86400', "RateLimit-Policy");
+        checkEqual(header("RateLimit-Policy"), '"api";q=2;w=86400', "RateLimit-Policy");
         check(
           new RegExp(`^"api";r=${left};t=\\d+$`).test(header("RateLimit") ?? ""),
           `RateLimit: ${header("RateLimit")}`,
         );
-        same(header("RateLimit-Limit"), null, "RateLimit-Limit");
+        checkEqual(header("RateLimit-Limit"), null, "RateLimit-Limit");
       }
     },
   },
@@ -33,16 +33,17 @@ export const responseCases: readonly MiddlewareCase[] = [
     async drive({ send }) {
       for (const left of [1, 0, 0]) {
         const seven = await send("/draft7");
-        same(seven.header("RateLimit-Policy"), "2;w=86400", "draft-7 policy");
+        checkEqual(seven.header("RateLimit-Policy"), "2;w=86400", "draft-7 policy");
         const field = seven.header("RateLimit") ?? "";
         check(new RegExp(`^limit=2, remaining=${left}, reset=\\d+$`).test(field), `draft-7 RateLimit: ${field}`);
         const six = await send("/draft6");
-        same(six.header("RateLimit-Policy"), "2;w=86400", "draft-6 policy");
-        same([six.header("RateLimit-Limit"), six.header("RateLimit-Remaining")], ["2", String(left)], "draft-6");
+        checkEqual(six.header("RateLimit-Policy"), "2;w=86400", "draft-6 policy");
+        checkEqual([six.header("RateLimit-Limit"), six.header("RateLimit-Remaining")], ["2", String(left)], "draft-6");
         check(Number(six.header("RateLimit-Reset")) > 0, `draft-6 reset: ${six.header("RateLimit-Reset")}`);
-        if (six.status === 429) same(six.header("RateLimit-Reset"), six.header("Retry-After"), "the reset of a denial");
+        if (six.status === 429)
+          checkEqual(six.header("RateLimit-Reset"), six.header("Retry-After"), "the reset of a denial");
         const legacy = await send("/legacy");
-        same(
+        checkEqual(
           [legacy.header("X-RateLimit-Limit"), legacy.header("X-RateLimit-Remaining")],
           ["2", String(left)],
           "legacy",
@@ -53,7 +54,7 @@ export const responseCases: readonly MiddlewareCase[] = [
       }
       for (const status of [200, 429]) {
         const response = await send("/bare");
-        same(response.status, status, "without fields");
+        checkEqual(response.status, status, "without fields");
         expectNoFields(response, "without fields");
       }
     },
@@ -67,13 +68,13 @@ export const responseCases: readonly MiddlewareCase[] = [
     },
     async drive({ send }) {
       const first = await send("/combined");
-      same(first.header("RateLimit-Policy"), '"small";q=3;w=86400, "large";q=5;w=18000', "RateLimit-Policy");
+      checkEqual(first.header("RateLimit-Policy"), '"small";q=3;w=86400, "large";q=5;w=18000', "RateLimit-Policy");
       const fields = first.header("RateLimit") ?? "";
       check(/^"small";r=2;t=\d+, "large";r=4;t=\d+$/.test(fields), `RateLimit: ${fields}`);
       await send("/combined");
       await send("/combined");
       const denied = await send("/combined");
-      same([denied.status, denied.json()["violated-policies"]], [429, ["small"]], "the fourth");
+      checkEqual([denied.status, denied.json()["violated-policies"]], [429, ["small"]], "the fourth");
       const left = denied.header("RateLimit") ?? "";
       check(/^"small";r=0;t=\d+, "large";r=2;t=\d+$/.test(left), `a denial charges nothing: ${left}`);
     },
@@ -94,15 +95,23 @@ export const responseCases: readonly MiddlewareCase[] = [
     async drive({ send }) {
       for (const status of [200, 429]) {
         const response = await send("/stacked");
-        same(response.status, status, "two limiters");
+        checkEqual(response.status, status, "two limiters");
         for (const name of ["RateLimit", "RateLimit-Policy"]) {
           const names = (response.header(name) ?? "").split(", ").map((item) => item.split(";")[0]);
-          same(names.sort(), ['"inner"', '"outer"'], `${name} of ${status}`);
+          checkEqual(names.sort(), ['"inner"', '"outer"'], `${name} of ${status}`);
         }
       }
       const old = await send("/stackedOld");
-      same([old.header("RateLimit-Limit"), old.header("RateLimit-Remaining")], ["3", "2"], "draft-6, the tighter");
-      same([old.header("X-RateLimit-Limit"), old.header("X-RateLimit-Remaining")], ["3", "2"], "legacy, the tighter");
+      checkEqual(
+        [old.header("RateLimit-Limit"), old.header("RateLimit-Remaining")],
+        ["3", "2"],
+        "draft-6, the tighter",
+      );
+      checkEqual(
+        [old.header("X-RateLimit-Limit"), old.header("X-RateLimit-Remaining")],
+        ["3", "2"],
+        "legacy, the tighter",
+      );
       check(
         old.header("RateLimit")?.startsWith("limit=3, remaining=2, ") === true,
         `draft-7: ${old.header("RateLimit")}`,
@@ -132,11 +141,11 @@ export const responseCases: readonly MiddlewareCase[] = [
     },
     async drive({ send, as }) {
       const headers = as("203.0.113.30");
-      same((await send("/custom", { headers })).status, 200, "the first");
+      checkEqual((await send("/custom", { headers })).status, 200, "the first");
       const denied = await send("/custom", { headers });
-      same([denied.status, denied.text], [429, "slow down, ip:203.0.113.30"], "the second");
+      checkEqual([denied.status, denied.text], [429, "slow down, ip:203.0.113.30"], "the second");
       check(Number(denied.header("Retry-After")) >= 1, `Retry-After: ${denied.header("Retry-After")}`);
-      same(
+      checkEqual(
         [denied.header("Cache-Control"), denied.header("RateLimit-Policy")],
         ["no-store", '"custom";q=1;w=86400'],
         "head",
@@ -150,7 +159,7 @@ export const responseCases: readonly MiddlewareCase[] = [
         [302, 429],
       ] as const) {
         const { status, text, header } = await send("/customStatus", { headers: { "X-Status": String(given) } });
-        same([status, text, header("Cache-Control")], [sent, "limited", "no-store"], `onLimited sets ${given}`);
+        checkEqual([status, text, header("Cache-Control")], [sent, "limited", "no-store"], `onLimited sets ${given}`);
       }
     },
   },
@@ -168,13 +177,17 @@ export const responseCases: readonly MiddlewareCase[] = [
     async drive({ send }) {
       for (const status of [200, 429]) {
         const response = await send("/cors");
-        same(
+        checkEqual(
           [response.status, response.header("Access-Control-Allow-Origin")],
           [status, "https://elsewhere.example"],
           "CORS",
         );
         const exposed = (response.header("Access-Control-Expose-Headers") ?? "").split(", ");
-        same(exposed.sort(), ["RateLimit", "RateLimit-Policy", "Retry-After", "X-Own"], `exposed headers on ${status}`);
+        checkEqual(
+          exposed.sort(),
+          ["RateLimit", "RateLimit-Policy", "Retry-After", "X-Own"],
+          `exposed headers on ${status}`,
+        );
       }
     },
   },
@@ -197,18 +210,22 @@ export const responseCases: readonly MiddlewareCase[] = [
     async drive({ send }) {
       for (const [name, { status = 200 }] of Object.entries(WITHHELD)) {
         const response = await send(`/withheld/${name}`);
-        same(response.status, status, name);
+        checkEqual(response.status, status, name);
         expectNoFields(response, name);
       }
       check((await send("/withheld/plain")).header("RateLimit") !== null, "another response has fields");
       check((await send("/withheld/private")).header("RateLimit") !== null, "a private response has fields");
       const redirect = await send("/lastRedirect");
-      same(redirect.status, 302, "a redirect");
+      checkEqual(redirect.status, 302, "a redirect");
       expectNoFields(redirect, "a redirect with nothing left");
       await send("/denialNotCached");
       const denied = await send("/denialNotCached");
-      same([denied.status, denied.header("Cache-Control")], [429, "no-store"], "a denial");
-      same([denied.header("ETag"), denied.header("Expires")], [null, null], "validators of the replaced response");
+      checkEqual([denied.status, denied.header("Cache-Control")], [429, "no-store"], "a denial");
+      checkEqual(
+        [denied.header("ETag"), denied.header("Expires")],
+        [null, null],
+        "validators of the replaced response",
+      );
     },
   },
 ];

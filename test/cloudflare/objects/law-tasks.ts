@@ -12,7 +12,7 @@ import {
 import { compilePolicy } from "sluice/algorithms";
 import { durableObjectStore } from "sluice/cloudflare";
 import { describeRateLimiter, storeSuite } from "sluice/testing";
-import { PlanBounds, planBatches, planPair } from "../../../src/testing/plan-walk.ts";
+import { PlanBounds, planBatches, planPair } from "../../../src/testing/plan-charges.ts";
 import { randomFrom } from "../../../src/testing/random.ts";
 import { failuresOf } from "../../collect.ts";
 import { randomSample, seededRandom } from "../../model-walk.ts";

@@ -1,5 +1,4 @@
-/** Random charges of two plans that share their buckets, and a check that each plan stays within its own bound. */
-
+/** Random charges of two plans that share buckets, and a check that each plan stays within its bound. */
 import { algorithms } from "../algorithms/algorithms.ts";
 import { compilePolicy } from "../algorithms/compile-policy.ts";
 import type { Charge, Group, Mode } from "../core/charge.ts";
@@ -9,14 +8,14 @@ import type { AlgorithmName, Policy } from "../core/policy.ts";
 import type { Random } from "./random.ts";
 import { policyOf } from "./subject.ts";
 
-/** What happens at one instant. */
+/** The groups of one instant. */
 export interface PlanBatch {
-  /** Milliseconds since the batch before. */
+  /** Milliseconds since the previous batch. */
   readonly advanceMs: number;
   readonly groups: readonly Group[];
 }
 
-/** Two plans of one name: the same window or fill time, different limits. */
+/** Two plans with one name and the same window or fill time, but different limits. */
 export function planPair(
   algorithm: AlgorithmName,
   random: Random,
@@ -53,8 +52,8 @@ export function* planBatches(plans: readonly CompiledPolicy[], random: Random, s
 }
 
 /**
- * Counts what each plan was granted, per key, and throws if one exceeds its bound over any interval: capacity plus rate
- * for buckets, the limit per window for windows. A refund of any plan counts for all of them. Time must not run back.
+ * Sums the granted costs per plan and key, and throws if a plan exceeds its bound over any interval: capacity plus rate
+ * for buckets, the limit per window for windows. A refund by any plan counts for all. Time must not go backwards.
  */
 export class PlanBounds {
   private readonly plans: readonly CompiledPolicy[];
@@ -83,12 +82,12 @@ export class PlanBounds {
   }
 }
 
-/** Adds a cost in tokens of the plan `by`. Describes what was admitted if that is more than the bound. */
+/** Adds a cost in tokens of the plan `by`. Returns a description if the bound is exceeded. */
 type Meter = (cost: bigint, by: CompiledPolicy, now: number) => string | undefined;
 
-/** The most that any interval up to now has admitted beyond the rate. */
+/** The maximum, over all intervals up to now, of the cost admitted in excess of the rate. */
 function bucketMeter(plan: CompiledPolicy, plans: readonly CompiledPolicy[]): Meter {
-  // In these units a token of every plan is a whole number.
+  // Scaled to units in which a token of every plan is a whole number.
   const scale = plans.reduce((product, { limit }) => product * BigInt(limit), 1n);
   const full = BigInt(plan.capacityUnits) * scale;
   let [level, last] = [0n, 0];
@@ -97,7 +96,7 @@ function bucketMeter(plan: CompiledPolicy, plans: readonly CompiledPolicy[]): Me
     last = now;
     level = (level > 0n ? level : 0n) + (cost * full) / BigInt(by.limit);
     if (level < 0n) level = 0n;
-    return level > full ? `${level} of ${full} parts of the capacity` : undefined;
+    return level > full ? `${level} of ${full} scaled capacity units` : undefined;
   };
 }
 
@@ -117,7 +116,7 @@ function logMeter({ limit, windowMs }: CompiledPolicy): Meter {
   return (cost, _by, now) => {
     grants = grants.filter(({ at }) => at > now - windowMs);
     grants.push({ at: now, cost });
-    // The sum since the best start: a refund before an interval does not count for it.
+    // The maximum over all start points: a refund before an interval does not count for it.
     let sum = 0n;
     for (const grant of grants) {
       sum += grant.cost;

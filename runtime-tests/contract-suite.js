@@ -1,9 +1,9 @@
-/** The contract kit on a memory store, without a test runner: it runs wherever JavaScript does. */
+/** Runs the contract suite on a memory store without a test runner, for runtimes that have none. */
 import { memoryStore } from "sluice";
 import { fakeClock, storeSuite } from "sluice/testing";
 
-/** Runs every law and tells how many passed and what failed. */
-export async function runKit() {
+/** Runs every case. Returns the number of passed cases and the failures. */
+export async function runContractSuite() {
   const cases = [];
   const it = (name, body) => cases.push({ name, body });
   const create = () => {
