@@ -1,20 +1,19 @@
-/** Whether keys that somebody chose, to make them meet in a hash table, cost more than others. */
-
+/** Measures whether keys chosen to collide in a hash table cost more than random keys. */
 import { AMPLE, contenders } from "./contenders.js";
 import { flat, freshKeys, seededRandom } from "./keys.js";
 import { measureInChild } from "./measure-in-child.js";
 import { goal, goalTable, ratios, spread, table } from "./report.js";
 import { repeats, scaled } from "./settings.js";
 
-export const title = "Chosen keys";
+export const title = "Colliding keys";
 
 const COUNT = scaled(200_000);
-/** Past this a flood has shown what it does; waiting for its end would take minutes. */
-const PATIENCE_MS = 20_000;
+/** Stop a flood after this time: a contender with collisions would take minutes. */
+const MAX_FLOOD_MS = 20_000;
 
 /**
- * Engines hash a string that looks like an array index by its number, and a table then keeps the low bits. Multiples
- * of a power of two have those in common. An index is below 2^32: only the second step keeps all keys under it.
+ * V8 hashes a string that looks like an array index by its number, and a table uses the low bits. Multiples of a power of
+ * two share those bits. An array index is below 2^32: only with the second step are all keys below it.
  */
 const steps = [2 ** 16, 2 ** 14];
 const cases = [
@@ -48,7 +47,7 @@ export async function run(progress) {
   ];
 }
 
-/** Nanoseconds for each new key. */
+/** Nanoseconds per new key. */
 export async function measure({ name, maxKeys, step, choose }) {
   const { make } = contenders[name];
   const random = seededRandom(1);
@@ -57,7 +56,7 @@ export async function measure({ name, maxKeys, step, choose }) {
     const chosen = String(i * step);
     return flat(choose ? chosen : Array.from(chosen, letter).join(""));
   });
-  // The code is warm before it meets the keys, on a limiter of its own.
+  // Warm up the code with a separate limiter.
   const otherAt = freshKeys(20_000);
   const others = Array.from({ length: 20_000 }, (_, i) => otherAt(i));
   insert((await make({ ...AMPLE, maxKeys })).hit, others);
@@ -67,8 +66,8 @@ export async function measure({ name, maxKeys, step, choose }) {
 function insert(hit, keys) {
   const start = performance.now();
   let done = 0;
-  while (done < keys.length && performance.now() - start < PATIENCE_MS) {
-    for (const end = Math.min(keys.length, done + 1000); done < end; done++) globalThis.answer = hit(keys[done]);
+  while (done < keys.length && performance.now() - start < MAX_FLOOD_MS) {
+    for (const end = Math.min(keys.length, done + 1000); done < end; done++) globalThis.result = hit(keys[done]);
   }
   return ((performance.now() - start) / done) * 1e6;
 }

@@ -1,4 +1,4 @@
-/** What a decision in Durable Objects costs, in real workerd: beside what articles show, and beside a bare call. */
+/** Measures decisions of Durable Objects in workerd, compared with the usual get/put object and with a bare RPC call. */
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { install, workerdFolder } from "../runtime-tests/install.js";
 import { bundle } from "../runtime-tests/workerd/bundle.js";
 import { createMiniflare } from "../runtime-tests/workerd/serve.js";
-import { figure, goal, goalTable, median, ratios, spread, table } from "./report.js";
+import { formatNumber, goal, goalTable, median, ratios, spread, table } from "./report.js";
 import { ms, repeats } from "./settings.js";
 
 export const title = "Durable Objects";
@@ -15,25 +15,25 @@ const LABELS = {
   "get-put": "get/put over fetch + JSON",
   bare: "bare object",
   "one-object": "sluice, one object",
-  apart: "sluice, one object, a call for each",
+  unbatched: "sluice, one object, not batched",
   "16-objects": "sluice, 16 objects",
   "local-denial": "sluice, one object, default localDenialMs",
 };
 const SCENARIOS = {
-  "grants, 64 together": { denied: false, together: true },
-  "grants, one by one": { denied: false, together: false },
-  "denials, 64 together": { denied: true, together: true },
-  "denials, one by one": { denied: true, together: false },
+  "grants, 64 concurrent": { denied: false, concurrent: true },
+  "grants, sequential": { denied: false, concurrent: false },
+  "denials, 64 concurrent": { denied: true, concurrent: true },
+  "denials, sequential": { denied: true, concurrent: false },
 };
 const KEY_COUNTS = { "1000 keys": 1000, "one key": 1 };
-/** A Worker lives for hours: nobody is measured before its code is compiled. */
+/** Warm up until the code is compiled: a Worker runs for hours. */
 const WARM_UP_MS = Math.max(ms, Math.min(1000, 5 * ms));
-/** The clock inside of workerd may seem to lag behind ours by the way there and back, and by no more. */
-const MOST_LAG_MS = 50 + ms / 10;
+/** Maximum lag of the clock in workerd, in ms: the round trip of a request. */
+const MAX_LAG_MS = 50 + ms / 10;
 
-/** Where a contender would do the same as in another row, it is not measured. */
-function measured(name, { denied, together }) {
-  if (name === "apart") return together;
+/** Whether a contender differs from another row in this scenario. */
+function isMeasured(name, { denied, concurrent }) {
+  if (name === "unbatched") return concurrent;
   return name === "local-denial" ? denied : true;
 }
 
@@ -54,9 +54,9 @@ export async function run(progress) {
   }
 }
 
-/** A workerd for each contender, so that what the engine learns from one can't disturb another. */
+/** Starts a workerd per contender: the engine's optimisations for one must not affect another. */
 async function start(script, durableObjectsPersist) {
-  // An object that is asked all the time stays in memory. These wait for their turns, and would be put away meanwhile.
+  // Objects in use stay in memory. These would be evicted between their measurements.
   const sqlite = (className) => ({ className, useSQLite: true, unsafePreventEviction: true });
   const durableObjects = { GET_PUT: sqlite("GetPut"), BARE: sqlite("Bare"), RATE_LIMITER: sqlite("RateLimiterDO") };
   const miniflare = await createMiniflare({ modules: true, script, durableObjects, durableObjectsPersist });
@@ -69,12 +69,12 @@ async function measureAll(workers, progress) {
   for (let repeat = 0; repeat <= repeats; repeat++) {
     progress(repeat === 0 ? "warm-up" : `repeat ${repeat} of ${repeats}`);
     const forMs = repeat === 0 ? WARM_UP_MS : ms;
-    // Each round begins with another contender: what runs first must not always be the same.
+    // Rotate the order: the first measurement of a round must not always be the same contender's.
     const turns = names.map((_, i) => names[(i + repeat) % names.length]);
     for (const [keys, keyCount] of Object.entries(KEY_COUNTS)) {
       for (const [label, scenario] of Object.entries(SCENARIOS)) {
-        for (const name of turns.filter((name) => measured(name, scenario))) {
-          const result = await ask(workers[name].url, { name, ...scenario, keyCount, forMs });
+        for (const name of turns.filter((name) => isMeasured(name, scenario))) {
+          const result = await runLoop(workers[name].url, { name, ...scenario, keyCount, forMs });
           const list = (results[name][`${keys}: ${label}`] ??= []);
           if (repeat > 0) list.push(result);
         }
@@ -84,8 +84,8 @@ async function measureAll(workers, progress) {
   return results;
 }
 
-/** One loop inside of the Worker, which is timed there: the way there and back is not in it. */
-async function ask(url, task) {
+/** Runs one loop inside the Worker, which measures its own time: without the round trip. */
+async function runLoop(url, task) {
   const start = performance.now();
   const response = await fetch(url, { method: "POST", body: JSON.stringify(task) });
   const text = await response.text();
@@ -95,7 +95,7 @@ async function ask(url, task) {
   return { perMs: decisions / elapsed, callsForRound: (64 * calls) / decisions, lagMs };
 }
 
-/** At Cloudflare the clock of a Worker stands still while it computes. Here it goes on; if not, no figure is right. */
+/** On Cloudflare the clock of a Worker does not advance during computation. Check that it does here. */
 function checkClock(results) {
   const lags = Object.values(results).flatMap((scenarios) =>
     Object.values(scenarios)
@@ -103,7 +103,8 @@ function checkClock(results) {
       .map(({ lagMs }) => lagMs),
   );
   const lag = median(lags);
-  if (Math.abs(lag) > MOST_LAG_MS) throw new Error(`the clock inside of workerd is ${figure(lag)} ms behind`);
+  if (Math.abs(lag) > MAX_LAG_MS)
+    throw new Error(`The clock in workerd is ${formatNumber(lag)} ms behind, so the results are invalid.`);
 }
 
 const speeds = (results, name, where) => results[name][where].map(({ perMs }) => perMs);
@@ -121,22 +122,22 @@ function tableOf(results, keys) {
     const cells = labels.map((label) =>
       results[name][`${keys}: ${label}`] ? spread(speeds(results, name, `${keys}: ${label}`)) : "-",
     );
-    const calls = results[name][`${keys}: denials, 64 together`].map(({ callsForRound }) => callsForRound);
-    return [LABELS[name], ...cells, figure(median(calls))];
+    const calls = results[name][`${keys}: denials, 64 concurrent`].map(({ callsForRound }) => callsForRound);
+    return [LABELS[name], ...cells, formatNumber(median(calls))];
   });
-  return table([`${keys}, thousand decisions a second`, ...labels, "calls for 64 denials"], rows);
+  return table([`${keys}, thousand decisions per second`, ...labels, "calls for 64 denials"], rows);
 }
 
 function goalsOf(results, keys) {
   const speed = (name, label) => speeds(results, name, `${keys}: ${label}`);
   const own = (label) => speed("one-object", label);
-  const row = (what, a, b, bound) => goal(`${keys}: ${what}`, ratios(a, b), ">=", bound, "x");
-  const [grants, grantsInTurn, denials, denialsInTurn] = Object.keys(SCENARIOS);
+  const row = (title, a, b, bound) => goal(`${keys}: ${title}`, ratios(a, b), ">=", bound, "x");
+  const [grants, sequentialGrants, denials, sequentialDenials] = Object.keys(SCENARIOS);
   return [
     row(`${grants}: sluice / get/put`, own(grants), speed("get-put", grants), 3),
     row(`${denials}: sluice / bare object`, own(denials), speed("bare", denials), 0.7),
-    row(`${denialsInTurn}: sluice / bare object`, own(denialsInTurn), speed("bare", denialsInTurn), 0.7),
-    row(`${grants}: in one call / a call for each`, own(grants), speed("apart", grants), 2),
-    row("grants: 64 together / one by one", own(grants), own(grantsInTurn), 2),
+    row(`${sequentialDenials}: sluice / bare object`, own(sequentialDenials), speed("bare", sequentialDenials), 0.7),
+    row(`${grants}: batched / not batched`, own(grants), speed("unbatched", grants), 2),
+    row("grants: 64 concurrent / sequential", own(grants), own(sequentialGrants), 2),
   ];
 }

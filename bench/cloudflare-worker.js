@@ -1,6 +1,6 @@
 /**
- * The Worker that `cloudflare-throughput` runs in workerd: the objects, who asks them, and the loop that is timed. A
- * request is one loop, because a request for each decision would measure HTTP.
+ * The Worker of `cloudflare-throughput`: the objects, their callers, and the measured loop. One request runs a whole loop,
+ * because a request per decision would measure HTTP.
  */
 import { DurableObject } from "cloudflare:workers";
 import { createLimiter } from "sluice";
@@ -8,20 +8,20 @@ import { durableObjectRateLimiter, durableObjectStore, RateLimiterDO } from "slu
 
 export { RateLimiterDO };
 
-/** So many decisions are asked for in one round. */
+/** Decisions per round. */
 const ROUND = 64;
 /**
- * Nothing is denied. What is used up at first takes an hour to come back, so that no object is woken by its alarm to
- * forget buckets in the middle of another contender's turn.
+ * A limit that is never reached. The cost charged first takes an hour to refill: no alarm deletes buckets during the
+ * measurement of another contender.
  */
 const AMPLE = { capacity: 1e9, perSecond: 1000, used: 3.6e6 };
-/** Everything is denied, for a day. */
+/** A limit that is used up for a day. */
 const SPENT = { capacity: 1, perSecond: 1e-5, used: 1 };
-/** A late answer must not become a decision that was made without the object. */
+/** A late reply must not become a decision without the object. */
 const STRICT = { onStoreError: "throw", deadlineMs: "20s" };
 const EXACT = { ...STRICT, localDenialMs: 0 };
 
-/** The token bucket that articles about Durable Objects show. */
+/** The usual token bucket in articles about Durable Objects. */
 export class GetPut extends DurableObject {
   async fetch(request) {
     const { key, cost, capacity, perSecond } = await request.json();
@@ -35,7 +35,7 @@ export class GetPut extends DurableObject {
   }
 }
 
-/** What a call to an object costs when hardly anything is done there: it counts in memory and stores nothing. */
+/** The cost of an RPC call alone: counts in memory and stores nothing. */
 export class Bare extends DurableObject {
   #used = new Map();
 
@@ -47,7 +47,7 @@ export class Bare extends DurableObject {
   }
 }
 
-/** Each is made of namespaces and a policy, and gives `hit(key, cost, place)`: the place of a call in its round. */
+/** Each takes namespaces and a policy, and returns `hit(key, cost, index)`; `index` is the position of the call in its round. */
 const contenders = {
   "get-put"({ GET_PUT }, { capacity, perSecond }) {
     return async (key, cost) => {
@@ -61,13 +61,13 @@ const contenders = {
     (key, cost) =>
       stubOf(BARE).hit(key, cost, capacity),
   "one-object": ({ RATE_LIMITER }, policy) => sluice(RATE_LIMITER, policy, { ...EXACT, shards: 1 }),
-  /** Each call of a round through a store of its own, which has nobody to share a call with. The object is one. */
-  apart({ RATE_LIMITER }, { capacity, perSecond }) {
+  /** Every call of a round uses its own store, so calls to the one object are not batched. */
+  unbatched({ RATE_LIMITER }, { capacity, perSecond }) {
     const policy = { capacity, tokensPerSecond: perSecond };
     const limiters = Array.from({ length: ROUND }, () =>
       createLimiter({ policy, store: durableObjectStore(RATE_LIMITER, { shards: 1 }), ...EXACT }),
     );
-    return (key, cost, place) => limiters[place].consume(key, cost);
+    return (key, cost, index) => limiters[index].consume(key, cost);
   },
   "16-objects": ({ RATE_LIMITER }, policy) => sluice(RATE_LIMITER, policy, { ...EXACT, shards: 16 }),
   "local-denial": ({ RATE_LIMITER }, policy) => sluice(RATE_LIMITER, policy, { ...STRICT, shards: 1 }),
@@ -82,15 +82,15 @@ function stubOf(namespace) {
   return namespace.get(namespace.idFromName("all"));
 }
 
-/** What is set up for a scenario stays, as the limiters of a Worker outlive its requests. */
-const setUps = new Map();
+/** Prepared scenarios. The limiters of a Worker outlive its requests. */
+const prepared = new Map();
 
-async function setUp(env, name, denied, keyCount) {
+async function prepare(env, name, denied, keyCount) {
   const scenario = `${name} ${denied} ${keyCount}`;
-  const known = setUps.get(scenario);
+  const known = prepared.get(scenario);
   if (known) return known;
   const calls = { count: 0 };
-  // Objects of its own for every scenario, and a count of the calls to them.
+  // Every scenario has its own objects and counts the calls to them.
   const ownObjects = (namespace) => ({
     idFromName: (object) => namespace.idFromName(`${scenario} ${object}`),
     get(id) {
@@ -103,33 +103,35 @@ async function setUp(env, name, denied, keyCount) {
   const hit = contenders[name](namespaces, policy);
   const keys = Array.from({ length: keyCount }, (_, i) => `user:${String(i).padStart(10, "0")}`);
   await Promise.all(keys.map((key) => hit(key, policy.used, 0)));
-  // As many rounds as it takes until the first is due again.
+  // After this many rounds the keys repeat.
   const rounds = Array.from({ length: keyCount }, (_, round) =>
-    Array.from({ length: ROUND }, (_, place) => keys[(round * ROUND + place) % keyCount]),
+    Array.from({ length: ROUND }, (_, index) => keys[(round * ROUND + index) % keyCount]),
   );
-  const made = { hit, rounds, calls };
-  setUps.set(scenario, made);
-  return made;
+  const scenarioState = { hit, rounds, calls };
+  prepared.set(scenario, scenarioState);
+  return scenarioState;
 }
 
-async function inTurn(hit, keys) {
-  const answers = [];
-  for (const key of keys) answers.push(await hit(key, 1, 0));
-  return answers;
+async function hitSequentially(hit, keys) {
+  const decisions = [];
+  for (const key of keys) decisions.push(await hit(key, 1, 0));
+  return decisions;
 }
 
-async function measure(env, { name, denied, together, keyCount, forMs }) {
-  const { hit, rounds, calls } = await setUp(env, name, denied, keyCount);
+async function measure(env, { name, denied, concurrent, keyCount, forMs }) {
+  const { hit, rounds, calls } = await prepare(env, name, denied, keyCount);
   calls.count = 0;
-  let [round, answers, elapsed] = [0, [], 0];
+  let [round, decisions, elapsed] = [0, [], 0];
   const start = performance.now();
   do {
     const keys = rounds[round++ % rounds.length];
-    answers = together ? await Promise.all(keys.map((key, place) => hit(key, 1, place))) : await inTurn(hit, keys);
+    decisions = concurrent
+      ? await Promise.all(keys.map((key, index) => hit(key, 1, index)))
+      : await hitSequentially(hit, keys);
     elapsed = performance.now() - start;
   } while (elapsed < forMs);
-  const wrong = answers.find(({ allowed }) => allowed === denied);
-  if (wrong) throw new Error(`${name}: ${JSON.stringify(wrong)} where ${denied ? "denials" : "grants"} are measured`);
+  const wrong = decisions.find(({ allowed }) => allowed === denied);
+  if (wrong) throw new Error(`${name}: ${JSON.stringify(wrong)} is not ${denied ? "a denial" : "a grant"}`);
   return { elapsed, decisions: round * ROUND, calls: calls.count };
 }
 

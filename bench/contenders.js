@@ -1,9 +1,9 @@
 /**
- * Who is measured. `make(limits)` gives `hit(key)`, which spends 1, and `denied(answer)`, which reads its answer.
- * Packages are loaded in `make`, so that a child process loads the one that it measures and no other.
+ * The limiters to measure. `make(limits)` returns `hit(key)`, which charges 1, and `denied(result)`, which reads its result.
+ * Packages are loaded in `make`: a child process loads only the one that it measures.
  */
 
-/** What the counters with a window are given; no measurement lasts as long. */
+/** The window of contenders that have one. Longer than any measurement. */
 const WINDOW_MS = 600_000;
 
 /** A limit that is never reached. */
@@ -12,7 +12,7 @@ export const AMPLE = { limit: 1e8, perSecond: 100 };
 export const SPENT = { limit: 1, perSecond: 0.001 };
 
 const sluice = () => import("../dist/index.js");
-const isDenied = (answer) => !answer.allowed;
+const isDenied = (decision) => !decision.allowed;
 
 async function sluiceLimiter({ limit, perSecond, maxKeys }, clock) {
   const { memoryRateLimiter } = await sluice();
@@ -20,7 +20,22 @@ async function sluiceLimiter({ limit, perSecond, maxKeys }, clock) {
   return memoryRateLimiter({ capacity: limit, tokensPerSecond: perSecond }, options);
 }
 
-/** Three policies on one store, as `combine` wants them. */
+const ALGORITHMS = ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-log"];
+/** Maximum limit of a sliding log. */
+const MAX_LOG_LIMIT = 10_000;
+
+/** A policy that is not exceeded in `hot` and `10k`. A sliding log has the highest limit per ms that it supports. */
+function policyFor(algorithm, { limit, perSecond }) {
+  if (algorithm === "sliding-log") return { algorithm, limit: MAX_LOG_LIMIT, windowMs: 1 };
+  if (algorithm.endsWith("window")) return { algorithm, limit, windowMs: WINDOW_MS };
+  return {
+    algorithm,
+    capacity: limit,
+    [algorithm === "token-bucket" ? "tokensPerSecond" : "leaksPerSecond"]: perSecond,
+  };
+}
+
+/** Three policies on one store, for `combine`. */
 async function threeLimiters({ limit, perSecond }) {
   const { createLimiter, memoryStore } = await sluice();
   const store = memoryStore();
@@ -44,7 +59,7 @@ export const contenders = {
     async make(limits) {
       const clock = { time: Date.now(), now: () => clock.time };
       const limiter = await sluiceLimiter(limits, clock);
-      // Set between batches: a number that never changes could be compiled in as a constant.
+      // Updated between batches: the engine could inline a number that never changes.
       const tick = () => {
         clock.time = Date.now();
       };
@@ -85,14 +100,14 @@ export const contenders = {
     async make({ limit, maxKeys = 8_000_000 }) {
       const { default: LocalStore } = await import("@fastify/rate-limit/store/LocalStore.js");
       const store = new LocalStore(false, false, maxKeys);
-      let answer;
-      // It calls back before it returns. One callback for all calls is the cheapest way to use it.
-      const keep = (_error, result) => {
-        answer = result;
+      let last;
+      // The callback is called synchronously. Sharing one callback is the cheapest way to call it.
+      const onResult = (_error, result) => {
+        last = result;
       };
       const hit = (key) => {
-        store.incr(key, keep, WINDOW_MS, limit);
-        return answer;
+        store.incr(key, onResult, WINDOW_MS, limit);
+        return last;
       };
       return { hit, denied: ({ current }) => current > limit };
     },
@@ -107,13 +122,13 @@ export const contenders = {
         let bucket = buckets.get(key);
         if (!bucket) {
           bucket = new TokenBucket({ bucketSize: limit, tokensPerInterval: perSecond, interval: "second" });
-          // It begins empty; its own RateLimiter fills it in this way too.
+          // A TokenBucket starts empty. The package's RateLimiter fills it like this.
           bucket.content = limit;
           buckets.set(key, bucket);
         }
         return bucket.tryRemoveTokens(1);
       };
-      return { hit, denied: (answer) => !answer };
+      return { hit, denied: (isAllowed) => !isAllowed };
     },
   },
   flexible: {
@@ -174,6 +189,22 @@ export const contenders = {
     api: "sync",
     make: () => ({ hit: () => Date.now() }),
   },
+  ...Object.fromEntries(
+    ALGORITHMS.map((algorithm) => [
+      `sluice-${algorithm}`,
+      {
+        label: algorithm === "sliding-log" ? "sliding-log, grants of one ms" : algorithm,
+        api: "sync",
+        async make(limits) {
+          const { memoryRateLimiter } = await sluice();
+          const limiter = memoryRateLimiter(policyFor(algorithm, limits));
+          // A fast machine may exceed the limit of the sliding log.
+          const denied = algorithm === "sliding-log" ? undefined : isDenied;
+          return { hit: (key) => limiter.consumeSync(key), denied };
+        },
+      },
+    ]),
+  ),
   "sluice-one-of-three": {
     label: "sluice, one of three limiters",
     api: "sync",
@@ -193,5 +224,8 @@ export const contenders = {
   },
 };
 
-/** Other people's limiters: the ones that "best peer" is chosen from. */
+/** The rows per algorithm. */
+export const algorithmRows = ALGORITHMS.map((algorithm) => `sluice-${algorithm}`);
+
+/** Limiters of other packages, from which "best peer" is chosen. */
 export const peers = ["express", "hono", "fastify", "limiter", "flexible", "ws-kit"];

@@ -1,8 +1,8 @@
-/** One server on many ports: the same app without a limiter, with sluice and with the framework's own limiter. */
+/** Servers for `http-throughput`: the same app on several ports, without a limiter, with sluice and with another limiter. */
 import { rateLimit as expressPeer } from "express-rate-limit";
 import { rateLimiter as honoPeer } from "hono-rate-limiter";
 
-/** A limit that is never reached, and one that is reached at once. */
+/** A limit that is never reached, and one that the second request exceeds. */
 const AMPLE = { capacity: 1_000_000_000, tokensPerSecond: 1_000_000, name: "api" };
 const SPENT = { capacity: 1, tokensPerSecond: "1/d", name: "api" };
 
@@ -82,7 +82,7 @@ function own(rateLimit, appWith) {
   );
 }
 
-/** The name of the framework is the argument; the parent hears of ports, and asks for the time that was used. */
+// The argument is the framework. Sends the ports to the parent, then the CPU time on every message.
 const variants = await { express, fastify, hono }[process.argv[2]]();
 const ports = {};
 for (const [name, start] of Object.entries(variants)) ports[name] = await new Promise(start);

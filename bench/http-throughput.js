@@ -1,21 +1,21 @@
-/** What a limiter costs a web server: requests a second with and without one, and with the framework's own. */
+/** Measures requests per second of web servers without a limiter, with sluice and with another limiter. */
 import { execFile, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { figure, goal, goalTable, median, ratios, spread, table } from "./report.js";
+import { formatNumber, goal, goalTable, median, ratios, spread, table } from "./report.js";
 import { repeats } from "./settings.js";
 
 export const title = "Web servers";
 
 const FRAMEWORKS = { express: "express-rate-limit", fastify: "@fastify/rate-limit", hono: "hono-rate-limiter" };
 const CONNECTIONS = 64;
-/** A burst of one second is the shortest that wrk knows. */
+/** Duration of a burst in seconds, the minimum of wrk. */
 const SECONDS = 1;
-/** Server and client keep to a processor each, where there are two and `taskset` is there. */
-const pins = cpus().length > 1 && spawnSync("taskset", ["-c", "0", "true"]).status === 0;
-const pinned = (cpu, command, args) => (pins ? ["taskset", ["-c", cpu, command, ...args]] : [command, args]);
+/** Pin server and client to one CPU each, if there are two CPUs and `taskset`. */
+const canPin = cpus().length > 1 && spawnSync("taskset", ["-c", "0", "true"]).status === 0;
+const pinned = (cpu, command, args) => (canPin ? ["taskset", ["-c", cpu, command, ...args]] : [command, args]);
 
 export async function run(progress) {
   const tables = [];
@@ -28,7 +28,7 @@ export async function run(progress) {
   return [...tables, goalTable(goals)];
 }
 
-/** Bursts that alternate over the variants, all of them in one process, so that the machine's mood is in all. */
+/** Measures the variants in alternating bursts in one process: load on the machine affects all of them. */
 async function measure(framework, progress) {
   const script = fileURLToPath(new URL("http-servers.js", import.meta.url));
   const stdio = ["ignore", "inherit", "inherit", "ipc"];
@@ -38,11 +38,11 @@ async function measure(framework, progress) {
     const results = Object.fromEntries(Object.keys(ports).map((name) => [name, []]));
     for (let repeat = 0; repeat <= repeats; repeat++) {
       progress(`${framework}, ${repeat === 0 ? "warm-up" : `repeat ${repeat} of ${repeats}`}`);
-      // Each round begins with another variant: what runs first in a round must not always be the same.
+      // Rotate the order: the first burst of a round must not always be the same variant's.
       const all = Object.entries(ports);
       for (const [name, port] of [...all.slice(repeat % all.length), ...all.slice(0, repeat % all.length)]) {
         const before = await cpuOf(server);
-        const burst = await ask(port);
+        const burst = await runBurst(port);
         const cpuUs = ((await cpuOf(server)) - before) / burst.requests;
         check(framework, name, burst);
         if (repeat > 0) results[name].push({ perSecond: burst.perSecond, cpuUs });
@@ -60,21 +60,21 @@ async function cpuOf(server) {
   return cpuUs;
 }
 
-async function ask(port) {
+async function runBurst(port) {
   const args = ["-t1", `-c${CONNECTIONS}`, `-d${SECONDS}s`, `http://127.0.0.1:${port}/`];
   const { stdout } = await promisify(execFile)(...pinned("1", "wrk", args)).catch((error) => {
     const missing = error.code === "ENOENT" || error.code === 127;
-    throw missing ? new Error("wrk is missing: apt-get install wrk") : error;
+    throw missing ? new Error("wrk is not installed. Run apt-get install wrk.") : error;
   });
   const requests = Number(/(\d+) requests in/.exec(stdout)[1]);
   const perSecond = Number(/Requests\/sec: +([\d.]+)/.exec(stdout)[1]);
-  return { requests, perSecond, refused: Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0) };
+  return { requests, perSecond, rejected: Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0) };
 }
 
-/** A limiter that lets everything through, or nothing, would be fast. */
-function check(framework, name, { requests, refused }) {
-  const right = name.endsWith(", denied") ? requests - refused <= 1 : refused === 0;
-  if (!right) throw new Error(`${framework}, ${name}: ${refused} of ${requests} were refused`);
+/** Checks that the limiter rejects all requests or none: a broken limiter would be fast. */
+function check(framework, name, { requests, rejected }) {
+  const isCorrect = name.endsWith(", denied") ? requests - rejected <= 1 : rejected === 0;
+  if (!isCorrect) throw new Error(`${framework}, ${name}: ${rejected} of ${requests} requests were rejected`);
 }
 
 const rates = (results, name) => results[name].map(({ perSecond }) => perSecond);
@@ -84,7 +84,7 @@ function report(framework, results) {
   const baseCpu = results["no limiter"].map(({ cpuUs }) => cpuUs);
   const rows = Object.keys(results).map((name) => {
     const cpu = results[name].map(({ cpuUs }, i) => cpuUs - baseCpu[i]);
-    const added = name === "no limiter" ? `(${figure(median(baseCpu))})` : spread(cpu);
+    const added = name === "no limiter" ? `(${formatNumber(median(baseCpu))})` : spread(cpu);
     const toBase = spread(ratios(rates(results, name), base));
     const toNothing = spread(ratios(rates(results, name), rates(results, "does nothing")));
     return [name, spread(rates(results, name)), toBase, toNothing, added];

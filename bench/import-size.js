@@ -1,4 +1,4 @@
-/** What an import weighs in a bundle, and how long a fresh process waits for it. */
+/** Measures the bundle size of an import and the duration of a first import. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -11,7 +11,7 @@ export const title = "Size and cold import";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 
-/** The import that a user would write for a limiter in memory. */
+/** The imports that a user would write for a limiter. */
 const imports = [
   { label: "floor: an empty module", from: "./empty.js" },
   { label: "sluice", from: "../dist/index.js", names: "memoryRateLimiter" },
@@ -57,7 +57,7 @@ async function bundleSize({ from, names }) {
     write: false,
     format: "esm",
     platform: "node",
-    // Whoever imports one of these has its framework already.
+    // Frameworks and optional peers are not part of the limiter.
     external: ["express", "fastify", "hono", "hono/*", "unstorage", "jose"],
     logLevel: "error",
   });
@@ -65,7 +65,7 @@ async function bundleSize({ from, names }) {
   return { min: contents.length, gzip: gzipSync(contents, { level: 9 }).length };
 }
 
-/** The script has no imports of its own, so that its `import()` pays for the module loader too, as the floor does. */
+/** The script imports nothing else: its `import()` includes the start of the module loader, like the empty module. */
 async function importMs(from) {
   const script = `const start = performance.now();
     import(${JSON.stringify(from)}).then(() => {

@@ -1,20 +1,20 @@
-/** Keys and the order in which they are asked: the same for every contender. */
+/** The keys and their order, the same for every contender. */
 
 const LENGTH = 15;
 
-/** The same text in one piece, as a parser hands it out; a joined string would be flattened by its first reader. */
+/** A flat copy of a string, as a parser returns it. The first read of a concatenated string would flatten it. */
 export function flat(text) {
   return Buffer.from(text, "latin1").latin1Slice();
 }
 
-/** Keys from `user:0000000000` on: a function that gives a newly built, flat string at every call. */
+/** Returns a function that builds key `i`, such as `user:0000000001`, as a new flat string. */
 export function freshKeys(count) {
   const bytes = Buffer.alloc(count * LENGTH);
   for (let i = 0; i < count; i++) bytes.latin1Write(`user:${String(i).padStart(10, "0")}`, i * LENGTH);
   return (i) => bytes.latin1Slice(i * LENGTH, (i + 1) * LENGTH);
 }
 
-/** A seeded generator (mulberry32), so that every contender gets the same draws. */
+/** A seeded generator (mulberry32): every contender gets the same draws. */
 export function seededRandom(seed) {
   let state = seed;
   return () => {
@@ -25,13 +25,13 @@ export function seededRandom(seed) {
   };
 }
 
-/** `draws` numbers below `count`, each as likely. */
+/** `draws` numbers below `count`, uniformly distributed. */
 export function uniformOrder(count, draws) {
   const random = seededRandom(1);
   return Uint32Array.from({ length: draws }, () => Math.floor(random() * count));
 }
 
-/** `draws` numbers below `count`, the one of rank r as likely as 1/r; ranks are spread over the numbers at random. */
+/** `draws` numbers below `count` with a Zipf distribution: rank r has weight 1/r. Ranks are shuffled. */
 export function zipfOrder(count, draws) {
   const random = seededRandom(1);
   const sums = new Float64Array(count);

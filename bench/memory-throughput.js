@@ -1,6 +1,5 @@
-/** How many decisions a second, in memory. */
-
-import { AMPLE, contenders, peers, SPENT } from "./contenders.js";
+/** Measures decisions per second in memory, of every contender and of each algorithm of sluice. */
+import { AMPLE, algorithmRows, contenders, peers, SPENT } from "./contenders.js";
 import { freshKeys, uniformOrder, zipfOrder } from "./keys.js";
 import { measureInChild } from "./measure-in-child.js";
 import { goal, goalTable, median, ratios, spread, table } from "./report.js";
@@ -11,7 +10,7 @@ export const title = "Throughput in memory";
 const BATCH = 1000;
 const MILLION = 2 ** 20;
 
-/** `count` keys, asked for in the order of `order()`; `fresh` builds the string anew at every call. */
+/** `count` keys in the order of `order()`. `fresh` builds a new string for every call. */
 const scenarios = {
   hot: { count: 1, order: () => new Uint32Array(1) },
   denied: { count: 1, order: () => new Uint32Array(1), limits: SPENT },
@@ -19,16 +18,20 @@ const scenarios = {
   fresh: { count: 16_000, order: (count) => uniformOrder(count, 2 ** 16), fresh: true },
   zipf: { count: scaled(1e6), order: (count) => zipfOrder(count, MILLION), limits: { ...AMPLE, maxKeys: MILLION } },
 };
-const rows = Object.keys(contenders).filter((name) => !isCombined(name));
+const combined = ["sluice-one-of-three", "sluice-combined"];
+const rows = Object.keys(contenders).filter((name) => !combined.includes(name) && !algorithmRows.includes(name));
+/** The scenarios of the rows per algorithm. */
+const ALGORITHM_SCENARIOS = ["hot", "10k"];
 
-function isCombined(name) {
-  return name === "sluice-one-of-three" || name === "sluice-combined";
+function runsIn(scenario, name) {
+  if (combined.includes(name)) return scenario === "hot";
+  return !algorithmRows.includes(name) || ALGORITHM_SCENARIOS.includes(scenario);
 }
 
 export async function run(progress) {
   const speeds = Object.fromEntries(Object.keys(contenders).map((name) => [name, {}]));
   for (const scenario of Object.keys(scenarios)) {
-    const names = Object.keys(contenders).filter((name) => scenario === "hot" || !isCombined(name));
+    const names = Object.keys(contenders).filter((name) => runsIn(scenario, name));
     for (const name of names) speeds[name][scenario] = [];
     for (let repeat = 1; repeat <= repeats; repeat++) {
       progress(`${scenario}, repeat ${repeat} of ${repeats}`);
@@ -37,12 +40,17 @@ export async function run(progress) {
       }
     }
   }
-  const head = ["million decisions a second", "API", ...Object.keys(scenarios)];
+  const head = ["million decisions per second", "API", ...Object.keys(scenarios)];
   const body = rows.map((name) => {
     const { label, api } = contenders[name];
     return [label, api, ...Object.keys(scenarios).map((scenario) => spread(speeds[name][scenario]))];
   });
-  return [table(head, body), goalTable(goals(speeds))];
+  const algorithmHead = ["million decisions per second, consumeSync", ...ALGORITHM_SCENARIOS];
+  const algorithmBody = algorithmRows.map((name) => [
+    contenders[name].label,
+    ...ALGORITHM_SCENARIOS.map((scenario) => spread(speeds[name][scenario])),
+  ]);
+  return [table(head, body), table(algorithmHead, algorithmBody), goalTable(goals(speeds))];
 }
 
 function goals(speeds) {
@@ -50,7 +58,7 @@ function goals(speeds) {
   const best = (scenario) => peers.toSorted((a, b) => median(speeds[b][scenario]) - median(speeds[a][scenario]))[0];
   const bestHot = best("hot");
   const bestZipf = best("zipf");
-  // Of times, not of speeds, hence the other way round.
+  // A ratio of times, not of speeds: the arguments are swapped.
   const combineTimes = against("sluice-one-of-three", "sluice-combined", "hot");
   return [
     goal("hot: consumeSync / express-rate-limit", against("sluice", "express", "hot"), ">=", 1.8, "x"),
@@ -65,7 +73,7 @@ function goals(speeds) {
   ];
 }
 
-/** Million decisions a second of one contender in one scenario. */
+/** Million decisions per second of one contender in one scenario. */
 export async function measure({ name, scenario }) {
   const { count, order: orderOf, fresh, limits = AMPLE } = scenarios[scenario];
   const { api, make } = contenders[name];
@@ -77,11 +85,12 @@ export async function measure({ name, scenario }) {
   const keyAt = fresh ? (i) => build(order[i & mask]) : (i) => keys[order[i & mask]];
   const batch = api === "promise" ? awaitBatch : callBatch;
 
-  // Every key is known before the clock starts.
+  // Every key has a bucket before the measurement starts.
   for (let i = 0; i < count; i++) await hit(build(i));
   await timeBatches(batch, hit, keyAt, tick);
   const speed = await timeBatches(batch, hit, keyAt, tick);
-  if (denied && denied(globalThis.answer) !== (limits === SPENT)) throw new Error(`${name} is wrong in ${scenario}`);
+  if (denied && denied(globalThis.result) !== (limits === SPENT))
+    throw new Error(`${name} made a wrong decision in ${scenario}`);
   return speed;
 }
 
@@ -98,17 +107,17 @@ async function timeBatches(batch, hit, keyAt, tick) {
   return done / elapsed / 1000;
 }
 
-// Answers go to a global, or the engine could see that nobody reads them and leave out the making of them.
+// Results are stored in a global: otherwise the engine could remove the allocation of an unused result.
 function callBatch(hit, keyAt, from) {
-  for (let i = from; i < from + BATCH; i++) globalThis.answer = hit(keyAt(i));
+  for (let i = from; i < from + BATCH; i++) globalThis.result = hit(keyAt(i));
 }
 
 async function awaitBatch(hit, keyAt, from) {
   for (let i = from; i < from + BATCH; i++) {
     try {
-      globalThis.answer = await hit(keyAt(i));
+      globalThis.result = await hit(keyAt(i));
     } catch (denial) {
-      globalThis.answer = denial;
+      globalThis.result = denial;
     }
   }
 }

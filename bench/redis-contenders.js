@@ -1,9 +1,9 @@
 /**
- * Who is measured on Redis. `make(port, limits)` gives `hit(key)`, a promise of the answer to a cost of 1, and `close`.
- * Packages are loaded in `make`, so that a child process loads the ones that it measures and no others.
+ * The Redis limiters to measure. `make(port, limits)` returns `hit(key)`, which charges 1, and `close`.
+ * Packages are loaded in `make`: a child process loads only those that it measures.
  */
 
-/** Nothing is denied: the work is the same for all. */
+/** A limit that is never reached: every contender does the same work. */
 export const AMPLE = { limit: 600, perSecond: 10 };
 /** A limit that the second call exceeds. */
 export const SPENT = { limit: 1, perSecond: 0.001 };
@@ -133,5 +133,5 @@ export const contenders = {
   },
 };
 
-/** Other people's limiters: the ones that "best peer" is chosen from. */
+/** Limiters of other packages, from which "best peer" is chosen. */
 export const peers = Object.keys(contenders).filter((name) => !name.startsWith("sluice") && !name.startsWith("ping"));

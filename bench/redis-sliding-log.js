@@ -1,25 +1,25 @@
-/** What a sliding log costs Redis at limits of 100, 1000 and 10 000, and how long one call keeps other clients waiting. */
+/** Measures the server time of sliding logs with limits of 100, 1000 and 10 000, and how long other clients wait. */
 import { Redis } from "ioredis";
 import { fakeClockScript } from "../test/redis/script-variants.js";
 import { startRedis } from "../test/servers/redis-server.js";
 import { connect } from "../test/servers/resp.js";
-import { figure, goal, goalTable, spread, table } from "./report.js";
+import { formatNumber, goal, goalTable, spread, table } from "./report.js";
 import { repeats } from "./settings.js";
 
 export const title = "Sliding logs on Redis";
 
 const LIMITS = [100, 1000, 10_000];
-/** Microseconds of server time that a decision may take. */
+/** Goals: server time per decision in microseconds, by limit. */
 const GOALS = { 1000: 60, 10000: 400 };
 const MAX_CALL_US = 10_000;
 const WINDOW_MS = 3_600_000;
 const CALLS = 1000;
-/** As many keys as one call holds of the cheapest kind. */
+/** Number of keys in the largest batch of one call. */
 const LONG_LOGS = 32;
-/** As many logs take turns where grants end, so that calls follow one another as they do under load. */
+/** Number of logs to alternate where grants end: calls then follow each other as under load. */
 const ENDING_LOGS = 20;
 
-/** What is measured on full logs, one call after the other. */
+/** Sequential calls on full logs. */
 const SCENARIOS = {
   "allowed, one grant ends per ms": { ending: true, run: (limiter, key) => limiter.consume(key) },
   "denied, cost 1": { run: (limiter, key) => limiter.consume(key) },
@@ -48,7 +48,7 @@ export async function run(progress) {
       const [key] = await fullLogs(bench, limiter, 1, limit);
       bytes[limit] = Number(await client.memory("USAGE", (await limiter.inspect(key)).storedKey));
     }
-    progress(`${LONG_LOGS} logs of 10 000 at once`);
+    progress(`${LONG_LOGS} concurrent logs of 10 000`);
     return report(results, bytes, await manyLongLogs(bench));
   } finally {
     client.disconnect();
@@ -61,7 +61,7 @@ function limiterOf({ createLimiter, slidingLog, store }, limit) {
   return createLimiter({ policy, store, onStoreError: "throw", localDenialMs: 0, deadlineMs: "60s" });
 }
 
-/** Keys with a full log each, of one grant per millisecond; the first ends at `firstEnd`. */
+/** Creates keys with a full log of one grant per millisecond. The first grant ends at `firstEnd`. */
 async function fullLogs({ client }, limiter, count, limit, firstEnd = Date.now() + WINDOW_MS / 2) {
   const keys = Array.from({ length: count }, (_, i) => `k${i}`);
   const stored = await Promise.all(keys.map(async (key) => (await limiter.inspect(key)).storedKey));
@@ -80,7 +80,7 @@ async function fullLogs({ client }, limiter, count, limit, firstEnd = Date.now()
   return keys;
 }
 
-/** Copies of a full log whose first grants have just ended. Filling takes time too, so it may be tried again. */
+/** Creates full logs whose first grants have just ended. Tries again if filling took too long. */
 async function endingLogs(bench, limiter, limit) {
   for (let endsInMs = 100 + limit / 4; ; endsInMs *= 2) {
     const endsAt = Date.now() + endsInMs;
@@ -91,16 +91,16 @@ async function endingLogs(bench, limiter, limit) {
   }
 }
 
-/** Microseconds that Redis spends on one decision. */
+/** Server time per decision in microseconds. */
 async function serverUs(bench, limiter, limit, { ending, run }) {
   let [calls, us] = [0, 0];
   while (calls < CALLS) {
     const keys = ending ? await endingLogs(bench, limiter, limit) : await fullLogs(bench, limiter, 1, limit);
-    // A full log is filled again when a good part of it has ended.
+    // Refill the logs when a third of the grants has ended.
     const until = ending ? performance.now() + limit / 3 : Infinity;
     const before = await scriptStats(bench.client);
     for (let i = 0, due = 0; i < CALLS && performance.now() < until; i++) {
-      // A grant ends every millisecond in each of the logs.
+      // In each log, one grant ends per millisecond.
       if (ending && i % keys.length === 0) {
         while (performance.now() < due) await new Promise(setImmediate);
         due = performance.now() + 1;
@@ -120,7 +120,7 @@ async function scriptStats(client) {
   return { calls: Number(calls), us: Number(us) };
 }
 
-/** The slowest script call and the slowest PING of another connection while 32 full logs of 10 000 are decided at once. */
+/** The slowest script call, and the slowest PING of another connection, during concurrent decisions on 32 logs of 10 000. */
 async function manyLongLogs(bench) {
   const limit = 10_000;
   const limiter = limiterOf(bench, limit);
@@ -140,14 +140,14 @@ async function manyLongLogs(bench) {
           slowest = Math.max(slowest, performance.now() - start);
         }
       })();
-      // Refunded at once, so that every round finds the same logs: full ones, of which every second is charged.
+      // Refund what is charged: every round starts with the same full logs.
       await Promise.all(keys.map((key, i) => (i % 2 ? limiter.consume(key) : limiter.refund(key, 1))));
       await Promise.all(keys.map((key, i) => (i % 2 ? limiter.peek(key) : limiter.consume(key))));
       done = true;
       await pinging;
       const log = await other.call("SLOWLOG", "GET", -1);
       const spent = log.filter(([, , , [name]]) => /^evalsha$/i.test(name)).map(([, , us]) => us);
-      // The first rounds compile the code of this process.
+      // The first two rounds are a warm-up.
       if (round >= 2) {
         scripts.push(Math.max(...spent));
         each.push(spent.reduce((sum, us) => sum + us) / (2 * keys.length));
@@ -165,7 +165,7 @@ function report(results, bytes, { scripts, each, pings }) {
     limit,
     ...Object.keys(SCENARIOS).map((name) => spread(results[`${limit} ${name}`])),
     bytes[limit],
-    figure(bytes[limit] / limit),
+    formatNumber(bytes[limit] / limit),
   ]);
   const goals = Object.entries(GOALS).flatMap(([limit, us]) =>
     Object.keys(SCENARIOS).map((name) => goal(`limit ${limit}: ${name}`, results[`${limit} ${name}`], "<=", us, " us")),
@@ -173,12 +173,12 @@ function report(results, bytes, { scripts, each, pings }) {
   goals.push(goal(`${LONG_LOGS} logs of 10 000: slowest call of each round`, scripts, "<=", MAX_CALL_US, " us"));
   const head = ["server us per decision, limit", ...Object.keys(SCENARIOS), "MEMORY USAGE", "bytes per grant"];
   const waits = [
-    `${LONG_LOGS} logs of 10 000 at once`,
+    `${LONG_LOGS} concurrent logs of 10 000`,
     spread(each),
     spread(scripts),
-    figure(Math.max(...scripts)),
+    formatNumber(Math.max(...scripts)),
     spread(pings),
-    figure(Math.max(...pings)),
+    formatNumber(Math.max(...pings)),
   ];
   const waitsHead = ["", "us per decision", "slowest call, us", "worst", "another client's slowest PING, ms", "worst"];
   return [table(head, rows), table(waitsHead, [waits]), goalTable(goals)];

@@ -1,19 +1,19 @@
-/** What a decision on Redis costs: rate and latency under load, the server's time, bytes, and a denial from memory. */
+/** Measures decisions on Redis: throughput and latency under load, server time, bytes, and cached denials. */
 import { startRedis } from "../test/servers/redis-server.js";
 import { measureInChild } from "./measure-in-child.js";
 import { AMPLE, contenders, peers, SPENT } from "./redis-contenders.js";
-import { figure, goal, goalTable, median, ratios, spread, table } from "./report.js";
+import { formatNumber, goal, goalTable, median, ratios, spread, table } from "./report.js";
 import { ms, repeats } from "./settings.js";
 
 export const title = "Redis";
 
 const KEYS = 10_000;
-/** So many calls in flight, each followed by the next. */
+/** Closed loops: the number of calls in flight. */
 const CLOSED = [1, 64, 512];
-/** So many calls a second, whatever becomes of those before. */
+/** Open loops: calls per second, regardless of earlier calls. */
 const OPEN = [5000, 30_000];
 const SLUICE = ["sluice-ioredis", "sluice-node-redis"];
-/** A server lives for days: nobody is measured before its code is compiled. */
+/** Warm up until the code is compiled: a server runs for days. */
 const WARM_UP_MS = Math.max(1500, ms);
 
 const keyOf = (i) => `user:${String(i % KEYS).padStart(10, "0")}`;
@@ -52,7 +52,7 @@ export async function run(progress) {
   }
 }
 
-const of = (results, name, load, what) => results[name][load].map((one) => one[what]);
+const valuesOf = (results, name, load, field) => results[name][load].map((run) => run[field]);
 
 function report(results, bytes, denied) {
   const names = Object.keys(contenders);
@@ -61,20 +61,22 @@ function report(results, bytes, denied) {
     names.map((name) => [
       contenders[name].label,
       ...CLOSED.flatMap((n) => {
-        const [speeds, p50, p99] = ["perMs", "p50", "p99"].map((what) => of(results, name, `N=${n}`, what));
-        return [spread(speeds), `${figure(median(p50))} / ${figure(median(p99))}`];
+        const [speeds, p50, p99] = ["perMs", "p50", "p99"].map((field) => valuesOf(results, name, `N=${n}`, field));
+        return [spread(speeds), `${formatNumber(median(p50))} / ${formatNumber(median(p99))}`];
       }),
-      figure(median(of(results, name, "N=64", "serverUs"))),
+      formatNumber(median(valuesOf(results, name, "N=64", "serverUs"))),
       bytes[name] ?? "-",
     ]),
   );
   const open = table(
-    ["calls a second", ...OPEN.flatMap((n) => [`${n / 1000} k/s: done, k/s`, "p50 / p99 ms"])],
+    ["calls per second", ...OPEN.flatMap((n) => [`${n / 1000} k/s: done, k/s`, "p50 / p99 ms"])],
     names.map((name) => [
       contenders[name].label,
       ...OPEN.flatMap((n) => {
-        const [speeds, p50, p99] = ["perMs", "p50", "p99"].map((what) => of(results, name, `${n / 1000}k/s`, what));
-        return [figure(median(speeds)), `${figure(median(p50))} / ${figure(median(p99))}`];
+        const [speeds, p50, p99] = ["perMs", "p50", "p99"].map((field) =>
+          valuesOf(results, name, `${n / 1000}k/s`, field),
+        );
+        return [formatNumber(median(speeds)), `${formatNumber(median(p50))} / ${formatNumber(median(p99))}`];
       }),
     ]),
   );
@@ -85,38 +87,40 @@ function goals(results, bytes, denied) {
   const rows = [];
   for (const name of SLUICE) {
     const { label, client } = contenders[name];
-    // On the same client: what a call of it costs is in both.
+    // Compare on the same client: its overhead is in both.
     const rivals = peers.filter((peer) => contenders[peer].client === client);
-    const best = (load, what, sign) =>
-      rivals.toSorted((a, b) => sign * (median(of(results, a, load, what)) - median(of(results, b, load, what))))[0];
+    const best = (load, field, sign) =>
+      rivals.toSorted(
+        (a, b) => sign * (median(valuesOf(results, a, load, field)) - median(valuesOf(results, b, load, field))),
+      )[0];
     for (const [n, bound] of [
       [64, 2],
       [512, 1.8],
     ]) {
       const load = `N=${n}`;
       const fastest = best(load, "perMs", -1);
-      const speed = ratios(of(results, name, load, "perMs"), of(results, fastest, load, "perMs"));
+      const speed = ratios(valuesOf(results, name, load, "perMs"), valuesOf(results, fastest, load, "perMs"));
       rows.push(goal(`N=${n}: ${label} / best peer (${fastest})`, speed, ">=", bound, "x"));
-      const calmest = best(load, "p99", 1);
-      const p99 = ratios(of(results, name, load, "p99"), of(results, calmest, load, "p99"));
-      rows.push(goal(`N=${n}: p99 of ${label} / lowest of a peer (${calmest})`, p99, "<=", 1, "x"));
+      const lowestP99 = best(load, "p99", 1);
+      const p99 = ratios(valuesOf(results, name, load, "p99"), valuesOf(results, lowestP99, load, "p99"));
+      rows.push(goal(`N=${n}: p99 of ${label} / lowest peer (${lowestP99})`, p99, "<=", 1, "x"));
     }
     for (const n of OPEN) {
       const load = `${n / 1000}k/s`;
-      const quickest = best(load, "p50", 1);
-      const p50 = ratios(of(results, name, load, "p50"), of(results, quickest, load, "p50"));
-      rows.push(goal(`${load}: p50 of ${label} / lowest of a peer (${quickest})`, p50, "<=", 1, "x"));
+      const lowestP50 = best(load, "p50", 1);
+      const p50 = ratios(valuesOf(results, name, load, "p50"), valuesOf(results, lowestP50, load, "p50"));
+      rows.push(goal(`${load}: p50 of ${label} / lowest peer (${lowestP50})`, p50, "<=", 1, "x"));
     }
-    rows.push(goal(`N=64: server CPU of ${label}`, of(results, name, "N=64", "serverUs"), "<=", 6, " us"));
+    rows.push(goal(`N=64: server CPU of ${label}`, valuesOf(results, name, "N=64", "serverUs"), "<=", 6, " us"));
   }
-  const leanest = Math.min(...peers.map((name) => bytes[name]));
+  const smallest = Math.min(...peers.map((name) => bytes[name]));
   rows.push(goal("MEMORY USAGE of a token bucket, 15-character key", [bytes["sluice-ioredis"]], "<=", 72, " B"));
-  rows.push(goal("the same / the leanest peer", [bytes["sluice-ioredis"] / leanest], "<=", 1, "x"));
-  rows.push(goal("denied key by promise, million/s", denied, ">=", 5));
+  rows.push(goal("MEMORY USAGE / smallest peer", [bytes["sluice-ioredis"] / smallest], "<=", 1, "x"));
+  rows.push(goal("cached denials, million/s", denied, ">=", 5));
   return rows;
 }
 
-/** One contender under one load. Latencies are in milliseconds. */
+/** Measures one contender under one load. Latencies are in ms. */
 export async function measure({ name, port, inFlight, perSecond, bytes, denied }) {
   const { hit, close } = await contenders[name].make(port, denied ? SPENT : AMPLE);
   try {
@@ -151,7 +155,7 @@ async function closedLoop(hit, inFlight, forMs) {
   return { latencies: Float64Array.from(latencies), elapsed: performance.now() - start };
 }
 
-/** Latency runs from when a call was due, so that a slow contender can't hide behind calls that it delayed. */
+/** Latency is measured from the scheduled time: a slow contender must not hide the delay of later calls. */
 async function openLoop(hit, perSecond, forMs) {
   const latencies = [];
   const start = performance.now();
@@ -179,8 +183,8 @@ async function onServer(port, ...args) {
 
 async function serverSeconds(port) {
   const info = String(await onServer(port, "INFO", "cpu"));
-  const read = (name) => Number(new RegExp(`${name}:([\\d.]+)`).exec(info)?.[1]);
-  return read("used_cpu_user") + read("used_cpu_sys");
+  const field = (name) => Number(new RegExp(`${name}:([\\d.]+)`).exec(info)?.[1]);
+  return field("used_cpu_user") + field("used_cpu_sys");
 }
 
 async function memoryUsage(hit, port) {
@@ -190,7 +194,7 @@ async function memoryUsage(hit, port) {
   return keys.length === 1 ? Number(await onServer(port, "MEMORY", "USAGE", keys[0])) : null;
 }
 
-/** Million a second of a key that is known to be denied, awaited one by one. */
+/** Million sequential decisions per second of a key whose denial is cached. */
 async function deniedSpeed(hit) {
   await hit("k");
   await hit("k");
@@ -198,13 +202,13 @@ async function deniedSpeed(hit) {
   for (const pass of ["warm-up", "measured"]) {
     const start = performance.now();
     let count = 0;
-    // The denial is asked for anew once a second, which belongs to it.
+    // Includes one call to the store per second, when the cached denial expires.
     while (performance.now() - start < 2 * ms) {
-      for (let i = 0; i < 1000; i++) globalThis.answer = await hit("k");
+      for (let i = 0; i < 1000; i++) globalThis.result = await hit("k");
       count += 1000;
     }
     speed = count / (performance.now() - start) / 1000;
-    if (globalThis.answer.allowed) throw new Error(`not denied in ${pass}`);
+    if (globalThis.result.allowed) throw new Error(`not denied in ${pass}`);
   }
   return speed;
 }

@@ -1,4 +1,4 @@
-/** Figures as text: medians with their range, goals with their verdict, tables in Markdown. */
+/** Formats results: medians with their range, goals with their verdict, tables in Markdown. */
 
 export function median(values) {
   const sorted = values.toSorted((a, b) => a - b);
@@ -6,30 +6,30 @@ export function median(values) {
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** One figure to three digits, whole numbers as they are. */
-export function figure(value) {
+/** A number to three significant digits. Integers are not shortened. */
+export function formatNumber(value) {
   return Number.isInteger(value) || Math.abs(value) >= 100 ? String(Math.round(value)) : value.toPrecision(3);
 }
 
-/** The median, and the range when there is one. */
+/** The median, and the range of several values. */
 export function spread(values, unit = "") {
-  const range = values.length > 1 ? ` [${figure(Math.min(...values))}-${figure(Math.max(...values))}]` : "";
-  return `${figure(median(values))}${unit}${range}`;
+  const range = values.length > 1 ? ` [${formatNumber(Math.min(...values))}-${formatNumber(Math.max(...values))}]` : "";
+  return `${formatNumber(median(values))}${unit}${range}`;
 }
 
-/** What each repeat of `a` is to the same repeat of `b`: the machine's mood is in both. */
+/** The ratio of `a` to `b` per repeat: load on the machine affects both values of a repeat. */
 export function ratios(a, b) {
   return a.map((value, i) => value / b[i]);
 }
 
-/** A goal's row. The median decides, not the best repeat. */
-export function goal(what, values, comparison, bound, unit = "") {
+/** The row of a goal, which the median decides. */
+export function goal(title, values, comparison, bound, unit = "") {
   const met = comparison === ">=" ? median(values) >= bound : median(values) <= bound;
-  return [what, spread(values, unit), `${comparison} ${bound}${unit}`, met ? "met" : "MISSED"];
+  return [title, spread(values, unit), `${comparison} ${bound}${unit}`, met ? "met" : "MISSED"];
 }
 
 export function goalTable(goals) {
-  return table(["goal", "figure", "wanted", "verdict"], goals);
+  return table(["goal", "result", "target", "verdict"], goals);
 }
 
 export function table(head, rows) {

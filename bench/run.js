@@ -1,4 +1,4 @@
-/** Runs the parts named on the command line, or all, and prints their tables; `--write` puts them into the README. */
+/** Runs all benchmarks, or those named on the command line, and prints their tables. `--write` updates the README. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
 import { changedSettings } from "./settings.js";
@@ -21,8 +21,9 @@ const readme = new URL("README.md", import.meta.url);
 const args = process.argv.slice(2);
 const named = args.filter((arg) => arg !== "--write");
 const unknown = named.find((name) => !PARTS.includes(name));
-if (unknown) fail(`There is no part ${unknown}. Parts: ${PARTS.join(", ")}.`);
-if (!existsSync(new URL("../dist/index.js", import.meta.url))) fail("Run `npm run build` in the folder above first.");
+if (unknown) fail(`Unknown benchmark: ${unknown}. Available: ${PARTS.join(", ")}.`);
+if (!existsSync(new URL("../dist/index.js", import.meta.url)))
+  fail("dist/ is missing. Run `npm run build` in the repository root first.");
 
 let text = "";
 print(heading());
@@ -42,7 +43,7 @@ function heading() {
     `- Command: \`${command}\``,
     `- Date: ${new Date().toISOString().slice(0, 10)}`,
     `- Node ${process.versions.node}, V8 ${process.versions.v8}`,
-    `- ${processors.length} x ${processors[0]?.model.trim()}, load at the start ${loadavg()[0].toFixed(2)}`,
+    `- ${processors.length} x ${processors[0]?.model.trim()}, load average at the start ${loadavg()[0].toFixed(2)}`,
     `- Packages: ${packages.join(", ")}`,
   ].join("\n");
 }
@@ -52,7 +53,7 @@ function print(block) {
   console.log(`${block}\n`);
 }
 
-/** Results stand last in the README, so that all after the mark is ours to replace. */
+/** Replaces everything after the marker: the results are the last section of the README. */
 function write() {
   const before = readFileSync(readme, "utf8").split(MARK)[0];
   writeFileSync(readme, `${before}${MARK}\n\n${text.trim()}\n`);

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
 import { startRedis } from "../test/servers/redis-server.js";
-import { figure, goal, goalTable, median, spread, table } from "./report.js";
+import { formatNumber, goal, goalTable, median, spread, table } from "./report.js";
 import { ms, repeats } from "./settings.js";
 
 export const title = "WebSockets";
@@ -138,7 +138,7 @@ function reportThroughput(results, kind) {
     .map((name) => {
       const { perSecond, ratios, cpuUs, addedUs } = results[name];
       const [variant] = name.split("/");
-      const added = variant === BARE ? `(${figure(median(cpuUs))})` : spread(addedUs);
+      const added = variant === BARE ? `(${formatNumber(median(cpuUs))})` : spread(addedUs);
       return [variant, spread(perSecond), spread(ratios), added];
     });
   return table([`ws, ${CONNECTIONS} connections, ${kind}`, "messages/s", "to no guard", "added CPU us"], rows);

@@ -1,51 +1,51 @@
 /**
- * Draws what each algorithm admits: docs/algorithms/*.svg. The same requests go through all five, so
- * that the pictures can be compared. Run it after `npm run build`: node scripts/draw-algorithms.js
+ * Draws docs/algorithms/*.svg: the requests that each algorithm admits. All five get the same requests, to compare them.
+ * Run it after `npm run build`: node scripts/draw-algorithms.js
  */
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { memoryRateLimiter } from "sluice";
 import { fakeClock } from "sluice/testing";
 
-/** @typedef {{ atMs: number; allowed: boolean; startMs: number }} Answer */
-/** @typedef {{ answers: Answer[]; line: [number, number][] }} Run */
+/** @typedef {{ atMs: number; allowed: boolean; startMs: number }} Outcome */
+/** @typedef {{ outcomes: Outcome[]; line: [number, number][] }} Run */
 /** @typedef {{ policy: import("sluice").Policy; title: string; level: string; left?: true; aligned?: true }} Subject */
 
 const LIMIT = 5;
-/** Every request costs a thousand of five thousand, so that `remaining` tells thousandths and the line is smooth. */
-const FINE = 1000;
+/** Cost of a request. The limit is scaled alike: `remaining` then has steps of 1/1000, for a smooth line. */
+const SCALE = 1000;
 const SPAN_MS = 4000;
 
-/** Two bursts around the edge of a second, then a second of twice the rate, then a few. */
+/** Two bursts around the start of a second, then a second at twice the rate, then three requests. */
 const REQUESTS = [...every(30, 790, 970), ...every(30, 1030, 1210), ...every(90, 2000, 2990), 3600, 3700, 3800];
 
 /** @type {Record<string, Subject>} */
 const SUBJECTS = {
   "token-bucket": {
-    policy: { capacity: LIMIT * FINE, tokensPerSecond: 5 * FINE },
-    title: "Token bucket: holds 5, fills at 5 a second",
+    policy: { capacity: LIMIT * SCALE, tokensPerSecond: 5 * SCALE },
+    title: "Token bucket: holds 5, refilled at 5 per second",
     level: "tokens left",
     left: true,
   },
   "leaky-bucket": {
-    policy: { algorithm: "leaky-bucket", capacity: LIMIT * FINE, leaksPerSecond: 5 * FINE },
-    title: "Leaky bucket: a queue of 5, drained at 5 a second",
+    policy: { algorithm: "leaky-bucket", capacity: LIMIT * SCALE, leaksPerSecond: 5 * SCALE },
+    title: "Leaky bucket: a queue of 5, drained at 5 per second",
     level: "in the queue",
   },
   "fixed-window": {
-    policy: { algorithm: "fixed-window", limit: LIMIT * FINE, windowMs: 1000 },
-    title: "Fixed window: 5 in every second of the clock",
+    policy: { algorithm: "fixed-window", limit: LIMIT * SCALE, windowMs: 1000 },
+    title: "Fixed window: 5 in every clock second",
     level: "in use",
     aligned: true,
   },
   "sliding-window": {
-    policy: { algorithm: "sliding-window", limit: LIMIT * FINE, windowMs: 1000 },
-    title: "Sliding window: 5 a second, the window before fades",
+    policy: { algorithm: "sliding-window", limit: LIMIT * SCALE, windowMs: 1000 },
+    title: "Sliding window: 5 per second, the previous window fades",
     level: "in use",
     aligned: true,
   },
   "sliding-log": {
-    policy: { algorithm: "sliding-log", limit: LIMIT * FINE, windowMs: 1000 },
+    policy: { algorithm: "sliding-log", limit: LIMIT * SCALE, windowMs: 1000 },
     title: "Sliding log: 5 in any one second",
     level: "in use",
   },
@@ -64,7 +64,7 @@ const WIDTH = 760;
 const LEFT = 138;
 const RIGHT = WIDTH - 24;
 
-/** Every picture, by the name of its file. Nothing in it depends on the machine or the hour. */
+/** Returns every picture by file name. The output is the same on every machine. */
 export function drawAlgorithms() {
   const runs = Object.entries(SUBJECTS).map(([name, subject]) => ({ name, subject, run: simulate(subject) }));
   return new Map([
@@ -73,36 +73,36 @@ export function drawAlgorithms() {
   ]);
 }
 
-/** Sends the requests through the real limiter and follows its level in between. */
+/** Sends the requests to a real limiter and records its level every millisecond. */
 function simulate(/** @type {Subject} */ { policy, left }) {
   const clock = fakeClock();
   const limiter = memoryRateLimiter(policy, { clock });
   /** @type {Run} */
-  const run = { answers: [], line: [] };
+  const run = { outcomes: [], line: [] };
   for (let now = 0; now <= SPAN_MS; now++) {
-    follow(now);
+    recordLevel(now);
     if (REQUESTS.includes(now)) {
-      const { allowed, delayMs = 0 } = limiter.consumeSync("user:42", FINE);
-      run.answers.push({ atMs: now, allowed, startMs: now + delayMs });
-      follow(now);
+      const { allowed, delayMs = 0 } = limiter.consumeSync("user:42", SCALE);
+      run.outcomes.push({ atMs: now, allowed, startMs: now + delayMs });
+      recordLevel(now);
     }
     clock.advance(1);
   }
   return run;
 
-  function follow(/** @type {number} */ now) {
-    const remaining = limiter.consumeSync("user:42", 0).remaining / FINE;
+  function recordLevel(/** @type {number} */ now) {
+    const remaining = limiter.consumeSync("user:42", 0).remaining / SCALE;
     run.line.push([now, left ? remaining : LIMIT - remaining]);
   }
 }
 
 function drawOne(/** @type {Subject} */ { policy, title, level, aligned }, /** @type {Run} */ run) {
   const queue = policy.algorithm === "leaky-bucket";
-  const admitted = run.answers.filter(({ allowed }) => allowed);
-  const denied = run.answers.filter(({ allowed }) => !allowed);
-  const facts = [
+  const admitted = run.outcomes.filter(({ allowed }) => allowed);
+  const denied = run.outcomes.filter(({ allowed }) => !allowed);
+  const totals = [
     `${admitted.length} admitted, ${denied.length} denied.`,
-    `Most admitted within one second: ${most(admitted)}.`,
+    `Maximum admitted within one second: ${maxPerSecond(admitted)}.`,
   ];
   const starts = admitted.map(({ startMs }) => startMs).filter((at) => at <= SPAN_MS);
   const rows = queue ? 3 : 2;
@@ -113,7 +113,7 @@ function drawOne(/** @type {Subject} */ { policy, title, level, aligned }, /** @
   const path = corners(run.line).map(([at, value], i) => `${i === 0 ? "M" : "L"}${x(at)} ${y(value)}`);
   return svg(height, title, describeRun(admitted, denied), [
     text(24, 34, title, { size: 18, weight: 600 }),
-    text(24, 60, [...facts, ...(aligned ? ["Upright lines: edges of windows."] : [])].join(" "), {
+    text(24, 60, [...totals, ...(aligned ? ["Upright lines: edges of windows."] : [])].join(" "), {
       colour: COLOUR.faint,
     }),
     timeAxis(76, chartBottom, aligned === true),
@@ -142,7 +142,7 @@ function drawOverview(/** @type {{ name: string; subject: Subject; run: Run }[]}
   const top = 92;
   const step = 62;
   const bottom = top + runs.length * step;
-  const title = "The same requests, five ways to count 5 a second";
+  const title = "The same requests, five algorithms with 5 per second";
   return svg(
     bottom + 44,
     title,
@@ -154,8 +154,8 @@ function drawOverview(/** @type {{ name: string; subject: Subject; run: Run }[]}
       timeAxis(76, bottom, true),
       ...runs.flatMap(({ name, run }, i) => {
         const y = top + i * step;
-        const admitted = run.answers.filter(({ allowed }) => allowed);
-        const denied = run.answers.filter(({ allowed }) => !allowed);
+        const admitted = run.outcomes.filter(({ allowed }) => allowed);
+        const denied = run.outcomes.filter(({ allowed }) => !allowed);
         return [
           text(24, y + 27, name, {}),
           bars(
@@ -175,19 +175,19 @@ function drawOverview(/** @type {{ name: string; subject: Subject; run: Run }[]}
   );
 }
 
-function describeRun(/** @type {Answer[]} */ admitted, /** @type {Answer[]} */ denied) {
-  const list = (/** @type {Answer[]} */ answers) => answers.map(({ atMs }) => atMs).join(", ");
+function describeRun(/** @type {Outcome[]} */ admitted, /** @type {Outcome[]} */ denied) {
+  const list = (/** @type {Outcome[]} */ outcomes) => outcomes.map(({ atMs }) => atMs).join(", ");
   return `Admitted at ${list(admitted)} ms. Denied at ${list(denied)} ms.`;
 }
 
-/** The most admitted from one instant until a second later. */
-function most(/** @type {Answer[]} */ admitted) {
+/** The maximum number admitted within any second. */
+function maxPerSecond(/** @type {Outcome[]} */ admitted) {
   return Math.max(
     ...admitted.map((first) => admitted.filter(({ atMs }) => atMs >= first.atMs && atMs < first.atMs + 1000).length),
   );
 }
 
-/** The points at which a line turns. */
+/** The points at which the slope of a line changes. */
 function corners(/** @type {[number, number][]} */ line) {
   return line.filter(([at, value], i) => {
     const [before, after] = [line[i - 1], line[i + 1]];

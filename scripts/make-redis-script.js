@@ -1,6 +1,6 @@
 /**
- * Joins the Lua files of the Redis store into one script and writes it, with its SHA-1, as a module, so that nothing is
- * read from disk at run time. `npm run docs` runs it; a test fails if the module is stale.
+ * Joins the Lua files of the Redis store into one script and writes it, with its SHA-1, as a module: no file is read at
+ * run time. `npm run docs` runs it; a test fails if the module is stale.
  */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -18,7 +18,7 @@ const [BEFORE, AFTER] = [
   ["modes", "step"],
 ];
 
-/** All parts in order. A new algorithm is a new file: those between the fixed ones are found in the folder. */
+/** All parts in order. A file that is in neither list is an algorithm and goes between them. */
 export const PARTS = [
   ...BEFORE,
   ...readdirSync(folder)
@@ -28,7 +28,7 @@ export const PARTS = [
   ...AFTER,
 ];
 
-/** The whole script without its comments. `replaced` has other texts for some parts, and `added` further algorithms. */
+/** The script without comments. `replaced` overrides parts by name; `added` appends algorithms. */
 export function joinScript(/** @type {Record<string, string>} */ replaced = {}, /** @type {string[]} */ added = []) {
   return PARTS.flatMap((part) => [...(part === AFTER[0] ? added : []), replaced[part] ?? readPart(part)])
     .join("\n")
@@ -38,12 +38,12 @@ export function joinScript(/** @type {Record<string, string>} */ replaced = {}, 
     .join("\n");
 }
 
-/** One Lua file. */
+/** Reads a Lua file. */
 export function readPart(/** @type {string} */ part) {
   return readFileSync(at(`src/stores/redis/lua/${part}.lua`), "utf8");
 }
 
-/** The name of a script in Redis. */
+/** The SHA-1 by which Redis identifies a script. */
 export function shaOf(/** @type {string} */ script) {
   return createHash("sha1").update(script).digest("hex");
 }

@@ -1,6 +1,6 @@
 /**
- * Makes docs/reference.md from the doc comments of what the package exports: node scripts/make-reference.js
- * It reads the source as text. Every exported declaration begins in the first column, after its comment.
+ * Generates docs/reference.md from the doc comments of every export: node scripts/make-reference.js
+ * Reads the source as text. Every exported declaration starts in the first column, after its comment.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -21,17 +21,17 @@ const ENTRIES = subpaths.map(({ name, entry }) => {
   return { name, file, about: text.charAt(0).toUpperCase() + text.slice(1) };
 });
 
-/** The whole page. */
+/** Returns the page. */
 export function makeReference() {
   /** @type {Map<string, string>} */
-  const told = new Map();
+  const documentedIn = new Map();
   const sections = ENTRIES.map(({ name, file, about }) => {
     const exports = exportsOf(file).map((one) => ({ ...one, declarations: find(one.file, one.name) }));
     const inOrder = [...exports.filter(({ type }) => !type), ...exports.filter(({ type }) => type)];
     const parts = inOrder.map(({ file, name: exported, declarations }) => {
-      const where = told.get(`${file}#${exported}`);
+      const where = documentedIn.get(`${file}#${exported}`);
       if (where) return `### ${exported}\n\nThe same as in \`${where}\`.`;
-      told.set(`${file}#${exported}`, name);
+      documentedIn.set(`${file}#${exported}`, name);
       return `### ${exported}\n\n${describe(file, declarations)}`;
     });
     return `## ${name}\n\n${about}\n\n${parts.join("\n\n")}`;
@@ -41,7 +41,7 @@ export function makeReference() {
 
 # Reference
 
-Every name that the package exports, with the comments of the source. Defaults are named where an option has one.
+Every export of the package, from the doc comments of the source. Options list their default.
 
 ${contents}
 
@@ -49,7 +49,7 @@ ${sections.join("\n\n")}
 `;
 }
 
-/** What an entry file exports, in order, and where each name is declared. */
+/** The exports of an entry file in order, with the file that declares each. */
 function exportsOf(/** @type {string} */ file) {
   const source = read(file);
   /** @type {{ name: string; type: boolean; file: string }[]} */
@@ -64,20 +64,20 @@ function exportsOf(/** @type {string} */ file) {
     }
   }
   for (const [, from = ""] of source.matchAll(/^export \* from "([^"]+)";/gm)) {
-    // A name of its own stands before the same name of another file.
+    // An explicit export takes precedence over the same name from `export *`.
     const own = found.map(({ name }) => name);
     found.push(...exportsOf(join(dirname(file), from)).filter(({ name }) => !own.includes(name)));
   }
-  const left = source
+  const rest = source
     .replace(/^export (?:(?:type )?\{[^}]*\}|\*) from "[^"]+";/gm, "")
     .replace(/\/\*[\s\S]*?\*\//g, "")
     .trim();
-  if (found.length === 0 || left)
-    throw new Error(`${file} has something other than lists of exports: ${left.slice(0, 80)}`);
+  if (found.length === 0 || rest)
+    throw new Error(`${file} must contain only export lists, but contains: ${rest.slice(0, 80)}`);
   return found;
 }
 
-/** The declarations of a name: one, or the overloads of a function without their implementation. */
+/** The declaration of a name, or the overloads of a function without the implementation. */
 function find(/** @type {string} */ file, /** @type {string} */ name) {
   const all = declarationsOf(file).filter((one) => one.name === name && one.exported);
   const [first] = all;
@@ -102,9 +102,9 @@ function declarationsOf(/** @type {string} */ file) {
   return found;
 }
 
-/** Splits a declaration into what stands before its braces and what stands between them. */
+/** Splits a declaration into the text before its braces and the text between them. */
 function cut(/** @type {string} */ source, /** @type {number} */ start, /** @type {string} */ kind) {
-  // A type and a value end at their semicolon or sign; braces inside belong to them.
+  // A type ends at its semicolon and a const at its equals sign; braces before that belong to the type.
   if (kind === "type") return { head: source.slice(start, endOf(source, start, ";")), body: "" };
   if (kind === "const") return { head: source.slice(start, endOf(source, start, " =")), body: "" };
   const open = endOf(source, start, kind.endsWith("function") ? " {\n" : "{");
@@ -114,7 +114,7 @@ function cut(/** @type {string} */ source, /** @type {number} */ start, /** @typ
   return { head: source.slice(start, open).trim(), body: source.slice(source.indexOf("{", open) + 1, close) };
 }
 
-/** Where `stop` stands next, outside of brackets, strings and comments. */
+/** The next position of `stop` outside of brackets, strings and comments. */
 function endOf(/** @type {string} */ source, /** @type {number} */ start, /** @type {string} */ stop) {
   let depth = 0;
   for (let i = start; i < source.length; i++) {
@@ -137,19 +137,20 @@ function describe(/** @type {string} */ file, /** @type {Declaration[]} */ decla
     const parents = parentsOf(first).filter((name) => declared(file, name)?.exported !== false);
     if (all.length + parents.length === 0) throw new Error(`${first.name} in ${file} has no members`);
     const members = all.map(({ text, doc }) => `- \`${text}\`${doc ? `: ${doc}` : ""}`);
-    const more = parents.length > 0 ? ` With all of ${parents.map((name) => `\`${name}\``).join(", ")}.` : "";
-    return `${doc}${more}\n\n${members.join("\n")}`;
+    const inherited =
+      parents.length > 0 ? ` Includes the members of ${parents.map((name) => `\`${name}\``).join(", ")}.` : "";
+    return `${doc}${inherited}\n\n${members.join("\n")}`;
   }
-  const code = declarations.map(({ head }) => withoutRemarks(head)).join("\n");
+  const code = declarations.map(({ head }) => withoutComments(head)).join("\n");
   return `${doc}\n\n\`\`\`typescript\n${code}\n\`\`\``;
 }
 
-/** Code without what is said in it to those who work on it. */
-function withoutRemarks(/** @type {string} */ code) {
+/** Code without its comments. */
+function withoutComments(/** @type {string} */ code) {
   return code.replace(/\/\*[\s\S]*?\*\/\s*/g, "").replace(/^\s*\/\/.*\n/gm, "");
 }
 
-/** The members of an interface or class, with those of parents that nobody can import. */
+/** The members of an interface or class, and of its parents that are not exported. */
 function membersOf(/** @type {string} */ file, /** @type {Declaration} */ { body, head, kind }) {
   /** @type {Member[]} */
   const members = [];
@@ -158,8 +159,8 @@ function membersOf(/** @type {string} */ file, /** @type {Declaration} */ { body
     const [space = "", doc = ""] = /^\s*(?:\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\s*)?/.exec(body.slice(at)) ?? [];
     const start = at + space.length;
     const end = memberEnd(body, start, kind);
-    const text = withoutRemarks(body.slice(start, end.at)).trim().replace(/\s+/g, " ");
-    // `?: never` only keeps the members of another algorithm out.
+    const text = withoutComments(body.slice(start, end.at)).trim().replace(/\s+/g, " ");
+    // `?: never` only rejects the options of another algorithm.
     if (text && !/\?: never$|^(?:private|protected) /.test(text)) members.push({ text, doc: plain(doc) });
     at = end.next;
   }
@@ -197,7 +198,7 @@ function declared(/** @type {string} */ file, /** @type {string} */ name) {
   return declarationsOf(file).find((one) => one.name === name);
 }
 
-/** A comment without its stars. */
+/** The text of a doc comment, without asterisks. */
 function plain(/** @type {string} */ doc) {
   const lines = doc.split("\n").map((line) => line.replace(/^\s*\* ?/, "").trim());
   return lines

@@ -1,8 +1,8 @@
 /**
- * Reads subpaths.json, the one list of the package's subpaths. The build entries, the test aliases and the reference
- * are made from it; `node scripts/subpaths.js` writes the exports of package.json, and test/package.test.ts checks them.
+ * Reads subpaths.json, the single list of the package's subpaths. Build entries, test aliases and the reference are
+ * generated from it. `node scripts/subpaths.js` writes the exports of package.json, and test/package.test.ts checks them.
  *
- * Each subpath names its file in src/entries/, or one file per export condition.
+ * Each subpath has one file in src/entries/, or one per export condition.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { argv } from "node:process";
