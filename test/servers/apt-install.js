@@ -11,15 +11,16 @@ const run = promisify(execFile);
  * @param {{ name: string; commands: string[]; advice: string; path?: string | undefined }} what
  */
 export async function aptInstall({ name, commands, advice, path = process.env.PATH }) {
-  // RUNLEVEL=1 keeps the package from starting its own server; systemd does not ask for it and is told afterwards.
+  // RUNLEVEL=1 keeps the package from starting its own server; systemd ignores it, so the service is disabled afterwards.
   const script = `
 if ${commands.map((command) => `command -v ${command}`).join(" && ")}; then exit 0; fi
+if [ -n "$SLUICE_NO_APT" ]; then echo "SLUICE_NO_APT is set" >&2; exit 1; fi
 set -e
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 as_root apt-get update
 as_root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends ${name}
 if [ -d /run/systemd/system ]; then as_root systemctl disable --now ${name}; fi`;
-  // The lock goes with the process that holds it, so a killed installation blocks nobody.
+  // The lock goes with the process that holds it, so a killed installation blocks no other one.
   const lock = join(tmpdir(), `sluice-install-${name}-${process.getuid?.() ?? 0}.lock`);
   const options = { env: { ...process.env, PATH: path }, timeout: 600_000, maxBuffer: 2 ** 24 };
   try {
