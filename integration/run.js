@@ -71,12 +71,12 @@ function cellOf(title) {
 /** A folder has several configurations where one package has several versions. */
 function underTsc({ folder }) {
   const configs = readdirSync(join(here, folder)).filter((file) => /^tsconfig.*\.json$/.test(file));
-  const told = configs.map((config) => run(ofRoot("typescript/bin/tsc"), "-p", join(here, folder, config)));
-  const failures = told.flatMap(({ status, stdout, stderr }) => (status === 0 ? [] : [stdout + stderr]));
+  const results = configs.map((config) => run(ofRoot("typescript/bin/tsc"), "-p", join(here, folder, config)));
+  const failures = results.flatMap(({ status, stdout, stderr }) => (status === 0 ? [] : [stdout + stderr]));
   return { passed: configs.length - failures.length, failures };
 }
 
-const told = (passed, failed, ms) => `${passed} passed, ${failed} failed (${(ms / 1000).toFixed(1)} s)`;
+const summary = (passed, failed, ms) => `${passed} passed, ${failed} failed (${(ms / 1000).toFixed(1)} s)`;
 
 const wanted = process.argv.slice(2);
 const isWanted = (name) => (suite) => name === nameOf(suite) || name === suite.folder;
@@ -92,10 +92,10 @@ for (const one of chosen) {
   const { passed = 0, failures, cells = [] } = one.suite === "types" ? underTsc(one) : underVitest(one);
   total.passed += passed;
   total.failed += failures.length;
-  console.log(`${nameOf(one).padEnd(24)} ${told(passed, failures.length, Date.now() - start)}`);
+  console.log(`${nameOf(one).padEnd(24)} ${summary(passed, failures.length, Date.now() - start)}`);
   for (const { name, left, passed, failed, ms } of cells) {
     console.log(
-      `  ${name.padEnd(52)} ${told(passed, failed, ms)}${left.length > 0 ? `, ${left.length} left out` : ""}`,
+      `  ${name.padEnd(52)} ${summary(passed, failed, ms)}${left.length > 0 ? `, ${left.length} left out` : ""}`,
     );
   }
   for (const reason of new Set(cells.flatMap(({ left }) => left))) console.log(`  left out: ${reason}`);

@@ -15,7 +15,7 @@ export interface Client {
   send(path: string, init?: RequestInit & { duplex?: "half" }): Promise<TestResponse>;
   /** The statuses of requests that are sent one after the other. */
   statuses(count: number, path: string, init?: RequestInit): Promise<number[]>;
-  /** What happened on a route. */
+  /** The log of a route. */
   seen(name: string): Promise<RouteLog>;
   /** Waits until the log of a route meets a condition. */
   until(name: string, what: string, isMet: (log: RouteLog) => boolean): Promise<RouteLog>;

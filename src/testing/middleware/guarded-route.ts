@@ -59,7 +59,7 @@ export interface RouteKit {
   respondWith(args: readonly any[], text: string, status?: number): unknown;
 }
 
-/** What happened on a route; `/seen` returns the logs of all routes as JSON. */
+/** The log of a route; `/seen` returns the logs of all routes as JSON. */
 export interface RouteLog {
   /** How often the handler was called. */
   handled: number;
@@ -79,7 +79,7 @@ export interface RoutePlan {
   ): Partial<PlainResponse> | PromiseLike<Partial<PlainResponse>>;
 }
 
-/** What a case creates its routes with. */
+/** Creates the routes of a case. */
 export interface Planner {
   readonly kit: RouteKit;
   limiter(policy: Policy): RateLimiter;
