@@ -335,8 +335,8 @@ describe("docs/errors.md", () => {
     );
     const messages = own.flatMap((snippet) => [...promisesOf(snippet).values()]);
     expect(
-      messages.some((message) => message.endsWith(`[${code}]`)),
-      `a message that ends in [${code}]`,
+      messages.some((message) => message.endsWith(`. See docs/errors.md#${code}`)),
+      `a message that ends in "See docs/errors.md#${code}"`,
     ).toBe(true);
   });
 });

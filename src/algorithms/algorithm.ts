@@ -15,6 +15,7 @@ export type Cells = Float64Array | number[] | number[][];
 
 /** An algorithm. Amounts are in units: a cost of 1 is `policy.unitsPerToken` units. */
 export interface Algorithm {
+  /** Its name in policies. */
   readonly name: AlgorithmName;
   /** How its policies are written. */
   readonly form: PolicyForm;

@@ -5,7 +5,7 @@ import { checkWhole } from "../core/options.ts";
 import type { AlgorithmName, Policy } from "../core/policy.ts";
 import { durationText, greatestDivisor, parseDuration, parseRatio, type RateText, rateText } from "../core/rate.ts";
 
-/** One form serves all policies of an algorithm. */
+/** The options, text form and numbers of one algorithm's policies. */
 export interface PolicyForm {
   /** Names of the options besides algorithm, name, prefix and share. */
   readonly options: readonly string[];
@@ -51,7 +51,12 @@ export function bucketForm(
       }
       const largest = Math.min(Math.floor(MAX_EXACT / q), Math.floor((MAX_FILL_MS / q) * p));
       if (limit > largest || limit * q < p) {
-        throw optionError("out-of-range", "capacity", `from ${Math.ceil(p / q)} to ${largest} at this rate`, capacity);
+        throw optionError(
+          "out-of-range",
+          "capacity",
+          `a number from ${Math.ceil(p / q)} to ${largest} at this rate`,
+          capacity,
+        );
       }
       return { limit, windowMs: Math.ceil((limit * q) / p), unitsPerToken: q, unitsPerMs: p };
     },

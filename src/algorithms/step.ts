@@ -6,10 +6,13 @@ import type { Algorithm, Cells } from "./algorithm.ts";
 
 /** One bucket: its policy and where its state is. */
 export interface Bucket {
+  /** The algorithm of its policy. */
   readonly algorithm: Algorithm;
+  /** The array that contains its state. */
   readonly cells: Cells;
   /** Index of its first cell. */
   readonly at: number;
+  /** The policy that it is charged under. */
   readonly policy: CompiledPolicy;
 }
 

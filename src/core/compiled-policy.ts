@@ -15,6 +15,7 @@ export interface PolicyNumbers {
 
 /** A policy as stores and algorithms use it. Every algorithm has the same members, so that code which reads them stays fast. */
 export interface CompiledPolicy extends PolicyNumbers {
+  /** The algorithm. */
   readonly algorithm: AlgorithmName;
   /** The policy's name in decisions. */
   readonly name: string;

@@ -29,6 +29,7 @@ export interface DecisionFields {
 
 /** The cost was taken. */
 export interface Allowed extends DecisionFields {
+  /** The cost fits. */
   readonly allowed: true;
   /** Leaky bucket only: milliseconds to wait before going ahead. */
   readonly delayMs?: number;
@@ -38,9 +39,11 @@ export interface Allowed extends DecisionFields {
 
 /** Nothing was taken. */
 export interface Denied extends DecisionFields {
+  /** The cost does not fit. */
   readonly allowed: false;
   /** Milliseconds until this cost fits, at least 1. `null` always and only means that it never can. */
   readonly retryAfterMs: number | null;
+  /** Absent on a denied decision; in the type so that it can be destructured. */
   readonly delayMs?: undefined;
   /** Denied because the store is unavailable and the limiter fails closed. */
   readonly unavailable?: true;

@@ -8,6 +8,7 @@ export type Consistency = "exact" | "approximate";
 
 /** Whether the caller has given up. Don't send an abandoned call: the fallback has decided, and the store would charge it again. */
 export interface CallState {
+  /** Whether the deadline has passed or the caller has stopped waiting. */
   readonly abandoned: boolean;
 }
 

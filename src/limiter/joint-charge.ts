@@ -27,7 +27,7 @@ export function checkTogether(option: string, parts: readonly (LimiterPart & { r
   const count = parts.length;
   if (count === 0) throw optionError("invalid-option", option, "a list of at least one limit", parts);
   if (count > MAX_CHARGES) {
-    throw optionError("too-many-charges", option, `at most ${MAX_CHARGES} limits`, count);
+    throw optionError("too-many-charges", option, `a list of at most ${MAX_CHARGES} limits`, count);
   }
   for (const { port, policy, key } of parts) {
     if (count > 1) port.store.check?.(policy, true);

@@ -15,7 +15,7 @@ export type LimiterEvent =
   /** Something works, but not as it should. */
   | { readonly type: "warning"; readonly policy: string; readonly message: string };
 
-/** Is called with events. It is not awaited, and its errors do not affect decisions. */
+/** A listener for events. It is not awaited, and its errors do not affect decisions. */
 export type OnEvent = (event: LimiterEvent) => void;
 
 /** Emits an event to a listener. */

@@ -81,7 +81,7 @@ describe("a reset", () => {
     const { locations, limiters } = inLocations(fixedWindow("5/1h"), 1);
     const [limiter] = limiters as [RateLimiter];
     (locations[0] as KVLocation).rejectsWrites = true;
-    await expect(limiter.reset("k")).rejects.toThrow(/429/);
+    await expect(limiter.reset("k")).rejects.toMatchObject({ cause: { message: expect.stringMatching(/429/) } });
   });
 
   it("is adopted by a busy isolate once it has read it", async () => {

@@ -55,7 +55,9 @@ export class MemoryBuckets implements PolicyBuckets {
     const slot = slotOf.get(key);
     // Engines inline a limited amount of code per path, so rare cases have a function of their own.
     if (slot === undefined) return this.takeFirst(key, cost, now);
-    return take(algorithm, cells, slot * algorithm.width, this.policy, cost, now);
+    const at = slot * algorithm.width;
+    if (algorithm.take) return algorithm.take(cells, at, this.policy, cost, now);
+    return take(algorithm, cells, at, this.policy, cost, now);
   }
 
   /** The first charge of a key, or one of a long key. */

@@ -1,4 +1,5 @@
 /** The shape of a contract case for limiters, and helpers that most cases use. */
+import { algorithms } from "../../algorithms/algorithms.ts";
 import type { AlgorithmName, Policy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { check } from "../check.ts";
@@ -49,7 +50,8 @@ export async function advance(subject: Subject, ms: number): Promise<void> {
 export async function windowPhase({ limiter }: Subject): Promise<number> {
   const { algorithm, windowMs } = limiter.getPolicy();
   const { resetAfterMs } = await limiter.consume("clock phase");
-  const left =
-    algorithm === "fixed-window" ? resetAfterMs : algorithm === "sliding-window" ? resetAfterMs - windowMs : windowMs;
+  // Windows start at multiples of their length; those that look back one window end one window later.
+  const isAligned = algorithms[algorithm].mergesAs === "window";
+  const left = !isAligned ? windowMs : resetAfterMs > windowMs ? resetAfterMs - windowMs : resetAfterMs;
   return 10_000 * windowMs - left;
 }

@@ -1,7 +1,7 @@
 /** Tasks that check what Durable Objects store, and when they delete it. */
 import { consumeAll, createLimiter, type Policy, type RateLimiter, slidingLog, tokenBucket } from "sluice";
 import { durableObjectRateLimiter, durableObjectStore } from "sluice/cloudflare";
-import { errorOf, type Tasks } from "../tasks.ts";
+import type { Tasks } from "../tasks.ts";
 import type { Billed } from "./classes.ts";
 import { consumeMany, countAllowed, type Env, FIFTY, FreshNamespace, fakeTime, realNow } from "./namespace.ts";
 
@@ -145,11 +145,13 @@ export const storageTasks: Tasks<Env> = {
       .sql(
         "CREATE TRIGGER poison BEFORE INSERT ON sluice_buckets_1 WHEN NEW.bucket LIKE '%poison%' BEGIN SELECT RAISE(ABORT, 'poisoned'); END",
       );
-    const error = await errorOf(() =>
-      consumeAll([
-        { limiter, key: "k", cost: 10 },
-        { limiter, key: "poison", cost: 10 },
-      ]),
+    const charges = [
+      { limiter, key: "k", cost: 10 },
+      { limiter, key: "poison", cost: 10 },
+    ];
+    const error = await consumeAll(charges).then(
+      () => "no error",
+      (error: Error) => String((error.cause as Error | undefined)?.message),
     );
     const left = (await limiter.peek("k", 0)).remaining;
     await namespace.crash();

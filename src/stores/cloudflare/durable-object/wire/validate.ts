@@ -14,8 +14,8 @@ import { type ApplyCall, type BucketCall, MAX_CHARGES_PER_CALL, PROTOCOL_VERSION
 
 /** Maximum length of a stored key. A key of 128 bytes with a name and a prefix is shorter. */
 const MAX_STORED_KEY_CHARS = 1024;
-/** Maximum length of the id of a hold. */
-const MAX_HOLD_ID_CHARS = 64;
+/** The id of a hold. step.lua accepts the same characters. */
+const HOLD_ID = /^[\w.~-]{1,64}$/;
 /** Maximum duration of a hold: one day. */
 const MAX_HOLD_MS = 86_400_000;
 /** Maximum number of compiled policies that are cached. */
@@ -88,8 +88,8 @@ function parseCharge(charge: unknown, policies: readonly CompiledPolicy[]): Char
 function parseHold(hold: unknown): Charge["hold"] {
   if (hold === undefined) return undefined;
   const { id, forMs } = (hold ?? {}) as { id?: unknown; forMs?: unknown };
-  if (typeof id !== "string" || id === "" || id.length > MAX_HOLD_ID_CHARS) {
-    throw optionError("invalid-option", "hold.id", `a string of 1 to ${MAX_HOLD_ID_CHARS} characters`);
+  if (typeof id !== "string" || !HOLD_ID.test(id)) {
+    throw optionError("invalid-option", "hold.id", "1 to 64 letters, digits or characters of _ . ~ -");
   }
   return { id, forMs: checkWhole("hold.forMs", forMs, 0, MAX_HOLD_MS) };
 }
