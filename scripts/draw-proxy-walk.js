@@ -70,7 +70,7 @@ const STEP = 124;
 
 /** Returns the picture. The output is the same on every machine. */
 export function drawProxyWalk() {
-  const title = "Which address is the client? Read from the right, past the trusted proxies";
+  const title = "Finding the client: from the right, past the trusted proxies";
   const height = TOP + ROWS.length * STEP;
   const columns = [
     text(LEFT, 84, "X-Forwarded-For as received", { colour: COLOUR.faint }),

@@ -7,7 +7,7 @@ import { withImportMap } from "../scripts/draw-imports.js";
 
 const src = fileURLToPath(new URL("../src", import.meta.url));
 
-/** Layer -> layers that it may import besides itself. CONTRIBUTING.md shows the same as a picture. */
+/** The layers that each layer may import besides itself. CONTRIBUTING.md contains the actual imports. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   core: [],
   algorithms: ["core"],
@@ -61,9 +61,9 @@ function localImportsOf(file: string): string[] {
 }
 
 describe("the architecture", () => {
-  it("finds the source", () => expect(files.length).toBeGreaterThan(20));
+  it("reads the source files", () => expect(files.length).toBeGreaterThan(20));
 
-  it.each(files)("%s imports only layers that it may", (file) => {
+  it.each(files)("allows every import of %s", (file) => {
     const layer = file.split("/")[0] as string;
     const allowed = [layer, ...(MAY_IMPORT[layer] ?? []), ...(SHORTCUT.test(file) ? ["limiter", "resilience"] : [])];
     expect(MAY_IMPORT, `${layer} is not in the table`).toHaveProperty(layer);
@@ -136,7 +136,7 @@ describe("the architecture", () => {
     expect(readFileSync(join(src, "http/identity/jwt.ts"), "utf8")).toContain('import("jose")');
   });
 
-  it("is drawn in CONTRIBUTING.md as it is", () => {
+  it("matches the import map in CONTRIBUTING.md", () => {
     const page = readFileSync(new URL("../CONTRIBUTING.md", import.meta.url), "utf8");
     expect(page, "run node scripts/draw-imports.js").toBe(withImportMap(page));
   });

@@ -1,4 +1,4 @@
-/** The examples, run as users run them. Needs `npm run build`. */
+/** Runs the examples like users do. Needs `npm run build`. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -20,7 +20,7 @@ afterEach(() => {
   for (const child of running.splice(0)) child.kill("SIGKILL");
 });
 
-/** Starts an example and resolves when it has said where it listens. */
+/** Starts an example and resolves when it has printed its URL. */
 async function start(file: string, redisUrl: string) {
   const path = fileURLToPath(new URL(`../examples/${file}`, import.meta.url));
   const env = { ...process.env, REDIS_URL: redisUrl, PORT: "0" };
@@ -44,7 +44,7 @@ async function start(file: string, redisUrl: string) {
       for (const path of paths) statuses.push((await this.ask(path, headers)).status);
       return statuses;
     },
-    /** Ctrl+C, and the exit code. */
+    /** Sends SIGINT and returns the exit code. */
     async end() {
       const exit = once(child, "exit");
       child.kill("SIGINT");
@@ -58,7 +58,7 @@ const times = <T>(count: number, one: T): T[] => new Array<T>(count).fill(one);
 const as = (user: string) => ({ authorization: `Basic ${btoa(user)}` });
 
 describe("examples/server.js", () => {
-  it("lets a burst through, denies the next, and stops on Ctrl+C", async () => {
+  it("allows a burst, rejects the next request and stops on Ctrl+C", async () => {
     const server = await start("server.js", redis.url);
     expect(server.lines[0]).toMatch(/^sluice guards \S+ with a burst of 10, then 5 requests a second\.$/);
     const answers = await Promise.all(times(20, "/").map((path) => server.ask(path)));
@@ -72,7 +72,7 @@ describe("examples/server.js", () => {
 describe.each(["express-server.js", "fastify-server.js", "hono-server.js", "fetch-server.js"])(
   "examples/%s",
   (file) => {
-    it("limits everything but its health, and wrong passwords apart", async () => {
+    it("limits everything but the health check, and failed logins separately", async () => {
       const server = await start(file, redis.url);
       const login = (password: string) => server.send("/login", { password });
       expect((await login("secret")).headers.get("ratelimit-policy")?.split(", ").sort()).toEqual([
@@ -99,7 +99,7 @@ describe.each(["express-server.js", "fastify-server.js", "hono-server.js", "fetc
 );
 
 describe("examples/redis-server.js", () => {
-  it("answers 200 and 429, 503 while Redis is away, and tells when it goes and comes", async () => {
+  it("responds with 200 and 429, with 503 while Redis is unavailable, and logs both transitions", async () => {
     const server = await start("redis-server.js", redis.url);
     const first = await server.ask("/");
     expect(first.status).toBe(200);
@@ -122,13 +122,13 @@ describe("examples/redis-server.js", () => {
       return status === 200 && server.lines.some((line) => line.startsWith("store-up: ")) ? undefined : `${status}`;
     });
     expect(await server.end()).toBe(0);
-    // Where it listens, and one line for each transition.
+    // The URL, and one line per transition.
     expect(server.lines.map((line) => line.split(":")[0])).toEqual(["sluice guards http", "store-down", "store-up"]);
   });
 });
 
 describe("examples/migrating/from-rate-limiter-flexible.js", () => {
-  it("answers as its page says", async () => {
+  it("responds as documented", async () => {
     const server = await start("migrating/from-rate-limiter-flexible.js", redis.url);
     const paths = [...times(6, "/"), "/export", ...times(6, "/")];
     expect(await server.statuses(paths)).toEqual([...times(6, 200), 429, ...times(4, 200), 429, 429]);
@@ -143,7 +143,7 @@ describe("examples/migrating/from-rate-limiter-flexible.js", () => {
     expect(await server.end()).toBe(0);
   });
 
-  it("without Redis it limits by itself, and closes the login", async () => {
+  it("falls back to memory without Redis and rejects logins", async () => {
     const server = await start("migrating/from-rate-limiter-flexible.js", "redis://127.0.0.1:1");
     expect(await server.statuses(times(11, "/"))).toEqual([...times(10, 200), 429]);
     expect(await server.statuses(["/login"], as("ada:secret"))).toEqual([503]);
@@ -152,7 +152,7 @@ describe("examples/migrating/from-rate-limiter-flexible.js", () => {
 });
 
 describe("examples/migrating/from-upstash-ratelimit.js", () => {
-  it("answers as its page says", async () => {
+  it("responds as documented", async () => {
     const bridge = await startUpstashBridge(redis.port);
     try {
       Object.assign(process.env, { UPSTASH_REDIS_REST_URL: bridge.url, UPSTASH_REDIS_REST_TOKEN: bridge.token });
@@ -178,31 +178,36 @@ describe("examples/migrating/from-upstash-ratelimit.js", () => {
 });
 
 describe("examples/websocket-server.js", () => {
-  it.each(["", "on Redis"])("tells who says too much, closes who goes on, and refuses the sixth %s", async (where) => {
-    const server = await start("websocket-server.js", where ? redis.url : "");
-    const url = String(await (await server.ask("/")).url).replace("http", "ws");
-    const connect = async () => {
-      const socket = new WebSocket(url);
-      await once(socket, "open");
-      return socket;
-    };
-    const [talker, ...others] = await Promise.all(times(5, undefined).map(connect));
-    if (!talker) throw new Error("nobody came");
-    await expect(connect()).rejects.toThrow("429");
-    const heard: { type: string; payload?: { code: string; retryAfterMs: number } }[] = [];
-    talker.on("message", (data) => heard.push(JSON.parse(String(data))));
-    for (let n = 0; n < 20; n++) talker.send(JSON.stringify({ type: "say", text: `${n}` }));
-    await until("no notice", async () => (heard.some(({ type }) => type === "ERROR") ? undefined : `${heard.length}`));
-    expect(heard.filter(({ type }) => type === "said").length).toBeGreaterThanOrEqual(10);
-    expect(heard.find(({ payload }) => payload)?.payload).toMatchObject({
-      code: "RESOURCE_EXHAUSTED",
-      retryable: true,
-    });
-    const closed = once(talker, "close");
-    for (let n = 0; n < 100; n++) talker.send("junk");
-    expect((await closed)[0]).toBe(1013);
-    expect(server.lines.some((line) => line.startsWith("rate exceeded by public:ip:127.0.0.1:say"))).toBe(true);
-    for (const socket of others) socket.terminate();
-    expect(await server.end()).toBe(0);
-  });
+  it.each(["", "on Redis"])(
+    "notifies and then closes a client over the limit, and rejects the sixth connection %s",
+    async (where) => {
+      const server = await start("websocket-server.js", where ? redis.url : "");
+      const url = String(await (await server.ask("/")).url).replace("http", "ws");
+      const connect = async () => {
+        const socket = new WebSocket(url);
+        await once(socket, "open");
+        return socket;
+      };
+      const [talker, ...others] = await Promise.all(times(5, undefined).map(connect));
+      if (!talker) throw new Error("no client connected");
+      await expect(connect()).rejects.toThrow("429");
+      const heard: { type: string; payload?: { code: string; retryAfterMs: number } }[] = [];
+      talker.on("message", (data) => heard.push(JSON.parse(String(data))));
+      for (let n = 0; n < 20; n++) talker.send(JSON.stringify({ type: "say", text: `${n}` }));
+      await until("no notice", async () =>
+        heard.some(({ type }) => type === "ERROR") ? undefined : `${heard.length}`,
+      );
+      expect(heard.filter(({ type }) => type === "said").length).toBeGreaterThanOrEqual(10);
+      expect(heard.find(({ payload }) => payload)?.payload).toMatchObject({
+        code: "RESOURCE_EXHAUSTED",
+        retryable: true,
+      });
+      const closed = once(talker, "close");
+      for (let n = 0; n < 100; n++) talker.send("junk");
+      expect((await closed)[0]).toBe(1013);
+      expect(server.lines.some((line) => line.startsWith("rate exceeded by public:ip:127.0.0.1:say"))).toBe(true);
+      for (const socket of others) socket.terminate();
+      expect(await server.end()).toBe(0);
+    },
+  );
 });

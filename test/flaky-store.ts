@@ -3,7 +3,7 @@ import { type CallState, type Clock, type Group, memoryStore, type Store } from 
 
 export interface FlakyStore extends Store {
   /** Behaviour of the following calls. */
-  mode: "answer" | "fail" | "hang";
+  mode: "decide" | "fail" | "hang";
   /** Number of calls received. */
   calls: number;
   /** Continues hanging calls. Abandoned ones are rejected. */
@@ -24,7 +24,7 @@ export function flakyStore(clock?: Clock): FlakyStore {
   };
   const store: FlakyStore = {
     consistency: "exact",
-    mode: "answer",
+    mode: "decide",
     calls: 0,
     groups: [],
     apply: (groups, call) =>

@@ -1,7 +1,6 @@
 /**
  * Measures how much memory tables keep for keys cut out of long headers: `node --expose-gc test/kept-keys.js <table>
- * <cut>` prints the bytes of heap and buffers per key. Runs on the build, in a process of its own, so that nothing else
- * is measured.
+ * <cut>` prints the bytes of heap and buffers per key. Runs on the build, in its own process to measure nothing else.
  */
 import { createLimiter, memoryStore } from "sluice";
 import { kvRateLimiter } from "sluice/cloudflare";
@@ -21,7 +20,7 @@ const cuts = {
 };
 
 /**
- * A key that only this call has, as a server would find it in a request.
+ * A key cut from a new header, as in a server.
  * @param {number} i
  * @param {(header: string) => string | undefined} cut
  * @returns {string}
@@ -33,10 +32,10 @@ function keyOf(i, cut) {
 }
 
 /**
- * A store elsewhere that denies everything for an hour.
+ * A remote store that denies every call for an hour.
  * @returns {import("sluice").Store}
  */
-function denying() {
+function denyingStore() {
   const [nextAfterMs, resetAfterMs, retryAfterMs] = [3_600_000, 3_600_000, 3_600_000];
   /** @param {import("sluice").Charge} charge @returns {import("sluice").Decision} */
   const deny = ({ policy: { name: policy, limit } }) => {
@@ -50,10 +49,10 @@ function denying() {
   };
 }
 
-const remote = () => createLimiter({ policy: { capacity: 10, tokensPerSecond: "10/1h" }, store: denying() });
+const remote = () => createLimiter({ policy: { capacity: 10, tokensPerSecond: "10/1h" }, store: denyingStore() });
 
 /**
- * How many keys a table can keep, a function that gives it one, and what has to stay alive.
+ * The number of keys to store in a table, a function that stores one, and the object that must stay alive.
  * @type {Record<string, () => { count: number, keep: (key: string) => unknown, owner: object }>}
  */
 const tables = {
@@ -76,9 +75,9 @@ const tables = {
   },
   names: () => {
     const store = memoryStore();
-    let made = 0;
+    let created = 0;
     const keep = async () => {
-      const name = `tenant-${made++}`;
+      const name = `tenant-${created++}`;
       const limiter = createLimiter({ policy: { capacity: 10, tokensPerSecond: "10/1h", name }, store });
       limiter.consumeSync("k");
       await limiter.reset("k");
@@ -88,13 +87,13 @@ const tables = {
   },
   connections: () => {
     const guard = createGuard({ maxOpenPerUser: 2 });
-    const facts = { peer: "192.0.2.1", headers: {} };
-    return { count: 10_000, keep: (userId) => guard.admit(facts, { userId }), owner: guard };
+    const request = { peer: "192.0.2.1", headers: {} };
+    return { count: 10_000, keep: (userId) => guard.admit(request, { userId }), owner: guard };
   },
 };
 
 function bytesInUse() {
-  // One collection may leave garbage behind, such as the tables that a growing Map has outgrown: the least is what is kept.
+  // One collection may leave garbage, such as old tables of a growing Map. The minimum is the retained memory.
   let least = Number.POSITIVE_INFINITY;
   for (let i = 0; i < 5; i++) {
     globalThis.gc?.();
@@ -106,9 +105,10 @@ function bytesInUse() {
 
 const [, , table = "", cutName = ""] = process.argv;
 const [make, cut] = [tables[table], cuts[cutName]];
-if (!make || !cut) throw new Error(`tables: ${Object.keys(tables)}; cuts: ${Object.keys(cuts)}`);
+if (!make || !cut)
+  throw new Error(`Usage: kept-keys.js <${Object.keys(tables).join("|")}> <${Object.keys(cuts).join("|")}>`);
 const { count, keep, owner } = make();
-// Code that is compiled and buffers that grow once are not what is measured.
+// Warm up: compiled code and buffers that grow once are not measured.
 for (let i = 0; i < 100; i++) await keep(keyOf(i, cut));
 const before = bytesInUse();
 for (let i = 100; i < count; i++) await keep(keyOf(i, cut));

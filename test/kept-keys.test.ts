@@ -1,4 +1,4 @@
-/** What is kept of a request's keys: their own characters, and not the header or URL they were cut from (issue 13). */
+/** Tests that stored keys do not retain the header or URL that they were cut from (issue 13). */
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -16,7 +16,7 @@ function bytesPerKey(table: string, cut: string): number {
 }
 
 describe("keys cut out of headers of 12 kB", () => {
-  it.each(CUTS)("cost the memory store at most 120 bytes each beyond their own length: 100 000 by %s", (cut) => {
+  it.each(CUTS)("use at most 120 bytes more than their length in the memory store: 100 000 cut by %s", (cut) => {
     expect(bytesPerKey("memory", cut)).toBeLessThanOrEqual(KEY_LENGTH + 120);
   });
 
@@ -27,11 +27,11 @@ describe("keys cut out of headers of 12 kB", () => {
     ["refunds", "slice"],
     ["kv", "slice"],
     ["connections", "slice"],
-  ])("do not keep their header in the table of %s (%s)", (table, cut) => {
+  ])("do not retain their header in the table of %s (%s)", (table, cut) => {
     expect(bytesPerKey(table, cut)).toBeLessThan(1500);
   });
 });
 
-it("keeps at most 400 bytes of a policy whose limiter was disposed of and whose buckets are gone", () => {
+it("retains at most 400 bytes of a policy whose limiter is disposed and whose buckets are gone", () => {
   expect(bytesPerKey("names", "slice")).toBeLessThan(400);
 });

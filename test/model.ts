@@ -1,45 +1,45 @@
 /**
- * A second way to every figure of a decision, slow and exact: whole numbers without end (BigInt), and waits that
- * are searched for by what they mean instead of computed by a formula.
+ * A slow and exact reference implementation of every decision: BigInt arithmetic, and waits found by binary search
+ * instead of a formula.
  */
 import type { AlgorithmName, Mode } from "sluice";
 
 /** A policy in exact numbers. */
 export interface Rule {
   readonly algorithm: AlgorithmName;
-  /** The capacity of a bucket, the limit of a window. */
+  /** The capacity of a bucket or the limit of a window. */
   readonly limit: bigint;
-  /** The window; of a bucket, the time it takes to fill. */
+  /** The window, or the fill time of a bucket. */
   readonly windowMs: bigint;
-  /** Of a bucket, in lowest policy: `p` tokens every `q` ms. */
+  /** For a bucket: `p` tokens every `q` ms, a reduced fraction. */
   readonly p: bigint;
   readonly q: bigint;
 }
 
-/** What the model answers: a decision without the policy's name. */
-export interface Figures {
+/** A decision without the policy's name. */
+export interface DecisionNumbers {
   allowed: boolean;
   limit: number;
   remaining: number;
   resetAfterMs: number;
   nextAfterMs: number;
-  /** Only on a denial. */
+  /** Only if denied. */
   retryAfterMs?: number | null;
-  /** Only on what a leaky bucket allows. */
+  /** Only if allowed by a leaky bucket. */
   delayMs?: number;
 }
 
 /** One key under one algorithm. */
 export interface Model {
-  /** Charges the key; a refund is answered with what is left after it. */
-  step(mode: Mode, rule: Rule, cost: number, now: number, grantEndsAt?: number): Figures;
-  /** Whether what is stored could not have been written by this rule's clock yet. */
-  liesInFuture(rule: Rule, now: number): boolean;
-  /** Whether anything is stored. */
-  isKnown(): boolean;
+  /** Charges or refunds the key and returns the decision. */
+  step(mode: Mode, rule: Rule, cost: number, now: number, grantEndsAt?: number): DecisionNumbers;
+  /** Whether the stored state is dated in the future. */
+  isInFuture(rule: Rule, now: number): boolean;
+  /** Whether the key has stored state. */
+  isStored(): boolean;
 }
 
-/** A bucket that gives `tokens` every `everyMs`. */
+/** A bucket that refills `tokens` every `everyMs`. */
 export function bucketRule(
   algorithm: "token-bucket" | "leaky-bucket",
   capacity: bigint,
@@ -53,7 +53,7 @@ export function bucketRule(
   return { algorithm, limit: capacity, windowMs: (capacity * q + p - 1n) / p, p, q };
 }
 
-/** `limit` in `windowMs`. */
+/** A limit per window. */
 export function windowRule(
   algorithm: "fixed-window" | "sliding-window" | "sliding-log",
   limit: bigint,
@@ -62,49 +62,49 @@ export function windowRule(
   return { algorithm, limit, windowMs, p: 0n, q: 0n };
 }
 
-/** A key that was never seen. */
+/** Creates the model of a new key. */
 export function createModel(algorithm: AlgorithmName): Model {
   return MODELS[algorithm]();
 }
 
-/** One way to count. Use is counted in parts: `part(rule)` of them are one unit of cost. */
-interface Counting<S> {
-  readonly untouched: S;
+/** The state of an algorithm and its operations. Use is counted in parts; a cost of 1 is `part(rule)` parts. */
+interface AlgorithmModel<S> {
+  readonly empty: S;
   part(rule: Rule): bigint;
-  /** What is stored as it stands at `now`: nothing in the future. */
+  /** The stored state as of `now`, clamped if it is dated in the future. */
   read(stored: S, rule: Rule, now: bigint): S;
-  liesInFuture(stored: S, rule: Rule, now: bigint): boolean;
-  /** Parts in use at an instant not before the one it was read at, if nobody spends. */
+  isInFuture(stored: S, rule: Rule, now: bigint): boolean;
+  /** Parts in use at `at`, which is not before the time of `read`, without further charges. */
   usedAt(seen: S, rule: Rule, at: bigint): bigint;
-  /** An instant from which on nothing of it can be in use. */
-  over(seen: S, rule: Rule, now: bigint): bigint;
+  /** An instant at which no part is in use. */
+  emptyAt(seen: S, rule: Rule, now: bigint): bigint;
   add(seen: S, rule: Rule, cost: bigint, now: bigint): S;
-  giveBack(seen: S, rule: Rule, cost: bigint): S;
-  /** Gives back of one grant, which ends at an instant after `now`, no more than is still in use of it. */
-  giveBackOf(seen: S, rule: Rule, cost: bigint, end: bigint, now: bigint): S;
+  refund(seen: S, rule: Rule, cost: bigint): S;
+  /** Refunds one grant, which ends after `now`: at most the part still in use. */
+  refundGrant(seen: S, rule: Rule, cost: bigint, end: bigint, now: bigint): S;
 }
 
-function modelOf<S>(counting: Counting<S>, hasDelay = false): Model {
+function createModelOf<S>(algorithm: AlgorithmModel<S>, hasDelay = false): Model {
   let stored: S | undefined;
 
-  /** Milliseconds until no more than `most` parts are in use. Use only ever falls, so halving finds the first. */
+  /** Milliseconds until at most `most` parts are in use. Use never grows by itself, so binary search finds the first. */
   function waitUntil(most: bigint, seen: S, rule: Rule, now: bigint): number {
-    if (counting.usedAt(seen, rule, now) <= most) return 0;
+    if (algorithm.usedAt(seen, rule, now) <= most) return 0;
     let tooEarly = now;
-    let lateEnough = counting.over(seen, rule, now);
+    let lateEnough = algorithm.emptyAt(seen, rule, now);
     while (lateEnough - tooEarly > 1n) {
       const middle = (tooEarly + lateEnough) >> 1n;
-      if (counting.usedAt(seen, rule, middle) <= most) lateEnough = middle;
+      if (algorithm.usedAt(seen, rule, middle) <= most) lateEnough = middle;
       else tooEarly = middle;
     }
     return Number(lateEnough - now);
   }
 
-  function figures(allowed: boolean, seen: S, rule: Rule, now: bigint): Figures {
-    const part = counting.part(rule);
-    const room = rule.limit * part - counting.usedAt(seen, rule, now);
-    const remaining = room > 0n ? room / part : 0n;
-    const full = room === rule.limit * part;
+  function numbersOf(allowed: boolean, seen: S, rule: Rule, now: bigint): DecisionNumbers {
+    const part = algorithm.part(rule);
+    const free = rule.limit * part - algorithm.usedAt(seen, rule, now);
+    const remaining = free > 0n ? free / part : 0n;
+    const full = free === rule.limit * part;
     return {
       allowed,
       limit: Number(rule.limit),
@@ -118,199 +118,199 @@ function modelOf<S>(counting: Counting<S>, hasDelay = false): Model {
     step(mode, rule, cost, nowMs, grantEndsAt) {
       const now = BigInt(nowMs);
       const spent = BigInt(cost);
-      const state = stored ?? counting.untouched;
-      const seen = counting.read(state, rule, now);
+      const state = stored ?? algorithm.empty;
+      const seen = algorithm.read(state, rule, now);
       if (mode === "refund") {
         let after = seen;
-        // Where nothing is in use nothing is written: a fresh state would lie in the future after a step back.
-        const isOver = grantEndsAt !== undefined && grantEndsAt <= nowMs;
-        if (counting.usedAt(seen, rule, now) > 0n && !isOver) {
+        // A bucket that is not in use is not written: its state would be dated in the future after a clock step back.
+        const hasEnded = grantEndsAt !== undefined && grantEndsAt <= nowMs;
+        if (algorithm.usedAt(seen, rule, now) > 0n && !hasEnded) {
           after =
             grantEndsAt === undefined
-              ? counting.giveBack(seen, rule, spent)
-              : counting.giveBackOf(seen, rule, spent, BigInt(grantEndsAt), now);
-          // A full bucket is an untouched one, also to a clock that steps back.
-          stored = counting.usedAt(after, rule, now) > 0n ? after : counting.untouched;
+              ? algorithm.refund(seen, rule, spent)
+              : algorithm.refundGrant(seen, rule, spent, BigInt(grantEndsAt), now);
+          // A full bucket equals a new one, also after a clock step back.
+          stored = algorithm.usedAt(after, rule, now) > 0n ? after : algorithm.empty;
         }
-        const answer = figures(true, after, rule, now);
-        if (hasDelay) answer.delayMs = answer.resetAfterMs;
-        return answer;
+        const decision = numbersOf(true, after, rule, now);
+        if (hasDelay) decision.delayMs = decision.resetAfterMs;
+        return decision;
       }
-      const part = counting.part(rule);
+      const part = algorithm.part(rule);
       const most = (rule.limit - spent) * part;
-      if (spent > 0n && counting.usedAt(seen, rule, now) > most) {
+      if (spent > 0n && algorithm.usedAt(seen, rule, now) > most) {
         const fits = spent <= rule.limit;
-        // A state from the future is written as it is seen now, or it would stay there.
-        if (mode === "take" && fits && counting.liesInFuture(state, rule, now)) stored = seen;
-        const answer = figures(false, seen, rule, now);
-        answer.retryAfterMs = fits ? waitUntil(most, seen, rule, now) : null;
-        return answer;
+        // State dated in the future is written back clamped. Otherwise it would stay in the future.
+        if (mode === "take" && fits && algorithm.isInFuture(state, rule, now)) stored = seen;
+        const decision = numbersOf(false, seen, rule, now);
+        decision.retryAfterMs = fits ? waitUntil(most, seen, rule, now) : null;
+        return decision;
       }
       let after = seen;
-      if (mode === "take" && spent > 0n) stored = after = counting.add(seen, rule, spent, now);
-      const answer = figures(true, after, rule, now);
-      // What is admitted waits until all that was queued before it is gone.
-      if (hasDelay) answer.delayMs = waitUntil(0n, seen, rule, now);
-      return answer;
+      if (mode === "take" && spent > 0n) stored = after = algorithm.add(seen, rule, spent, now);
+      const decision = numbersOf(true, after, rule, now);
+      // An admitted call waits until the queue before it has drained.
+      if (hasDelay) decision.delayMs = waitUntil(0n, seen, rule, now);
+      return decision;
     },
 
-    liesInFuture: (rule, now) => stored !== undefined && counting.liesInFuture(stored, rule, BigInt(now)),
-    isKnown: () => stored !== undefined,
+    isInFuture: (rule, now) => stored !== undefined && algorithm.isInFuture(stored, rule, BigInt(now)),
+    isStored: () => stored !== undefined,
   };
 }
 
-/** So many parts were missing from a full bucket at an instant, when `p` of them came back every ms. */
+/** Parts missing from a full bucket at an instant, refilled at `p` per ms. */
 interface Level {
   missing: bigint;
   at: bigint;
   p: bigint;
 }
 
-const bucket: Counting<Level> = {
-  untouched: { missing: 0n, at: 0n, p: 1n },
+const bucket: AlgorithmModel<Level> = {
+  empty: { missing: 0n, at: 0n, p: 1n },
   part: ({ q }) => q,
   read(stored, rule, now) {
     const missing = clamp(missingAt(stored, rule, now), rule.limit * rule.q);
     return { missing, at: now, p: rule.p };
   },
-  liesInFuture: (stored, rule, now) => missingAt(stored, rule, now) > rule.limit * rule.q,
+  isInFuture: (stored, rule, now) => missingAt(stored, rule, now) > rule.limit * rule.q,
   usedAt(seen, { p }, at) {
     const missing = seen.missing - (at - seen.at) * p;
     return missing > 0n ? missing : 0n;
   },
-  over: (_seen, rule, now) => now + rule.windowMs,
+  emptyAt: (_seen, rule, now) => now + rule.windowMs,
   add: (seen, rule, cost) => ({ ...seen, missing: seen.missing + cost * rule.q }),
-  giveBack: (seen, rule, cost) => ({ ...seen, missing: clamp(seen.missing - cost * rule.q, seen.missing) }),
-  giveBackOf(seen, rule, cost, end, now) {
-    // Grants drain one after the other: what drains until the end of this one is what is left of it.
-    const given = least(cost * rule.q, (end - now) * rule.p);
-    return { ...seen, missing: clamp(seen.missing - given, seen.missing) };
+  refund: (seen, rule, cost) => ({ ...seen, missing: clamp(seen.missing - cost * rule.q, seen.missing) }),
+  refundGrant(seen, rule, cost, end, now) {
+    // Grants drain in order: the parts that drain until the end of this grant are those still in use.
+    const refunded = min(cost * rule.q, (end - now) * rule.p);
+    return { ...seen, missing: clamp(seen.missing - refunded, seen.missing) };
   },
 };
 
-/** What is missing at `now`, which may be before or after it was written; not yet between empty and full. */
+/** Missing parts at `now`, which may be before the write. Not yet clamped. */
 function missingAt({ missing, at, p }: Level, rule: Rule, now: bigint): bigint {
-  // Written by a plan of another rate, it is rounded up to whole parts of this one: nothing is given away.
+  // State of a plan with another rate is rounded up to whole parts: no tokens are created.
   const rest = (missing % p) * rule.p;
   return (at + missing / p - now) * rule.p + (rest + p - 1n) / p;
 }
 
-/** What was taken in the window that began at `start`. */
+/** The count of the window that started at `start`. */
 interface Counter {
   start: bigint;
   count: bigint;
 }
 
-const fixedWindow: Counting<Counter> = {
-  untouched: { start: 0n, count: 0n },
+const fixedWindow: AlgorithmModel<Counter> = {
+  empty: { start: 0n, count: 0n },
   part: () => 1n,
   read({ start, count }, { windowMs }, now) {
     if (now >= start + windowMs) return { start: alignedStart(now, windowMs), count: 0n };
-    return { start: least(start, now), count };
+    return { start: min(start, now), count };
   },
-  liesInFuture: ({ start }, _rule, now) => start > now,
-  // A plan with a higher limit may have counted more than this one allows.
-  usedAt: ({ start, count }, { limit, windowMs }, at) => (at < start + windowMs ? least(count, limit) : 0n),
-  over: ({ start }, { windowMs }) => start + windowMs,
+  isInFuture: ({ start }, _rule, now) => start > now,
+  // A plan with a higher limit may have counted more than this limit.
+  usedAt: ({ start, count }, { limit, windowMs }, at) => (at < start + windowMs ? min(count, limit) : 0n),
+  emptyAt: ({ start }, { windowMs }) => start + windowMs,
   add: ({ start, count }, _rule, cost) => ({ start, count: count + cost }),
-  giveBack: ({ start, count }, _rule, cost) => ({ start, count: clamp(count - cost, count) }),
-  giveBackOf: ({ start, count }, _rule, cost) => ({ start, count: clamp(count - cost, count) }),
+  refund: ({ start, count }, _rule, cost) => ({ start, count: clamp(count - cost, count) }),
+  refundGrant: ({ start, count }, _rule, cost) => ({ start, count: clamp(count - cost, count) }),
 };
 
-/** What was taken in the window that began at `start`, and in the one before it. */
+/** The counts of the window that started at `start` and of the previous one. */
 interface TwoCounters {
   start: bigint;
   previous: bigint;
   current: bigint;
 }
 
-const slidingWindow: Counting<TwoCounters> = {
-  untouched: { start: 0n, previous: 0n, current: 0n },
+const slidingWindow: AlgorithmModel<TwoCounters> = {
+  empty: { start: 0n, previous: 0n, current: 0n },
   part: ({ windowMs }) => windowMs,
   read({ start, previous, current }, { windowMs }, now) {
-    // After a step back all counts as spent in the window of now: nothing comes back by it, and
-    // nothing is held for longer than two windows.
+    // After a clock step back, everything counts in the current window: nothing is refunded by it, and nothing counts for
+    // longer than two windows.
     if (start > now) return { start: alignedStart(now, windowMs), previous: 0n, current: previous + current };
     if (now < start + windowMs) return { start, previous, current };
     if (now < start + 2n * windowMs) return { start: start + windowMs, previous: current, current: 0n };
     return { start: alignedStart(now, windowMs), previous: 0n, current: 0n };
   },
-  liesInFuture: ({ start }, _rule, now) => start > now,
+  isInFuture: ({ start }, _rule, now) => start > now,
   usedAt({ start, previous, current }, { limit, windowMs }, at) {
     const elapsed = at - start;
-    const [before, now] = [least(previous, limit), least(current, limit)];
+    const [before, now] = [min(previous, limit), min(current, limit)];
     if (elapsed < windowMs) return before * (windowMs - elapsed) + now * windowMs;
     return elapsed < 2n * windowMs ? now * (2n * windowMs - elapsed) : 0n;
   },
-  over: ({ start }, { windowMs }) => start + 2n * windowMs,
+  emptyAt: ({ start }, { windowMs }) => start + 2n * windowMs,
   add: (seen, _rule, cost) => ({ ...seen, current: seen.current + cost }),
-  giveBack({ start, previous, current }, _rule, cost) {
+  refund({ start, previous, current }, _rule, cost) {
     const rest = cost > current ? cost - current : 0n;
     return { start, previous: clamp(previous - rest, previous), current: clamp(current - cost, current) };
   },
-  giveBackOf({ start, previous, current }, { windowMs }, cost, end) {
+  refundGrant({ start, previous, current }, { windowMs }, cost, end) {
     if (end > start + windowMs) return { start, previous, current: clamp(current - cost, current) };
     return { start, previous: clamp(previous - cost, previous), current };
   },
 };
 
-/** Every grant, oldest first: it counts until `end`. */
+/** Every grant, oldest first. It counts until `end`. */
 type Log = readonly { end: bigint; cost: bigint }[];
 
-const slidingLog: Counting<Log> = {
-  untouched: [],
+const slidingLog: AlgorithmModel<Log> = {
+  empty: [],
   part: () => 1n,
   read(stored, { windowMs }, now) {
     const live = stored.filter(({ end }) => end > now);
-    return live.map(({ end, cost }) => ({ end: least(end, now + windowMs), cost }));
+    return live.map(({ end, cost }) => ({ end: min(end, now + windowMs), cost }));
   },
-  liesInFuture: (stored, { windowMs }, now) => stored.some(({ end }) => end > now + windowMs),
+  isInFuture: (stored, { windowMs }, now) => stored.some(({ end }) => end > now + windowMs),
   usedAt(seen, _rule, at) {
     let used = 0n;
     for (const { end, cost } of seen) if (end > at) used += cost;
     return used;
   },
-  over: (_seen, { windowMs }, now) => now + windowMs,
+  emptyAt: (_seen, { windowMs }, now) => now + windowMs,
   add: (seen, { windowMs }, cost, now) => [...seen, { end: now + windowMs, cost }],
-  giveBack(seen, _rule, cost) {
+  refund(seen, _rule, cost) {
     let left = cost;
     const kept = seen.toReversed().map((grant) => {
-      const given = least(left, grant.cost);
-      left -= given;
-      return { end: grant.end, cost: grant.cost - given };
+      const refunded = min(left, grant.cost);
+      left -= refunded;
+      return { end: grant.end, cost: grant.cost - refunded };
     });
     return kept.reverse().filter((grant) => grant.cost > 0n);
   },
-  giveBackOf(seen, { windowMs }, cost, end, now) {
+  refundGrant(seen, { windowMs }, cost, end, now) {
     let left = cost;
     const kept = seen.map((grant) => {
-      if (grant.end !== least(end, now + windowMs)) return grant;
-      const given = least(left, grant.cost);
-      left -= given;
-      return { end: grant.end, cost: grant.cost - given };
+      if (grant.end !== min(end, now + windowMs)) return grant;
+      const refunded = min(left, grant.cost);
+      left -= refunded;
+      return { end: grant.end, cost: grant.cost - refunded };
     });
     return kept.filter((grant) => grant.cost > 0n);
   },
 };
 
 const MODELS: Record<AlgorithmName, () => Model> = {
-  "token-bucket": () => modelOf(bucket),
-  "leaky-bucket": () => modelOf(bucket, true),
-  "fixed-window": () => modelOf(fixedWindow),
-  "sliding-window": () => modelOf(slidingWindow),
-  "sliding-log": () => modelOf(slidingLog),
+  "token-bucket": () => createModelOf(bucket),
+  "leaky-bucket": () => createModelOf(bucket, true),
+  "fixed-window": () => createModelOf(fixedWindow),
+  "sliding-window": () => createModelOf(slidingWindow),
+  "sliding-log": () => createModelOf(slidingLog),
 };
 
-/** Windows begin at multiples of their length. */
+/** Windows start at multiples of their length. */
 function alignedStart(now: bigint, windowMs: bigint): bigint {
   return now - (now % windowMs);
 }
 
-function least(a: bigint, b: bigint): bigint {
+function min(a: bigint, b: bigint): bigint {
   return a < b ? a : b;
 }
 
-/** Not below 0 and not above `most`. */
+/** Limits a value to the range from 0 to `most`. */
 function clamp(value: bigint, most: bigint): bigint {
-  return value < 0n ? 0n : least(value, most);
+  return value < 0n ? 0n : min(value, most);
 }

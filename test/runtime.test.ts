@@ -1,7 +1,7 @@
-/** That a run of this suite really is in the runtime that it says. */
+/** Tests that the suite runs in the runtime of SLUICE_RUNTIME. */
 import { expect, it } from "vitest";
 
-it("runs where it says", () => {
-  const there = "Bun" in globalThis ? "bun" : "Deno" in globalThis ? "deno" : "node";
-  expect(there).toBe(process.env.SLUICE_RUNTIME ?? "node");
+it("runs in the expected runtime", () => {
+  const runtime = "Bun" in globalThis ? "bun" : "Deno" in globalThis ? "deno" : "node";
+  expect(runtime).toBe(process.env.SLUICE_RUNTIME ?? "node");
 });

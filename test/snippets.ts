@@ -1,4 +1,4 @@
-/** The code in the README and the documentation: where it is, what it says that it prints, and what has to run it. */
+/** Reads the snippets of the README and the docs: position, expected output and runtime. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -6,13 +6,13 @@ import { fileURLToPath } from "node:url";
 export const ROOT: string = fileURLToPath(new URL("..", import.meta.url));
 
 /**
- * What runs a snippet, which its fence says in one word: "ts bun". Without one it is Node. "worker" is workerd, and
- * "before" is only shown. integration/ws/docs.test.ts runs those that need packages or runtimes of that folder.
+ * The runtime of a snippet, from a word after the language: "ts bun". Default: Node. "worker" is workerd, and "before" is
+ * not run. integration/ws/docs.test.ts runs the snippets that need packages or runtimes of that folder.
  */
 const KINDS = ["node", "worker", "bun", "deno", "socket.io", "ws-kit", "before"] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** Code from a page, with its hidden setup and teardown. Its lines have the numbers that they have in the page. */
+/** Code from a page, with its hidden setup and teardown. Line numbers are those of the page. */
 export interface Snippet {
   readonly page: string;
   readonly line: number;
@@ -30,7 +30,7 @@ const guides = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf
 export const pages: readonly string[] = ["README.md", ...guides.map((file) => join("docs", file)).sort()];
 const snippets = pages.flatMap(snippetsOf);
 
-/** The snippets of some kinds, in the order of the pages. */
+/** The snippets of the given kinds, in the order of the pages. */
 export function snippetsOfKind(...kinds: readonly Kind[]): Snippet[] {
   return snippets.filter(({ kind }) => kinds.includes(kind));
 }
@@ -43,14 +43,14 @@ function snippetsOf(page: string): Snippet[] {
   return parseSnippets(page, read(page));
 }
 
-/** The snippets in the text of a page, with the hidden code beside them. */
+/** The snippets of a page, with their hidden code. */
 export function parseSnippets(page: string, text: string): Snippet[] {
   const found: Snippet[] = [];
   let open: Snippet | undefined;
   let fenced = false;
-  /** Hidden lines that wait for the block below them. */
+  /** Hidden setup lines for the next block. */
   let setup: [line: number, code: string][] = [];
-  /** The snippet whose block ended above, with nothing but blank lines and comments since. */
+  /** The previous snippet, if only blank lines and comments follow it. */
   let above: Snippet | undefined;
   let hidden: "setup" | "teardown" | undefined;
   const hide = (i: number, code: string): void => {
@@ -66,8 +66,8 @@ export function parseSnippets(page: string, text: string): Snippet[] {
     }
     const [comment, word, code = "", end] = (!fenced && HIDDEN.exec(line)) || [];
     if (comment !== undefined) {
-      if (word !== "setup" && word !== "teardown") throw new Error(`${where} is neither setup nor teardown`);
-      if (word === "teardown" && !above) throw new Error(`${where} tears down no block`);
+      if (word !== "setup" && word !== "teardown") throw new Error(`${where} must be setup or teardown`);
+      if (word === "teardown" && !above) throw new Error(`${where} is a teardown without a block before it`);
       hidden = word;
       if (code !== "") hide(i, code);
       if (end) hidden = undefined;
@@ -77,7 +77,7 @@ export function parseSnippets(page: string, text: string): Snippet[] {
     if (fence === undefined) {
       if (open) putLine(open, i, line);
       else if (line.trim() !== "" && !fenced) {
-        if (setup.length > 0) throw new Error(`${where} stands between a block and its setup`);
+        if (setup.length > 0) throw new Error(`${where} is between a setup and its block`);
         above = undefined;
       }
       continue;
@@ -87,28 +87,28 @@ export function parseSnippets(page: string, text: string): Snippet[] {
     open = undefined;
     const [language, ...more] = fence.trim().split(" ");
     if (!fenced || (language !== "ts" && language !== "js")) {
-      if (setup.length > 0) throw new Error(`${where} is no block that a setup could belong to`);
+      if (setup.length > 0) throw new Error(`${where} can't have a setup`);
       continue;
     }
     const kindWord = more.join(" ");
     if (kindWord === "continue") {
       open = found.findLast(({ kind }) => kind !== "before");
-      if (!open) throw new Error(`${where} continues nothing`);
+      if (!open) throw new Error(`${where} continues no snippet`);
     } else {
       const kind = kindWord === "" ? "node" : KINDS.find((kind) => kind === kindWord && kind !== "node");
-      // Nobody would run it.
-      if (!kind) throw new Error(`${where} is of an unknown kind: ${fence}`);
+      // No test would run it.
+      if (!kind) throw new Error(`${where} has an unknown runtime: ${fence}`);
       open = { page, line: i + 1, extension: language, kind, lines: [] };
       found.push(open);
     }
     for (const [at, code] of setup) putLine(open, at, code);
     setup = [];
   }
-  if (hidden || setup.length > 0) throw new Error(`${page} ends with a comment that belongs to no block`);
+  if (hidden || setup.length > 0) throw new Error(`${page} ends with a setup or teardown without a block`);
   return found;
 }
 
-/** Puts code where it stands in the page. */
+/** Pads code with empty lines to keep the line numbers of the page. */
 function putLine({ lines }: Snippet, i: number, code: string): void {
   while (lines.length < i) lines.push("");
   lines[i] = code;
@@ -118,23 +118,23 @@ export function nameOf({ page, line }: Snippet): string {
   return `${page.replaceAll("/", "-")}-${line}`;
 }
 
-/** Whether a snippet has a text in it. */
+/** Whether a snippet contains a text. */
 export function says({ lines }: Snippet, text: string): boolean {
   return lines.some((line) => line.includes(text));
 }
 
-/** The code of a snippet that tells the global `stage` what it prints, and on which line. */
+/** The code of a snippet, with `console.log` replaced by a call that reports value and line to the global `stage`. */
 export function stagedCode({ lines }: Snippet): string {
   return lines.map((line, i) => line.replace("console.log(", `globalThis.stage.log(${i + 1}, `)).join("\n");
 }
 
-/** What the lines of a snippet say that they print. */
+/** The expected output per line of a snippet. */
 export function promisesOf({ page, lines }: Snippet): Map<number, string> {
   const promises = new Map<number, string>();
   lines.forEach((line, i) => {
     if (!line.includes("console.log(")) return;
     const [whole, promise] = /console\.log\(.*\)[;,](?:\s*\/\/ (.*))?$/.exec(line) ?? [];
-    if (whole === undefined) throw new Error(`${page}:${i + 1} a console.log has to stand on one line`);
+    if (whole === undefined) throw new Error(`${page}:${i + 1} a console.log must be on one line`);
     if (promise !== undefined) promises.set(i + 1, flat(promise));
   });
   return promises;
@@ -144,7 +144,7 @@ export function flat(text: string): string {
   return text.replace(/\s+/g, " ").trim();
 }
 
-/** Code whose servers listen on a port of ours, and on loopback only: port 3000 of the pages may be taken. */
+/** Code whose servers listen on a free loopback port: port 3000 of the pages may be in use. */
 export function onPort(code: string, port: number): string {
   return code
     .replaceAll(".listen(3000", `.listen(${port}, "127.0.0.1"`)

@@ -1,3 +1,4 @@
+/** Tests policies as text: parsing, canonical names and error messages. */
 import { describe, expect, it } from "vitest";
 import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
@@ -68,14 +69,14 @@ describe("policies as text", () => {
     ["10/s  burst 5", "a rate such as"],
     ["", "a rate such as"],
     ["100/constructor", "units: ms"],
-  ])("refuses %j and says what to write", (text, hint) => {
+  ])("rejects %j and suggests a valid text", (text, hint) => {
     expect(() => parsePolicy(text)).toThrow(
       expect.objectContaining({ code: "invalid-option", option: "policy", message: expect.stringContaining(hint) }),
     );
     expect(() => createLimiter({ policy: text as PolicyText })).toThrow(hint);
   });
 
-  it("refuses the arguments of other libraries with the right form in the message", () => {
+  it("rejects the arguments of other libraries and suggests the right form", () => {
     const wrong = tokenBucket as unknown as (...args: unknown[]) => unknown;
     expect(() => wrong(10, "1 s")).toThrow('"10/s"');
     expect(() => wrong({ capacity: 1, tokensPerSecond: 1 }, { name: "x" })).toThrow(

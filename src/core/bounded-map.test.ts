@@ -1,3 +1,4 @@
+/** Tests BoundedMap: eviction order, limits and callbacks. */
 import { describe, expect, it } from "vitest";
 import { BoundedMap } from "./bounded-map.ts";
 
@@ -36,7 +37,7 @@ describe("BoundedMap", () => {
     expect(keysOf(map)).toEqual(["a", "c"]);
   });
 
-  it("doesn't keep long keys, and drops what it had under one", () => {
+  it("doesn't store long keys, and deletes an entry that has one", () => {
     const map = new BoundedMap<string, number>({ maxEntries: 2, maxKeyLength: 3 });
     expect(map.set("abc", 1)).toBe(true);
     expect(map.set("abcd", 2)).toBe(false);

@@ -1,10 +1,10 @@
-/** The default clock: the system's time that never runs backwards and never stands still for long. */
+/** Tests the default clock: system time that never goes backwards. */
 import { afterEach, expect, it, vi } from "vitest";
 import { systemClock } from "./clock.ts";
 
 afterEach(() => vi.useRealTimers());
 
-it("goes on from where it was when the system steps back", () => {
+it("continues from its last value when the system clock steps back", () => {
   vi.useFakeTimers({ now: 1_800_000_000_000 });
   const clock = systemClock();
   const start = clock.now();
@@ -20,7 +20,7 @@ it("goes on from where it was when the system steps back", () => {
   expect(clock.now()).toBe(start + 751);
 });
 
-it("follows a step forward, which counts as time that has passed", () => {
+it("follows a forward step of the system clock", () => {
   vi.useFakeTimers({ now: 1_800_000_000_000 });
   const clock = systemClock();
   clock.now();

@@ -1,4 +1,4 @@
-/** Copies of keys: equal to the key, whatever is in it. What they weigh is measured in test/kept-keys.test.ts. */
+/** Tests that copies of keys are equal to the key. test/kept-keys.test.ts measures their memory. */
 import { expect, it } from "vitest";
 import { copyKey } from "./copy-key.ts";
 

@@ -1,4 +1,4 @@
-/** Several limits as one: order of figures, atomicity over one store and over several. */
+/** Tests combine() and consumeAll(): the limiting part, atomicity on one store and on several. */
 import {
   combine,
   consumeAll,
@@ -18,7 +18,7 @@ import { toyStore } from "../../test/toy-store.ts";
 const slow = (capacity: number, name: string): Policy => ({ capacity, tokensPerSecond: `${capacity}/1d`, name });
 const remaining = (decision: Decision) => decision.parts?.map((part) => [part.allowed, part.remaining]);
 
-// A combination is a limiter: what holds for one holds for it. The second part never binds.
+// A combination passes the contract of a limiter. The second part is never the limiting one.
 describeRateLimiter(
   "combine of one that binds and one that does not",
   (policy) => {
@@ -41,7 +41,7 @@ describe("combine", () => {
     ["a memory store and one that answers later", () => memoryStore({ clock }), () => toyStore(clock)],
   ];
 
-  /** The same store twice for each test. */
+  /** One store for both limiters, or two. */
   function shared(create: () => Store): [() => Store, () => Store] {
     let store: Store;
     return [() => (store = create()), () => store];
@@ -53,7 +53,7 @@ describe("combine", () => {
       return [createLimiter({ policy: slow(a, "a"), store }), createLimiter({ policy: slow(b, "b"), store: second() })];
     };
 
-    it("is all or none", async () => {
+    it("charges all parts or none", async () => {
       const [a, b] = pair(10, 3);
       const both = combine([a, b]);
       expect(remaining(await both.consume("k", 2))).toEqual([
@@ -69,7 +69,7 @@ describe("combine", () => {
       expect([(await a.peek("k")).remaining, (await b.peek("k")).remaining]).toEqual([8, 1]);
     });
 
-    it("never admits more than the narrowest, however many ask at once", async () => {
+    it("never admits more than the tightest part under concurrency", async () => {
       const [a, b] = pair(100, 5);
       const both = combine([a, b]);
       const decisions = await Promise.all(Array.from({ length: 40 }, () => both.consume("k")));
@@ -99,7 +99,7 @@ describe("combine", () => {
       ]);
     });
 
-    it("charges keys of their own with consumeAll", async () => {
+    it("charges a key per limiter with consumeAll", async () => {
       const [a, b] = pair(3, 2);
       const spend = () =>
         consumeAll([
@@ -112,7 +112,7 @@ describe("combine", () => {
     });
   });
 
-  it("refunds what was taken when a later store fails, and tells the failure", async () => {
+  it("refunds earlier charges when a later store fails, and rejects with the failure", async () => {
     const broken: Store = {
       ...toyStore(clock),
       apply: async ([group]) => {
@@ -126,7 +126,7 @@ describe("combine", () => {
     expect((await a.peek("k")).remaining).toBe(10);
   });
 
-  it("reports the part that binds", async () => {
+  it("reports the limiting part", async () => {
     const store = memoryStore({ clock });
     const of = (policy: Policy) => createLimiter({ policy, store });
     const quick = of({ capacity: 5, tokensPerSecond: 5, name: "quick" });
@@ -138,7 +138,7 @@ describe("combine", () => {
     expect(await both.consume("k", 6)).toMatchObject({ allowed: false, retryAfterMs: null, policy: "quick" });
   });
 
-  it("waits for the longest delay", async () => {
+  it("returns the longest delay", async () => {
     const store = memoryStore({ clock });
     const of = (leaksPerSecond: number) =>
       createLimiter({ policy: { algorithm: "leaky-bucket", capacity: 9, leaksPerSecond }, store });
@@ -146,7 +146,7 @@ describe("combine", () => {
     expect([(await both.consume("k")).delayMs, (await both.consume("k")).delayMs]).toEqual([0, 200]);
   });
 
-  it("flattens, counts sixteen at most and sums what falls on one bucket", async () => {
+  it("flattens combinations, allows sixteen charges and adds up charges to one bucket", async () => {
     const store = memoryStore({ clock });
     const of = (name: string) => createLimiter({ policy: slow(4, name), store });
     const a = of("a");
@@ -176,7 +176,7 @@ describe("combine", () => {
     expect((await combine(many.slice(0, 16)).consume("k")).parts).toHaveLength(16);
   });
 
-  it("refuses what is not a limiter of ours, and two plans of one bucket", async () => {
+  it("rejects foreign limiters and two plans that share a bucket", async () => {
     expect(() => combine([{} as RateLimiter])).toThrow(expect.objectContaining({ code: "invalid-limiter" }));
     expect(() => combine(undefined as unknown as RateLimiter[])).toThrow(SluiceError);
     const store = memoryStore({ clock });
@@ -191,7 +191,7 @@ describe("combine", () => {
     }
   });
 
-  it("reads the clock once, however many limits it asks", () => {
+  it("reads the clock once per call", () => {
     let reads = 0;
     const store = memoryStore({ clock: { now: () => 1_800_000_000_000 + reads++ } });
     const of = (name: string) => createLimiter({ policy: slow(4, name), store });
@@ -203,12 +203,12 @@ describe("combine", () => {
     expect(reads).toBe(2);
   });
 
-  it("says how to charge limiters that were given without their keys", async () => {
+  it("rejects limiters without keys with an error that explains the fix", async () => {
     const limiter = memoryRateLimiter("5/s");
     await expect(consumeAll([limiter] as never)).rejects.toThrow("{ limiter, key } for each limiter");
   });
 
-  it("takes bad input as a limiter does, and changes nothing", async () => {
+  it("rejects invalid input like a limiter, and changes nothing", async () => {
     const both = combine([memoryRateLimiter(slow(5, "a")), memoryRateLimiter(slow(5, "b"))]);
     expect(() => both.consumeSync("k", -1)).toThrow(expect.objectContaining({ code: "invalid-cost" }));
     await expect(both.consume("", 1)).rejects.toMatchObject({ code: "invalid-key" });
@@ -219,7 +219,7 @@ describe("combine", () => {
     ]);
   });
 
-  it("tells the smallest policy first and is exact only if every part is", () => {
+  it("returns the smallest policy from getPolicy and is exact only if every part is", () => {
     const both = combine([memoryRateLimiter(slow(9, "a")), memoryRateLimiter(slow(5, "b"))]);
     expect(both.getPolicy().name).toBe("b");
     expect(both.consistency).toBe("exact");

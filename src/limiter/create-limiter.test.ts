@@ -1,4 +1,4 @@
-/** What joins a policy and a store: names, plans, ownership, refusals. */
+/** Tests createLimiter(): names, plans, ownership of stores and invalid options. */
 import { createLimiter, memoryRateLimiter, memoryStore, type Policy, tokenBucket } from "sluice";
 import { fakeClock } from "sluice/testing";
 import { describe, expect, it } from "vitest";
@@ -26,7 +26,7 @@ describe("createLimiter", () => {
     });
   });
 
-  it("shares a bucket between limiters of one policy on one store, and no other", () => {
+  it("shares buckets only between limiters with the same policy and store", () => {
     const store = memoryStore({ clock: fakeClock() });
     const text = { capacity: 2, tokensPerSecond: 1 };
     createLimiter({ policy: text, store }).consumeSync("k", 2);
@@ -36,7 +36,7 @@ describe("createLimiter", () => {
     expect(createLimiter({ policy: text }).consumeSync("k").allowed).toBe(true);
   });
 
-  it("refuses one name for two policies, unless they are plans that share it", () => {
+  it("rejects two policies with one name, unless they are plans with share", () => {
     const store = memoryStore({ clock: fakeClock() });
     createLimiter({ policy, store });
     createLimiter({ policy: { ...policy }, store });
@@ -69,7 +69,7 @@ describe("createLimiter", () => {
     expect(() => createLimiter({ policy: { capacity: 1, tokensPerSecond: 1, share: true }, store })).toThrow(/name/);
   });
 
-  it("releases its name when it is disposed of; a new limit keeps the state, a new fill time does not", async () => {
+  it("releases its name on dispose, keeps state for a new limit and drops it for a new fill time", async () => {
     const store = memoryStore({ clock: fakeClock() });
     const first = createLimiter({ policy, store });
     first.consumeSync("k", 10);
@@ -85,7 +85,7 @@ describe("createLimiter", () => {
     const slower = createLimiter({ policy: { ...policy, tokensPerSecond: 1 }, store });
     expect(slower.consumeSync("k").remaining).toBe(9);
     await slower.dispose();
-    // Another algorithm has buckets of its own as well.
+    // Another algorithm has its own buckets, too.
     const window = createLimiter({
       policy: { algorithm: "fixed-window", limit: 3, windowMs: "1h", name: "api" },
       store,
@@ -103,18 +103,18 @@ describe("createLimiter", () => {
       return performance.now() - start;
     };
     const first = create(1, 2001);
-    // Nine times as many. Comparing each with all others would take a hundred times as long.
+    // Nine times as many plans. Comparing each with all others would take a hundred times as long.
     expect(create(2001, 20_001) / Math.max(first, 1)).toBeLessThan(40);
   });
 
-  it("says what is missing when a window has no algorithm", () => {
+  it("explains a missing algorithm when a policy has a window", () => {
     const bad = () => createLimiter({ policy: { limit: 5, windowMs: "1h" } as unknown as Policy });
     expect(bad).toThrow(
       /^A policy with limit and windowMs needs an algorithm: fixed-window, sliding-window or sliding-log\./,
     );
   });
 
-  it("never disposes of a store it was given, and always of its own", async () => {
+  it("disposes its own store and never a given one", async () => {
     const store = memoryStore();
     const limiter = createLimiter({ policy, store });
     await limiter.dispose();
@@ -127,7 +127,7 @@ describe("createLimiter", () => {
     expect(own.store.size).toBe(0);
   });
 
-  it("refuses options that it does not have", () => {
+  it("rejects unknown options", () => {
     const bad = (options: unknown) => () => createLimiter(options as { policy: Policy });
     expect(bad({ policy, timeout: 5 })).toThrow(expect.objectContaining({ code: "unknown-option", option: "timeout" }));
     expect(bad({ policy, store: {} })).toThrow(expect.objectContaining({ code: "invalid-option", option: "store" }));

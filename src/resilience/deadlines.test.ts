@@ -1,4 +1,4 @@
-/** Deadlines of many calls: how much of the event loop they take when all of them expire at once. */
+/** Tests that many calls with one deadline expire without blocking the event loop. */
 import { createLimiter, type Store } from "sluice";
 import { expect, it } from "vitest";
 import { Deadlines, type Timed } from "./deadlines.ts";
@@ -10,7 +10,7 @@ const hanging = (): Store => ({
   dispose: async () => {},
 });
 
-it("expires a storm of late calls in slices, with turns of the event loop in between (issue 13)", async () => {
+it("expires many late calls in slices that yield to the event loop (issue 13)", async () => {
   const deadlines = new Deadlines();
   let [expired, atOnce, most] = [0, 0, 0];
   const calls = Array.from({ length: 10_000 }, (): Timed => {
@@ -34,7 +34,7 @@ it("expires a storm of late calls in slices, with turns of the event loop in bet
   expect(most).toBeLessThanOrEqual(500);
 });
 
-it("makes a few errors for a storm of late calls, and not one for each (issue 13)", async () => {
+it("shares a few errors between many late calls (issue 13)", async () => {
   const limiter = createLimiter({
     policy: { capacity: 10, tokensPerSecond: 5 },
     store: hanging(),

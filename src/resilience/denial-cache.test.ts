@@ -1,4 +1,4 @@
-/** Denials that are repeated without asking the store. Time is fake: nothing here waits. */
+/** Tests cached denials, which are replayed without a store call. Time is fake. */
 import { combine, consumeAll, createLimiter, type Policy } from "sluice";
 import { fakeClock } from "sluice/testing";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -16,21 +16,21 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** The store's clock and this process's time go on together. */
-const pass = async (ms: number): Promise<void> => {
+/** Advances the store's clock and the timers of this process. */
+const advance = async (ms: number): Promise<void> => {
   clock.advance(ms);
   await vi.advanceTimersByTimeAsync(ms);
 };
 
 const policy: Policy = { capacity: 10, tokensPerSecond: 10, name: "api" };
 
-describe("local denial", () => {
-  it("asks once, and repeats what it was told for as long as that holds", async () => {
+describe("cached denials", () => {
+  it("replay a denial without a store call until it expires", async () => {
     const limiter = createLimiter({ policy, store });
     await limiter.consume("k", 10);
     expect(await limiter.consume("k")).toMatchObject({ allowed: false, retryAfterMs: 100, resetAfterMs: 1000 });
     const { calls } = store;
-    await pass(40);
+    await advance(40);
     expect(await limiter.consume("k")).toEqual({
       allowed: false,
       policy: "api",
@@ -42,22 +42,22 @@ describe("local denial", () => {
       source: "cache",
     });
     expect(store.calls).toBe(calls);
-    await pass(60);
+    await advance(60);
     expect((await limiter.consume("k")).allowed).toBe(true);
     expect(store.calls).toBe(calls + 1);
   });
 
-  it("gives way to a caller whose timer fired early after waiting retryAfterMs", async () => {
+  it("let a caller through whose timer fired early after waiting retryAfterMs", async () => {
     const limiter = createLimiter({ policy, store });
     await limiter.consume("k", 10);
     expect(await limiter.consume("k")).toMatchObject({ allowed: false, retryAfterMs: 100 });
-    // The store's time has come; this process has counted two milliseconds less.
+    // The store would allow it, but the timers of this process are two milliseconds behind.
     clock.advance(100);
     await vi.advanceTimersByTimeAsync(98);
     expect((await limiter.consume("k")).allowed).toBe(true);
   });
 
-  it("never lasts longer than localDenialMs, and 0 turns it off", async () => {
+  it("expire after localDenialMs, and 0 turns them off", async () => {
     for (const [localDenialMs, asked] of [
       [200, 2],
       [0, 3],
@@ -67,15 +67,15 @@ describe("local denial", () => {
       await limiter.consume("k");
       const before = store.calls;
       await limiter.consume("k");
-      await pass(199);
+      await advance(199);
       await limiter.consume("k");
-      await pass(2);
+      await advance(2);
       await limiter.consume("k");
       expect(store.calls - before, `${localDenialMs}`).toBe(asked);
     }
   });
 
-  it("holds for a greater cost, with a wait that is enough and not a millisecond too long, never for a lower one", async () => {
+  it("apply to a greater cost with an exact retryAfterMs, and never to a lower cost", async () => {
     const limiter = createLimiter({ policy, store });
     await limiter.consume("k", 8);
     expect(await limiter.consume("k", 4)).toMatchObject({ allowed: false, retryAfterMs: 200, remaining: 2 });
@@ -87,30 +87,30 @@ describe("local denial", () => {
     expect(store.calls).toBe(calls + 2);
   });
 
-  it("a refund or reset made here ends it at once, and replies that were under way do not bring it back", async () => {
+  it("end on a refund or reset in this process, and replies in flight do not restore them", async () => {
     const slow: Policy = { capacity: 2, tokensPerSecond: "1/h", name: "slow" };
     const limiter = createLimiter({ policy: slow, store });
     await limiter.consume("k", 2);
     expect((await limiter.consume("k")).allowed).toBe(false);
-    await pass(1);
+    await advance(1);
     await limiter.refund("k", 1);
-    await pass(1);
+    await advance(1);
     expect((await limiter.consume("k")).allowed).toBe(true);
     expect((await limiter.consume("k")).allowed).toBe(false);
-    await pass(1);
+    await advance(1);
     await limiter.reset("k");
-    await pass(1);
+    await advance(1);
     expect((await limiter.consume("k", 2)).allowed).toBe(true);
-    // A denial is under way while the refund is made.
-    await pass(1);
+    // A denial is in flight during the refund.
+    await advance(1);
     const under = limiter.consume("k");
     await limiter.refund("k", 2);
     await under;
-    await pass(1);
+    await advance(1);
     expect((await limiter.consume("k")).allowed).toBe(true);
   });
 
-  it("is ended by any limiter of this process that shares the bucket, and by none of another", async () => {
+  it("end with a refund by any limiter of the same bucket, and of no other bucket", async () => {
     const plan = (limit: number): Policy => ({
       ...{ algorithm: "fixed-window", limit, windowMs: "1h" },
       ...{ name: "plan", share: true },
@@ -118,15 +118,15 @@ describe("local denial", () => {
     const [small, large] = [createLimiter({ policy: plan(2), store }), createLimiter({ policy: plan(5), store })];
     await small.consume("k", 2);
     expect((await small.consume("k")).allowed).toBe(false);
-    // The larger plan of the same bucket is not denied by what the smaller one was told.
+    // A cached denial of the smaller plan does not apply to the larger plan of the bucket.
     expect((await large.consume("k")).allowed).toBe(true);
-    await pass(1);
+    await advance(1);
     await large.reset("k");
-    await pass(1);
+    await advance(1);
     expect((await small.consume("k")).allowed).toBe(true);
   });
 
-  it("is kept for 20 000 keys, not for all of a spray", async () => {
+  it("are bounded to 20 000 keys during a flood of new keys", async () => {
     const slow: Policy = { capacity: 1, tokensPerSecond: "1/h", name: "slow" };
     const limiter = createLimiter({ policy: slow, store });
     for (let i = 0; i < 20_001; i++) await limiter.consume(`k${i}`);
@@ -138,21 +138,21 @@ describe("local denial", () => {
     expect(store.calls).toBe(calls + 1);
   });
 
-  it("works for combine and consumeAll, with all parts", async () => {
+  it("include all parts of combine and consumeAll", async () => {
     const burst = createLimiter({ policy: { ...policy, name: "burst" }, store });
     const daily = createLimiter({ policy: { capacity: 12, tokensPerSecond: "1/h", name: "daily" }, store });
     const both = combine([burst, daily]);
     await both.consume("k", 10);
     const first = await both.consume("k", 2);
     const { calls } = store;
-    await pass(50);
+    await advance(50);
     const again = await both.consume("k", 2);
     expect(store.calls).toBe(calls);
     expect(again).toMatchObject({ allowed: false, policy: "burst", retryAfterMs: (first.retryAfterMs as number) - 50 });
     expect(again.parts?.map(({ allowed }) => allowed)).toEqual([false, true]);
-    await pass(1);
+    await advance(1);
     await burst.refund("k", 5);
-    await pass(1);
+    await advance(1);
     expect((await both.consume("k", 2)).allowed).toBe(true);
 
     const spend = () =>
@@ -165,18 +165,18 @@ describe("local denial", () => {
     const before = store.calls;
     expect((await spend()).allowed).toBe(false);
     expect(store.calls).toBe(before);
-    await pass(1);
+    await advance(1);
     await burst.reset("a");
-    await pass(1);
+    await advance(1);
     expect((await spend()).allowed).toBe(true);
   });
 
-  it.each(ALGORITHMS)("%s: never denies what the store would allow, over random traffic", async (algorithm) => {
+  it.each(ALGORITHMS)("%s: never deny a call that the store would allow, over random traffic", async (algorithm) => {
     const limiter = createLimiter({ policy: policyOf(algorithm, 5, 1000, "walk"), store });
     const asking = createLimiter({ policy: policyOf(algorithm, 5, 1000, "walk"), store, localDenialMs: 0 });
     let local = 0;
     for (let i = 0; i < 3000; i++) {
-      await pass([0, 0, 1, 3, 20, 90, 250][Math.floor(Math.random() * 7)] as number);
+      await advance([0, 0, 1, 3, 20, 90, 250][Math.floor(Math.random() * 7)] as number);
       const cost = 1 + Math.floor(Math.random() * 4);
       const expected = await asking.peek("k", cost);
       const { calls } = store;

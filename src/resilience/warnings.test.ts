@@ -1,4 +1,4 @@
-/** What goes wrong is reported once, as a process warning, unless a callback is set that reports it. */
+/** Tests the one-time process warnings, which a callback replaces. */
 import { combine, createLimiter, type LimiterEvent, type Policy } from "sluice";
 import { redisRateLimiter } from "sluice/redis";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -15,8 +15,8 @@ beforeEach(() => {
 });
 afterEach(() => void vi.restoreAllMocks());
 
-describe("a store that is unavailable", () => {
-  it("warns once if it has never answered, and still limits", async () => {
+describe("the warning about an unavailable store", () => {
+  it("is emitted once if the store has never replied, and the limiter still limits", async () => {
     const store = flakyStore();
     store.mode = "fail";
     const limiter = createLimiter({ policy, store });
@@ -31,7 +31,7 @@ describe("a store that is unavailable", () => {
     ]);
   });
 
-  it("warns once its circuit is open, and not for one failure of a store that works", async () => {
+  it("is emitted when the circuit opens, and not for a single failure", async () => {
     const store = flakyStore();
     const limiter = createLimiter({ policy, store, onStoreError: "open" });
     await limiter.consume("k");
@@ -43,20 +43,20 @@ describe("a store that is unavailable", () => {
     expect(warnings[0]?.message).toContain("allowed without being counted");
   });
 
-  it("is not used up by a first answer that is slow", async () => {
+  it("is not consumed by a slow first reply", async () => {
     const store = flakyStore();
     const limiter = createLimiter({ policy, store, deadlineMs: 5 });
     store.mode = "hang";
     await limiter.consume("k");
     expect(warnings).toEqual([]);
-    store.mode = "answer";
+    store.mode = "decide";
     await limiter.consume("k");
     store.mode = "fail";
     for (let i = 0; i < 20; i++) await limiter.consume("k");
     expect(warnings.map(({ code }) => code)).toEqual(["SLUICE_STORE_UNAVAILABLE"]);
   });
 
-  it("contains no command of the client, which names keys", async () => {
+  it("contains no client command, which would include keys", async () => {
     const store = flakyStore();
     store.apply = async () => {
       throw new Error('WRONGPASS invalid, command was: [["evalsha","0",1,"s1:{apikey:sk_live}b5/s,5"]]');
@@ -67,7 +67,7 @@ describe("a store that is unavailable", () => {
     expect(warnings[0]?.message).not.toContain("sk_live");
   });
 
-  it("does not warn a limiter that has onEvent, or that throws", async () => {
+  it("is not emitted for a limiter with onEvent or onStoreError throw", async () => {
     const events: LimiterEvent[] = [];
     const store = flakyStore();
     store.mode = "fail";
@@ -80,7 +80,7 @@ describe("a store that is unavailable", () => {
     expect(warnings).toEqual([]);
   });
 
-  it("says how to connect a client of node-redis that never was", async () => {
+  it("explains how to connect a node-redis client that was never connected", async () => {
     const never = async () => {
       throw new Error("not called");
     };
@@ -93,8 +93,8 @@ describe("a store that is unavailable", () => {
   });
 });
 
-describe("a listener that throws", () => {
-  it("warns once and changes no decision", async () => {
+describe("the warning about a listener that throws", () => {
+  it("is emitted once and changes no decision", async () => {
     const store = flakyStore();
     store.mode = "fail";
     const limiter = createLimiter({

@@ -5,7 +5,7 @@
 import type { Policy } from "sluice";
 import type { Algorithm, CompiledPolicy } from "sluice/algorithms";
 
-/** Its name in policies. */
+/** The algorithm's name in policies. */
 export const STRIKE_LOG = "strike-log" as "sliding-log";
 
 const WORD = "hits";

@@ -1,4 +1,4 @@
-/** Installs a Debian package for the tests, without starting the service that comes with it. */
+/** Installs a Debian package for the tests without starting its service. */
 import { execFile } from "node:child_process";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,11 +7,11 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 
 /**
- * Installs a package of which these commands come, as root or with sudo; `advice` begins the error where that fails.
- * @param {{ name: string; commands: string[]; advice: string; path?: string | undefined }} what
+ * Installs the package that provides `commands`, as root or with sudo. `advice` is the start of the error message.
+ * @param {{ name: string; commands: string[]; advice: string; path?: string | undefined }} options
  */
 export async function aptInstall({ name, commands, advice, path = process.env.PATH }) {
-  // RUNLEVEL=1 keeps the package from starting its own server; systemd ignores it, so the service is disabled afterwards.
+  // RUNLEVEL=1 prevents the package from starting its server. systemd ignores it, so the service is disabled afterwards.
   const script = `
 if ${commands.map((command) => `command -v ${command}`).join(" && ")}; then exit 0; fi
 if [ -n "$SLUICE_NO_APT" ]; then echo "SLUICE_NO_APT is set" >&2; exit 1; fi
@@ -20,7 +20,7 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 as_root apt-get update
 as_root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends ${name}
 if [ -d /run/systemd/system ]; then as_root systemctl disable --now ${name}; fi`;
-  // The lock goes with the process that holds it, so a killed installation blocks no other one.
+  // flock releases the lock when its process ends, even if it is killed.
   const lock = join(tmpdir(), `sluice-install-${name}-${process.getuid?.() ?? 0}.lock`);
   const options = { env: { ...process.env, PATH: path }, timeout: 600_000, maxBuffer: 2 ** 24 };
   try {
@@ -28,6 +28,6 @@ if [ -d /run/systemd/system ]; then as_root systemctl disable --now ${name}; fi`
   } catch (error) {
     const { stderr, message } = /** @type {{ stderr?: string; message: string }} */ (error);
     const last = (stderr?.trim() || message).split("\n").slice(-3).join("; ");
-    throw new Error(`${advice}; installing it with apt-get failed: ${last}`, { cause: error });
+    throw new Error(`${advice} Installing it with apt-get failed: ${last}`, { cause: error });
   }
 }

@@ -1,7 +1,7 @@
 /*
- * Preloaded into redis-server: moves its wall clock by the milliseconds that stand in the file of SLUICE_CLOCK_OFFSET,
- * a signed 64-bit number. The file is mapped, so a write to it counts from the next look at the clock. Monotonic time
- * stays as it is: a clock that is set does not change how long things take.
+ * Preloaded into redis-server: shifts its wall clock by the milliseconds in the file SLUICE_CLOCK_OFFSET, a signed 64-bit
+ * number. The file is mapped, so a write applies to the next read of the clock. Monotonic time is not shifted: setting a
+ * clock does not change durations.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -25,7 +25,7 @@ __attribute__((constructor)) static void map_offset(void) {
   close(fd);
 }
 
-/* The system call itself: looking up the next clock_gettime could allocate, and the allocator looks at the clock. */
+/* Uses the system call: dlsym for the next clock_gettime could allocate, and the allocator reads the clock. */
 int clock_gettime(clockid_t id, struct timespec *now) {
   int failed = (int)syscall(SYS_clock_gettime, id, now);
   if (failed || (id != CLOCK_REALTIME && id != CLOCK_REALTIME_COARSE)) return failed;

@@ -1,4 +1,4 @@
-/** A redis-server whose wall clock a test can set. Needs Linux and a C compiler: ask `hasCompiler` before. */
+/** A redis-server whose wall clock a test can set. Needs Linux and a C compiler; check `hasCompiler` first. */
 import { spawnSync } from "node:child_process";
 import { closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -13,16 +13,16 @@ const SOURCE = fileURLToPath(new URL("clock-shim.c", import.meta.url));
 /** @type {{ library: string } | { problem: string } | undefined} */
 let compiled;
 
-/** Whether the shim can be built here. It is tried, because a compiler without the C headers is of no use. */
+/** Whether the shim can be built. Compiles it, because the C headers may be missing. */
 export function hasCompiler() {
   compiled ??= compile();
   return "library" in compiled;
 }
 
-/** Like `startRedis`, with a clock to set. */
+/** Like `startRedis`, with a clock that can be shifted. */
 export async function startShiftedRedis(/** @type {import("./redis-server.js").RedisOptions} */ options = {}) {
   compiled ??= compile();
-  if ("problem" in compiled) throw new Error(`the clock shim cannot be built: ${compiled.problem}`);
+  if ("problem" in compiled) throw new Error(`The clock shim can't be built: ${compiled.problem}`);
   const path = join(temporaryDir(), "offset");
   writeFileSync(path, Buffer.alloc(8));
   const file = openSync(path, "r+");
@@ -43,9 +43,9 @@ export async function startShiftedRedis(/** @type {import("./redis-server.js").R
       await stop();
       close();
     },
-    /** Sets how many milliseconds the server is ahead of the real time; behind, when they are negative. */
+    /** Sets the offset of the server's clock from real time in ms. */
     shift(/** @type {number} */ ms) {
-      // A typed array has the byte order of this machine, in which the server reads it.
+      // A typed array has native byte order, which the server expects.
       writeSync(file, new BigInt64Array([BigInt(ms)]), 0, 8, 0);
     },
   });

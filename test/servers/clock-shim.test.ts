@@ -1,4 +1,4 @@
-/** The wall clock of a redis-server moves, and what hangs on it moves too. */
+/** Tests that the wall clock of a redis-server can be shifted. */
 import { describe, expect, it, onTestFinished } from "vitest";
 import { hasCompiler, startShiftedRedis } from "./clock-shim.js";
 import { connect } from "./resp.js";
@@ -15,22 +15,25 @@ async function shifted() {
   return { server, connection, ahead };
 }
 
-describe.skipIf(!hasCompiler())("a redis-server with a clock to set", () => {
-  it("begins at the real time", async () => {
+describe.skipIf(!hasCompiler())("a redis-server with a shifted clock", () => {
+  it("starts at the real time", async () => {
     const { ahead } = await shifted();
     expect(Math.abs(await ahead("TIME"))).toBeLessThan(500);
   });
 
-  it.each([3_600_000, -3_600_000, 1, -1, 1999, -1999, 20 * 365 * 86_400_000])("is %i ms ahead at once", async (ms) => {
-    const { server, ahead } = await shifted();
-    server.shift(ms);
-    expect(Math.abs((await ahead("TIME")) - ms)).toBeLessThan(500);
-    expect(Math.abs((await ahead("EVAL", "return redis.call('TIME')", 0)) - ms)).toBeLessThan(500);
-    server.shift(0);
-    expect(Math.abs(await ahead("TIME"))).toBeLessThan(500);
-  });
+  it.each([3_600_000, -3_600_000, 1, -1, 1999, -1999, 20 * 365 * 86_400_000])(
+    "is immediately %i ms ahead",
+    async (ms) => {
+      const { server, ahead } = await shifted();
+      server.shift(ms);
+      expect(Math.abs((await ahead("TIME")) - ms)).toBeLessThan(500);
+      expect(Math.abs((await ahead("EVAL", "return redis.call('TIME')", 0)) - ms)).toBeLessThan(500);
+      server.shift(0);
+      expect(Math.abs(await ahead("TIME"))).toBeLessThan(500);
+    },
+  );
 
-  it("moves expiry with it", async () => {
+  it("shifts expiry", async () => {
     const { server, connection } = await shifted();
     await connection.call("SET", "k", "v", "PX", 60_000);
     const left = async () => Number(await connection.call("PTTL", "k"));
@@ -51,7 +54,7 @@ describe.skipIf(!hasCompiler())("a redis-server with a clock to set", () => {
     expect(await connection.call("GET", "k")).toBeNull();
   });
 
-  it("keeps the offset over a crash", async () => {
+  it("keeps the offset after a crash", async () => {
     const { server } = await shifted();
     server.shift(86_400_000);
     await server.kill();

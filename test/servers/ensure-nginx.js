@@ -1,19 +1,19 @@
-/** Gets nginx onto a machine that does not have it. */
+/** Installs nginx if it is missing. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { aptInstall } from "./apt-install.js";
 
 const run = promisify(execFile);
 
-const ADVICE = "Install nginx 1.20 or newer, so that it is on the PATH";
+const ADVICE = "Install nginx 1.20 or newer and add it to the PATH.";
 
-/** Packages put nginx where only root's PATH leads. */
+/** Debian installs nginx into /usr/sbin, which is only in the PATH of root. */
 export const NGINX_PATH = `${process.env.PATH}:/usr/local/sbin:/usr/sbin`;
 
 /** @type {Promise<void> | undefined} */
 let ensured;
 
-/** Makes sure that `nginx` exists; installs it with apt where that is possible. */
+/** Ensures that `nginx` exists. Installs it with apt if possible. */
 export function ensureNginx() {
   ensured ??= ensure();
   return ensured;
@@ -21,7 +21,7 @@ export function ensureNginx() {
 
 async function ensure() {
   if (await isMissing()) await aptInstall({ name: "nginx", commands: ["nginx"], advice: ADVICE, path: NGINX_PATH });
-  if (await isMissing()) throw new Error(`${ADVICE}: there is no nginx.`);
+  if (await isMissing()) throw new Error(`${ADVICE} Reason: nginx was not found.`);
 }
 
 function isMissing() {

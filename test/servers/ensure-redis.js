@@ -1,17 +1,17 @@
-/** Gets redis-server onto a machine that does not have it. */
+/** Installs redis-server if it is missing. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { aptInstall } from "./apt-install.js";
 
 const run = promisify(execFile);
 
-const ADVICE = "Install redis-server and redis-cli 7.0 or newer, so that both are on the PATH";
+const ADVICE = "Install redis-server and redis-cli 7.0 or newer and add both to the PATH.";
 const PROGRAMS = ["redis-server", "redis-cli"];
 
 /** @type {Promise<void> | undefined} */
 let ensured;
 
-/** Makes sure that `redis-server` and `redis-cli` exist; installs them with apt where that is possible. */
+/** Ensures that `redis-server` and `redis-cli` exist. Installs them with apt if possible. */
 export function ensureRedis() {
   ensured ??= ensure();
   return ensured;
@@ -20,10 +20,10 @@ export function ensureRedis() {
 async function ensure() {
   if ((await missing()) !== undefined) await aptInstall({ name: "redis-server", commands: PROGRAMS, advice: ADVICE });
   const reason = await missing();
-  if (reason !== undefined) throw new Error(`${ADVICE}: ${reason}.`);
+  if (reason !== undefined) throw new Error(`${ADVICE} Reason: ${reason}.`);
 }
 
-/** What keeps the tests from running, if anything does. */
+/** The reason why the tests can't run, or undefined. */
 async function missing() {
   for (const program of PROGRAMS) {
     const found = await run(program, ["--version"]).catch(() => undefined);

@@ -1,22 +1,22 @@
-/** A TCP proxy that harms what goes through it on demand. */
+/** A TCP proxy that injects faults on demand. */
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
-import { carry } from "./carry.js";
+import { forward } from "./forward.js";
 
 /**
- * - `"pass"` hands everything on.
- * - `"stall"` accepts connections and holds the bytes of both directions; the next mode delivers them.
- * - `"drop-replies"` hands requests on and throws replies away.
- * - `"refuse"` closes every connection, those that are open and those that come.
- * - `"slice"` hands everything on in writes of one byte.
- * - `{ delayMs }` hands everything on so much later.
+ * - `"pass"` forwards everything.
+ * - `"stall"` accepts connections and holds the bytes of both directions. The next mode delivers them.
+ * - `"drop-replies"` forwards requests and discards replies.
+ * - `"refuse"` closes open and new connections.
+ * - `"slice"` forwards everything in writes of one byte.
+ * - `{ delayMs }` forwards everything after a delay in ms.
  * @typedef {"pass" | "stall" | "drop-replies" | "refuse" | "slice" | { delayMs: number }} Mode
  */
 
 /** @typedef {Awaited<ReturnType<typeof startProxy>>} FaultProxy */
 /** @typedef {ReturnType<typeof link>} Link */
 
-/** Starts a proxy on a free port in front of another port of this machine. */
+/** Starts a proxy on a free port in front of a local port. */
 export async function startProxy(/** @type {number} */ targetPort) {
   /** @type {Mode} */
   let mode = "pass";
@@ -29,7 +29,7 @@ export async function startProxy(/** @type {number} */ targetPort) {
     if (mode === "refuse") return client.destroy();
     const joined = link(client, target, () => mode);
     links.add(joined);
-    // What is held for one side has to outlive the other.
+    // Held bytes must outlive the socket that sent them.
     const { upstream } = joined;
     const gone = () => client.closed && upstream.closed && links.delete(joined);
     client.once("close", gone);
@@ -41,7 +41,7 @@ export async function startProxy(/** @type {number} */ targetPort) {
 
   return {
     port: /** @type {import("node:net").AddressInfo} */ (server.address()).port,
-    /** Where new connections lead. */
+    /** The target port of new connections. */
     get target() {
       return target;
     },
@@ -51,22 +51,21 @@ export async function startProxy(/** @type {number} */ targetPort) {
     get mode() {
       return mode;
     },
-    /** How many clients are connected. */
+    /** Number of connected clients. */
     get connections() {
       return [...links].filter(({ client }) => !client.destroyed).length;
     },
-    /** Changes what happens to all bytes that are not delivered yet, on connections old and new. */
+    /** Sets the mode of open and new connections, also for bytes not delivered yet. */
     set(/** @type {Mode} */ next) {
       mode = next;
       for (const joined of links) {
         if (mode === "refuse") joined.close();
-        // TCP has no holes: a connection that lost a reply can only break, or later replies would answer the wrong
-        // requests.
+        // A connection that lost a reply must be closed: later replies would match the wrong requests.
         else if (joined.lost && mode !== "drop-replies") joined.reset();
         else joined.wake();
       }
     },
-    /** Breaks all connections with an RST. */
+    /** Resets all connections (RST). */
     reset() {
       for (const joined of links) joined.reset();
     },
@@ -86,8 +85,8 @@ function link(
   const upstream = connect({ port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
   upstream.on("error", () => {});
   let lost = false;
-  const requests = carry(client, upstream, { mode, finish: () => upstream.end() });
-  const replies = carry(upstream, client, {
+  const requests = forward(client, upstream, { mode, finish: () => upstream.end() });
+  const replies = forward(upstream, client, {
     mode,
     finish: () => (upstream.errored ? client.resetAndDestroy() : client.end()),
     dropped: () => {
@@ -102,7 +101,7 @@ function link(
   return {
     client,
     upstream,
-    /** Whether a reply was thrown away. */
+    /** Whether a reply was discarded. */
     get lost() {
       return lost;
     },

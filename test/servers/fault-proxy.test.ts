@@ -1,4 +1,4 @@
-/** Every kind of harm that the proxy does, seen from a client. */
+/** Tests every mode of the fault proxy from the client's side. */
 import { connect as dial } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { startProxy } from "./fault-proxy.js";
@@ -28,7 +28,7 @@ const becomes = (value: () => unknown, wanted: unknown) =>
   until(`no ${wanted}`, async () => ((await value()) === wanted ? undefined : `it is ${await value()}`), 5000);
 
 describe("the fault proxy", () => {
-  it("passes, and counts connections", async () => {
+  it("forwards bytes and counts connections", async () => {
     const { proxy, open } = await proxied();
     const large = "x".repeat(3_000_000);
     const [a, b] = [await open(), await open()];
@@ -39,7 +39,7 @@ describe("the fault proxy", () => {
     await becomes(() => proxy.connections, 1);
   });
 
-  it("stalls both ways, then delivers what it held", async () => {
+  it("stalls both directions, then delivers the held bytes", async () => {
     const { proxy, open } = await proxied();
     const old = await open();
     await old.call("PING");
@@ -53,11 +53,11 @@ describe("the fault proxy", () => {
     expect([replies, await server.call("GET", "n")]).toEqual([0, null]);
     proxy.set("pass");
     await Promise.all(waiting);
-    // The request whose sender gave up was on its way already.
+    // The request was in flight when its sender disconnected.
     await becomes(() => server.call("GET", "n"), "4");
   });
 
-  it("stalls a reply that is under way", async () => {
+  it("stalls a reply in flight", async () => {
     const { proxy, open } = await proxied();
     const connection = await open();
     const popped = connection.call("BLPOP", "list", 0);
@@ -72,7 +72,7 @@ describe("the fault proxy", () => {
     await becomes(() => connection.open, false);
   });
 
-  it("drops replies, and breaks those connections afterwards", async () => {
+  it("drops replies, then closes those connections", async () => {
     const { proxy, open } = await proxied();
     const [connection, idle] = [await open(), await open()];
     await Promise.all([connection.call("PING"), idle.call("PING")]);
@@ -88,7 +88,7 @@ describe("the fault proxy", () => {
     expect(await idle.call("PING")).toBe("PONG");
   });
 
-  it("refuses connections, old and new", async () => {
+  it("refuses open and new connections", async () => {
     const { proxy, open } = await proxied();
     const connection = await open();
     await connection.call("PING");
@@ -101,7 +101,7 @@ describe("the fault proxy", () => {
     expect(await (await open()).call("PING")).toBe("PONG");
   });
 
-  it("slices into single bytes", async () => {
+  it("forwards single bytes", async () => {
     const { proxy, open } = await proxied();
     proxy.set("slice");
     const connection = await open();
@@ -126,7 +126,7 @@ describe("the fault proxy", () => {
     expect(sizes.length).toBeGreaterThan(3);
   });
 
-  it("delays, in order", async () => {
+  it("delays bytes in order", async () => {
     const { proxy, open } = await proxied();
     const connection = await open();
     proxy.set({ delayMs: 40 });
@@ -140,7 +140,7 @@ describe("the fault proxy", () => {
     expect(await held).toBe(4);
   });
 
-  it("resets", async () => {
+  it("resets connections", async () => {
     const { proxy } = await proxied();
     const socket = dial(proxy.port, "127.0.0.1");
     const error = new Promise<NodeJS.ErrnoException>((resolve) => socket.once("error", resolve));
@@ -151,7 +151,7 @@ describe("the fault proxy", () => {
     await becomes(() => proxy.connections, 0);
   });
 
-  it("leads new connections elsewhere", async () => {
+  it("connects new clients to another target", async () => {
     const other = await startRedis();
     onTestFinished(other.stop);
     await other.call("SET", "who", "other");
@@ -163,7 +163,7 @@ describe("the fault proxy", () => {
     expect(await old.call("GET", "who")).toBeNull();
   });
 
-  it("breaks connections to a target that is not there, and those whose target dies", async () => {
+  it("closes connections to a missing target and to one that crashes", async () => {
     const mortal = await startRedis();
     onTestFinished(mortal.stop);
     const { open } = await proxied(mortal.port);

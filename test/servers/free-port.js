@@ -1,24 +1,24 @@
-/** Finds ports for servers that have to be told theirs. */
+/** Finds free ports for servers. */
 import { createServer } from "node:net";
 
-// Below what the kernel hands to outgoing connections, which could otherwise take the port before the server does.
-// The bus of a cluster node listens 10000 higher: these two ranges do not overlap either.
+// Below the ephemeral ports, which an outgoing connection could take before the server does.
+// The bus of a cluster node listens 10 000 higher; the two ranges do not overlap.
 const FIRST = 11_000;
 const COUNT = 10_000;
 const BUS = 10_000;
 
 /** @type {Set<number>} */
-const given = new Set();
+const used = new Set();
 
-/** A loopback port that is free, as is the cluster bus port that belongs to it. Never the same twice in a process. */
+/** Returns a free loopback port whose cluster bus port is free, too. Never returns a port twice in a process. */
 export async function freePort() {
   for (let tries = 0; tries < 200; tries++) {
     const port = FIRST + Math.floor(Math.random() * COUNT);
-    if (given.has(port) || !(await isFree(port)) || !(await isFree(port + BUS))) continue;
-    given.add(port);
+    if (used.has(port) || !(await isFree(port)) || !(await isFree(port + BUS))) continue;
+    used.add(port);
     return port;
   }
-  throw new Error(`no free port from ${FIRST} to ${FIRST + COUNT - 1} in 200 tries`);
+  throw new Error(`No free port from ${FIRST} to ${FIRST + COUNT - 1} in 200 tries.`);
 }
 
 /** @returns {Promise<boolean>} */

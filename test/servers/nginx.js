@@ -1,4 +1,4 @@
-/** An nginx of one's own, on loopback, in front of another port. */
+/** Starts an nginx on loopback in front of another port. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
@@ -12,15 +12,15 @@ const START_MS = 10_000;
 
 /**
  * @typedef {object} NginxOptions
- * @property {number} to the port of this machine that it hands requests to
- * @property {Readonly<Record<string, string>>} [set] headers that it sends on, in the language of nginx:
- *   `{ "X-Real-IP": "$remote_addr" }`. An empty text removes one.
+ * @property {number} to the local port to forward requests to
+ * @property {Readonly<Record<string, string>>} [set] headers to set on forwarded requests, in nginx syntax:
+ *   `{ "X-Real-IP": "$remote_addr" }`. An empty string removes a header.
  * @property {string} [http] directives of the `http` block, such as `map`
  */
 
 /** @typedef {Awaited<ReturnType<typeof startNginx>>} Nginx */
 
-/** Starts nginx and resolves when it listens. It ends with this process, if nobody stops it before. */
+/** Starts nginx and resolves when it listens. It ends with this process at the latest. */
 export async function startNginx(/** @type {NginxOptions} */ options) {
   await ensureNginx();
   const dir = temporaryDir();
@@ -44,7 +44,7 @@ export async function startNginx(/** @type {NginxOptions} */ options) {
   }
 }
 
-/** One process, because workers outlive a master that is killed. */
+/** A single process, because workers outlive a killed master. */
 function configOf(
   /** @type {NginxOptions} */ { to, set = {}, http = "" },
   /** @type {string} */ dir,
@@ -77,7 +77,7 @@ http {
 `;
 }
 
-/** Gives the function that ends it. */
+/** Starts the process and returns a function that ends it. */
 async function spawnNginx(/** @type {string} */ dir, /** @type {number} */ port, /** @type {string} */ config) {
   const file = join(dir, "nginx.conf");
   writeFileSync(file, config);
@@ -94,7 +94,7 @@ async function spawnNginx(/** @type {string} */ dir, /** @type {number} */ port,
   const isAlive = () => child.exitCode === null && child.signalCode === null;
 
   const deadline = performance.now() + START_MS;
-  // It writes down its number when it has the port.
+  // nginx writes its PID file when it listens.
   while (!existsSync(join(dir, "nginx.pid"))) {
     if (!isAlive()) {
       await ended;
@@ -106,13 +106,13 @@ async function spawnNginx(/** @type {string} */ dir, /** @type {number} */ port,
     }
     await sleep(20);
   }
-  // A program that forgets to stop it can end all the same.
+  // Don't keep a program alive that does not stop it.
   child.unref();
   /** @type {import("node:net").Socket} */ (/** @type {unknown} */ (child.stderr)).unref();
 
   return async () => {
     if (isAlive()) child.kill("SIGTERM");
-    // It also keeps us from ending first.
+    // The timer also keeps this process alive until nginx has ended.
     const timer = setTimeout(() => child.kill("SIGKILL"), START_MS);
     await ended;
     clearTimeout(timer);

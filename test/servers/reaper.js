@@ -1,11 +1,11 @@
-/** Makes sure that no server and no file of one outlives the process that started it, however that process ends. */
+/** Ends servers and deletes their files when this process ends, also if it is killed. */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-// An 'exit' handler does not run when a signal ends the process, and that is how vitest ends its workers. So a shell
-// keeps the list too, and reads the end of its input when this process is gone.
+// An 'exit' handler does not run when a signal ends the process, and Vitest ends its workers by signal. So a shell keeps
+// the list, too: its input ends when this process is gone.
 const WATCH = `
 pids=' '
 while read -r sign pid; do
@@ -19,18 +19,18 @@ const pids = new Set();
 /** @type {{ dir: string; list: import("node:stream").Writable } | undefined} */
 let watch;
 
-/** A new directory that goes with this process. */
+/** Creates a directory that is deleted with this process. */
 export function temporaryDir() {
   return mkdtempSync(join(watching().dir, "server-"));
 }
 
-/** Kills this process of ours when we end. */
+/** Kills a child process when this process ends. */
 export function reap(/** @type {number} */ pid) {
   pids.add(pid);
   watching().list.write(`+ ${pid}\n`);
 }
 
-/** It has ended: its number may be given to somebody else's process from now on. */
+/** Removes a process that has ended: its PID may be reused. */
 export function reaped(/** @type {number} */ pid) {
   if (pids.delete(pid)) watching().list.write(`- ${pid}\n`);
 }
@@ -42,12 +42,12 @@ function watching() {
 
 function startWatch() {
   const dir = mkdtempSync(join(tmpdir(), "sluice-servers-"));
-  // Detached, so that Ctrl-C in the terminal does not end it together with us.
+  // Detached: Ctrl-C in the terminal must not end it.
   const shell = spawn("sh", ["-c", WATCH, "watch", dir], { stdio: ["pipe", "ignore", "ignore"], detached: true });
   shell.on("error", () => {});
   shell.stdin.on("error", () => {});
   shell.unref();
-  // A socket by nature, though not by type; Bun has no `unref` on it.
+  // A socket, though not by type. Bun has no `unref` on it.
   const { stdin } = /** @type {{ stdin: { unref?(): void } }} */ (/** @type {unknown} */ (shell));
   stdin.unref?.();
 
@@ -56,7 +56,7 @@ function startWatch() {
       try {
         process.kill(pid, "SIGKILL");
       } catch {
-        // It was faster.
+        // Already ended.
       }
     }
     try {

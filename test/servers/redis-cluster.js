@@ -24,7 +24,7 @@ export async function startCluster({ nodeTimeoutMs = 1000 } = {}) {
   const stop = async () => {
     await Promise.all(nodes.map((node) => node.stop()));
   };
-  const settled = () => until("the cluster did not settle", () => unrest(nodes));
+  const settled = () => until("the cluster did not settle", () => instability(nodes));
   try {
     await join(nodes);
     await settled();
@@ -36,16 +36,16 @@ export async function startCluster({ nodeTimeoutMs = 1000 } = {}) {
   const ranges = () => agreedRanges(nodes);
   const at = (/** @type {number} */ port) => {
     const node = nodes.find((node) => node.port === port);
-    if (!node) throw new Error(`the cluster names port ${port}, which is none of ours`);
+    if (!node) throw new Error(`The cluster reports port ${port}, which is not one of its nodes.`);
     return node;
   };
   return {
     nodes,
     ports: nodes.map(({ port }) => port),
-    /** The node that serves a slot, as most of the running nodes see it. */
+    /** The node that serves a slot, by majority of the running nodes. */
     async masterOf(/** @type {number} */ slot) {
       const range = (await ranges()).find(({ first, last }) => first <= slot && slot <= last);
-      if (!range) throw new Error(`no node serves slot ${slot}`);
+      if (!range) throw new Error(`No node serves slot ${slot}.`);
       return at(range.master);
     },
     /** Sends one command to every master. */
@@ -53,18 +53,18 @@ export async function startCluster({ nodeTimeoutMs = 1000 } = {}) {
       const ports = new Set((await ranges()).map(({ master }) => master));
       return Promise.all([...ports].map((port) => at(port).call(...args)));
     },
-    /** Waits until the nodes that run agree, serve every slot, and the replicas among them follow. */
+    /** Waits until the running nodes agree, serve every slot, and replicas are in sync. */
     settled,
     stop,
   };
 }
 
-/** What `redis-cli --cluster create` does, without its pauses of a second. */
+/** Creates the cluster like `redis-cli --cluster create`, without its pauses of a second. */
 async function join(/** @type {RedisServer[]} */ nodes) {
   const masters = nodes.slice(0, MASTERS);
   const edge = (/** @type {number} */ i) => Math.floor((i * SLOTS) / MASTERS);
   await Promise.all(masters.map((node, i) => node.call("CLUSTER", "ADDSLOTSRANGE", edge(i), edge(i + 1) - 1)));
-  // Different epochs from the beginning, or the nodes would have to fight them out.
+  // Set different epochs: nodes with equal epochs would have to resolve the conflict first.
   await Promise.all(nodes.map((node, i) => node.call("CLUSTER", "SET-CONFIG-EPOCH", i + 1)));
   for (const a of nodes) {
     for (const b of nodes) if (a !== b) await a.call("CLUSTER", "MEET", "127.0.0.1", b.port);
@@ -72,27 +72,27 @@ async function join(/** @type {RedisServer[]} */ nodes) {
   await Promise.all(
     nodes.slice(MASTERS).map(async (replica, i) => {
       const id = await /** @type {RedisServer} */ (masters[i]).call("CLUSTER", "MYID");
-      // It is refused until the two have met.
+      // Rejected until the nodes have met.
       const follow = async () => void (await replica.call("CLUSTER", "REPLICATE", `${id}`));
       await until(`the replica on port ${replica.port} did not meet its master`, follow);
     }),
   );
 }
 
-/** Why the cluster is not at rest; undefined when it is. */
-async function unrest(/** @type {RedisServer[]} */ nodes) {
+/** The reason why the cluster is not stable, or undefined. */
+async function instability(/** @type {RedisServer[]} */ nodes) {
   const running = nodes.filter((node) => node.running);
   const views = await Promise.all(running.map(viewOf));
   const [first] = views;
   if (!first) return "no node runs";
   const ports = running.map(({ port }) => port).sort();
   for (const { port, info, ranges } of views) {
-    if (!info.includes("cluster_state:ok\r")) return `port ${port} says ${/cluster_state:\w+/.exec(info)?.[0]}`;
+    if (!info.includes("cluster_state:ok\r")) return `port ${port} reports ${/cluster_state:\w+/.exec(info)?.[0]}`;
     const served = Number(/cluster_slots_ok:(\d+)/.exec(info)?.[1]);
     if (served !== SLOTS) return `port ${port} sees ${served} slots served`;
     if (JSON.stringify(ranges) !== JSON.stringify(first.ranges)) return `port ${port} and ${first.port} disagree`;
     const named = [...new Set(ranges.flatMap(({ master, replicas }) => [master, ...replicas]))].sort();
-    if (`${named}` !== `${ports}`) return `port ${port} names ${named} while ${ports} run`;
+    if (`${named}` !== `${ports}`) return `port ${port} reports ${named}, but ${ports} are running`;
   }
   const at = (/** @type {number} */ port) => /** @type {RedisServer} */ (nodes.find((node) => node.port === port));
   const pairs = first.ranges.flatMap(({ master, replicas }) => replicas.map((replica) => [at(replica), at(master)]));
@@ -102,7 +102,7 @@ async function unrest(/** @type {RedisServer[]} */ nodes) {
   return reasons.find(Boolean);
 }
 
-/** What one node knows. A node that does not answer within a second is as good as down. */
+/** The view of one node. Fails after a second without a reply. */
 async function viewOf(/** @type {RedisServer} */ { port }) {
   const connection = await connect(port, { timeoutMs: 1000 });
   try {
@@ -126,17 +126,17 @@ function rangesIn(/** @type {import("./resp.js").Reply} */ slots) {
     .sort((a, b) => a.first - b.first);
 }
 
-/** What most of the running nodes say. One that comes back from a pause still takes itself for a master. */
+/** The slot ranges by majority of the running nodes. A resumed node may still consider itself a master. */
 async function agreedRanges(/** @type {RedisServer[]} */ nodes) {
-  const asked = await Promise.allSettled(nodes.filter((node) => node.running).map(viewOf));
-  const answers = asked.flatMap((one) => (one.status === "fulfilled" ? [one.value.ranges] : []));
+  const views = await Promise.allSettled(nodes.filter((node) => node.running).map(viewOf));
+  const replies = views.flatMap((one) => (one.status === "fulfilled" ? [one.value.ranges] : []));
   /** @type {Map<string, number>} */
   const votes = new Map();
-  for (const answer of answers) {
-    const text = JSON.stringify(answer.map(({ first, last, master }) => ({ first, last, master })));
+  for (const ranges of replies) {
+    const text = JSON.stringify(ranges.map(({ first, last, master }) => ({ first, last, master })));
     votes.set(text, (votes.get(text) ?? 0) + 1);
   }
   const [winner] = [...votes].sort((a, b) => b[1] - a[1]);
-  if (!winner) throw new Error("no node of the cluster answers");
+  if (!winner) throw new Error("No node of the cluster replies.");
   return /** @type {Omit<Range, "replicas">[]} */ (JSON.parse(winner[0]));
 }

@@ -1,4 +1,4 @@
-/** A master with a replica, watched by three sentinels of which two have to agree. */
+/** A Redis master with a replica and three sentinels with a quorum of two. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { startRedis } from "./redis-server.js";
@@ -12,13 +12,13 @@ import { until } from "./until.js";
 
 const NAME = "main";
 
-// They ask every ten seconds and speak every two unless told otherwise. Much faster than this is too fast: what they
-// learned from a replica counts for three INFO-PERIODs, while they ask only once a second during a failover; and one
-// that calls itself master is set back after four PUBLISH-PERIODs, in which the leader has to notice its promotion.
-const PACE = ["INFO-PERIOD", 500, "PUBLISH-PERIOD", 500, "TILT-PERIOD", 1000];
+// By default sentinels send INFO every ten seconds and publish every two. Much shorter periods break failover: replica
+// data expires after three INFO-PERIODs, but INFO is sent only once a second during a failover; and a node that claims to
+// be master is reset after four PUBLISH-PERIODs, within which the leader must detect its promotion.
+const PERIODS = ["INFO-PERIOD", 500, "PUBLISH-PERIOD", 500, "TILT-PERIOD", 1000];
 const HASTE = ["INFO-PERIOD", 100, "PUBLISH-PERIOD", 100];
 
-/** Starts five servers and resolves when the sentinels know the master, the replica and one another. */
+/** Starts five servers and resolves when the sentinels have found the master, the replica and one another. */
 export async function startSentinel({ downAfterMs = 1000, failoverTimeoutMs = 3000 } = {}) {
   const args = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"];
   const first = await startRedis({ args });
@@ -36,7 +36,7 @@ export async function startSentinel({ downAfterMs = 1000, failoverTimeoutMs = 30
     const second = () => startRedis({ args: [...args, "--replicaof", "127.0.0.1", `${first.port}`] });
     const watcher = () => startWatcher(conf);
     servers.push(...(await startAll([second, watcher, watcher, watcher])));
-    await settle(servers, HASTE);
+    await waitUntilStable(servers, HASTE);
   } catch (error) {
     await stop();
     throw error;
@@ -48,21 +48,21 @@ export async function startSentinel({ downAfterMs = 1000, failoverTimeoutMs = 30
   return {
     name: NAME,
     nodes,
-    /** The servers behind `sentinels`, to kill and freeze. */
+    /** The servers of `sentinels`, to kill and pause. */
     watchers,
     sentinels: watchers.map(({ port }) => ({ host: "127.0.0.1", port })),
-    /** The node that the sentinels hold for the master now. */
+    /** The current master according to the sentinels. */
     master,
-    /** Waits until the sentinels that run agree on a master, and see the replica and one another. */
-    settled: () => settle(servers),
-    /** Makes the sentinels switch to the replica and resolves with it when all have. */
+    /** Waits until the running sentinels agree on a master and see the replica and one another. */
+    settled: () => waitUntilStable(servers),
+    /** Fails over to the replica and resolves with it when all sentinels have switched. */
     async failover() {
       const before = await master();
       let again = 0;
       await until("the sentinels did not fail over", async () => {
         const ports = await portsSeen(watchers);
         if (performance.now() > again && ports.every((port) => port === before.port)) {
-          // Refused for a moment after the start and after the last one; given up when it takes too long.
+          // Rejected shortly after the start and after the last failover, and aborted if it takes too long.
           await alive(watchers)[0]?.call("SENTINEL", "FAILOVER", NAME);
           again = performance.now() + failoverTimeoutMs + 1000;
         }
@@ -76,7 +76,7 @@ export async function startSentinel({ downAfterMs = 1000, failoverTimeoutMs = 30
   };
 }
 
-/** Its file has to be its own, because a sentinel writes what it learns into it. */
+/** Every sentinel has its own configuration file, because it writes its state into it. */
 function startWatcher(/** @type {string[]} */ conf) {
   const file = (/** @type {string} */ dir) => join(dir, "sentinel.conf");
   return startProcess({
@@ -90,7 +90,7 @@ function startWatcher(/** @type {string[]} */ conf) {
 
 const alive = (/** @type {RedisServer[]} */ servers) => servers.filter((server) => server.running);
 
-/** The port of the master as a sentinel sees it. */
+/** The port of the master according to a sentinel. */
 async function portSeen(/** @type {RedisServer} */ watcher) {
   const address = await watcher.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME);
   return Number(/** @type {string[]} */ (address)[1]);
@@ -100,47 +100,50 @@ const portsSeen = (/** @type {RedisServer[]} */ watchers) => Promise.all(alive(w
 
 async function masterOf(/** @type {RedisServer[]} */ nodes, /** @type {RedisServer[]} */ watchers) {
   const port = await Promise.any(alive(watchers).map(portSeen)).catch((cause) => {
-    throw new Error("no sentinel answers", { cause });
+    throw new Error("No sentinel replies.", { cause });
   });
   const node = nodes.find((node) => node.port === port);
-  if (!node) throw new Error(`the sentinels name port ${port}, which is none of ours`);
+  if (!node) throw new Error(`The sentinels report port ${port}, which is not one of the nodes.`);
   return node;
 }
 
-async function settle(/** @type {RedisServer[]} */ servers, /** @type {(string | number)[]} */ haste = []) {
+async function waitUntilStable(
+  /** @type {RedisServer[]} */ servers,
+  /** @type {(string | number)[]} */ extraPeriods = [],
+) {
   const watchers = servers.slice(2);
-  const pace = (/** @type {(string | number)[]} */ ...periods) =>
+  const setPeriods = (/** @type {(string | number)[]} */ ...periods) =>
     Promise.all(alive(watchers).map((watcher) => watcher.call("SENTINEL", "DEBUG", ...periods)));
-  await pace(...PACE, ...haste);
-  await until("the sentinels did not settle", () => unrest(servers.slice(0, 2), watchers));
-  if (haste.length > 0) await pace(...PACE);
+  await setPeriods(...PERIODS, ...extraPeriods);
+  await until("the sentinels did not settle", () => instability(servers.slice(0, 2), watchers));
+  if (extraPeriods.length > 0) await setPeriods(...PERIODS);
 }
 
-/** Why they are not at rest; undefined when they are. */
-async function unrest(/** @type {RedisServer[]} */ nodes, /** @type {RedisServer[]} */ watchers) {
+/** The reason why the servers are not stable, or undefined. */
+async function instability(/** @type {RedisServer[]} */ nodes, /** @type {RedisServer[]} */ watchers) {
   const ports = await portsSeen(watchers);
   if (ports.length < 2) return `${ports.length} sentinels run`;
-  if (new Set(ports).size > 1) return `they name ${ports} as master`;
+  if (new Set(ports).size > 1) return `the sentinels report ${ports} as master`;
   const master = await masterOf(nodes, watchers);
-  if (!master.running) return `they name ${master.port} as master, which does not run`;
+  if (!master.running) return `the sentinels report ${master.port} as master, which is not running`;
   const replicas = alive(nodes).filter((node) => node !== master);
   if (`${/** @type {string[]} */ (await master.call("ROLE"))[0]}` !== "master")
-    return `port ${master.port} is no master`;
+    return `port ${master.port} is not a master`;
   for (const replica of replicas) {
     const reason = await notFollowing(replica, master);
     if (reason) return reason;
   }
   for (const watcher of alive(watchers)) {
-    const others = await healthy(watcher, "SENTINELS");
+    const others = await countHealthy(watcher, "SENTINELS");
     if (others < ports.length - 1) return `the sentinel on port ${watcher.port} sees ${others} others`;
-    const seen = await healthy(watcher, "REPLICAS");
+    const seen = await countHealthy(watcher, "REPLICAS");
     if (seen !== replicas.length) return `the sentinel on port ${watcher.port} sees ${seen} replicas`;
   }
   return undefined;
 }
 
-/** How many of its peers, or of the replicas, a sentinel holds for healthy. */
-async function healthy(/** @type {RedisServer} */ watcher, /** @type {"SENTINELS" | "REPLICAS"} */ kind) {
+/** The number of peers or replicas that a sentinel considers healthy. */
+async function countHealthy(/** @type {RedisServer} */ watcher, /** @type {"SENTINELS" | "REPLICAS"} */ kind) {
   const list = /** @type {string[][]} */ (await watcher.call("SENTINEL", kind, NAME));
   return list.filter((fields) => {
     const field = (/** @type {string} */ name) => fields[fields.indexOf(name) + 1];

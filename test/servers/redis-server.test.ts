@@ -1,4 +1,4 @@
-/** Servers start, crash, freeze and come back, and none outlives its program. */
+/** Tests that servers start, crash, pause and restart, and never outlive their program. */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -27,7 +27,7 @@ function runs(pid: number): boolean {
   }
 }
 
-/** Asks the port, because a dead process keeps its number until somebody asks how it ended. */
+/** Waits until a port is closed. A PID is no evidence: it exists until its parent reaps the process. */
 const gone = (port: number) =>
   until(
     `port ${port} did not close`,
@@ -42,7 +42,7 @@ const gone = (port: number) =>
     5000,
   );
 
-/** A program that starts a server, tells its port and directory, and goes on with `then`. */
+/** A program that starts a server, prints its port and directory, and runs `then`. */
 const program = (then: string) => [
   "--input-type=module",
   "-e",
@@ -53,7 +53,7 @@ const program = (then: string) => [
 ];
 
 describe("a redis-server", () => {
-  it("answers on loopback only, keeps nothing on disk and allows DEBUG", async () => {
+  it("listens on loopback only, stores nothing on disk and allows DEBUG", async () => {
     const server = await started();
     expect(server.url).toBe(`redis://127.0.0.1:${server.port}`);
     expect(await server.call("PING")).toBe("PONG");
@@ -63,13 +63,13 @@ describe("a redis-server", () => {
     expect(`${await server.call("INFO", "server")}`).toContain(`process_id:${server.pid}\r`);
   });
 
-  it("takes more options", async () => {
+  it("accepts additional options", async () => {
     const server = await started({ args: ["--maxmemory", "8mb", "--busy-reply-threshold", "300"] });
     expect(await server.call("CONFIG", "GET", "maxmemory")).toEqual(["maxmemory", `${8 * 2 ** 20}`]);
     expect(await server.call("CONFIG", "GET", "busy-reply-threshold")).toEqual(["busy-reply-threshold", "300"]);
   });
 
-  it("comes back on the same port, empty, after a crash", async () => {
+  it("restarts empty on the same port after a crash", async () => {
     const server = await started();
     const { pid } = server;
     await server.call("SET", "k", "v");
@@ -83,7 +83,7 @@ describe("a redis-server", () => {
     expect(await server.call("GET", "k")).toBeNull();
   });
 
-  it("freezes and goes on", async () => {
+  it("pauses and resumes", async () => {
     const server = await started();
     const connection = await connect(server.port);
     onTestFinished(connection.close);
@@ -122,7 +122,7 @@ describe("a redis-server", () => {
     expect(() => server.pause()).toThrow("is not running");
   });
 
-  it("leaves a directory that it was given", async () => {
+  it("keeps a given directory", async () => {
     const dir = mkdtempSync(join(tmpdir(), "sluice-test-"));
     onTestFinished(() => rmSync(dir, { recursive: true }));
     const server = await started({ dir });
@@ -131,7 +131,7 @@ describe("a redis-server", () => {
     expect(existsSync(dir)).toBe(true);
   });
 
-  it("says what the log says when it cannot start", async () => {
+  it("includes its log in the error when it can't start", async () => {
     const { port } = await started();
     await expect(startRedis({ port })).rejects.toThrow(
       new RegExp(`redis-server on port ${port} ended with 1: [\\s\\S]*Address already in use`),
@@ -141,7 +141,7 @@ describe("a redis-server", () => {
     );
   });
 
-  it("takes another port when somebody else was faster", async () => {
+  it("uses another port when the first is taken", async () => {
     const tried: number[] = [];
     const server = await startProcess({
       async prepare(port) {
@@ -159,14 +159,14 @@ describe("a redis-server", () => {
     expect(await server.call("PING")).toBe("PONG");
   });
 
-  it.each(["process.exit(3)", "", "throw new Error('no')"])("ends with a program that ends by: %s", async (then) => {
+  it.each(["process.exit(3)", "", "throw new Error('no')"])("ends with a program that runs: %s", async (then) => {
     const { stdout } = spawnSync(process.execPath, program(then), { encoding: "utf8" });
     const { port, dir } = JSON.parse(stdout);
     await gone(port);
     expect(existsSync(dir)).toBe(false);
   });
 
-  it.each(["SIGTERM", "SIGKILL"] as const)("ends with a program that %s kills", async (signal) => {
+  it.each(["SIGTERM", "SIGKILL"] as const)("ends with a program that is killed by %s", async (signal) => {
     const parent = spawn(process.execPath, program("setInterval(() => {}, 1000)"), {
       stdio: ["ignore", "pipe", "inherit"],
     });
@@ -183,7 +183,7 @@ describe("a redis-server", () => {
 });
 
 describe("freePort", () => {
-  it("never gives a port twice, and leaves room for the bus of a cluster", async () => {
+  it("never returns a port twice and reserves the cluster bus port", async () => {
     const ports = await Promise.all(Array.from({ length: 50 }, freePort));
     expect(new Set(ports).size).toBe(50);
     expect(Math.max(...ports)).toBeLessThan(55_535);
@@ -191,15 +191,15 @@ describe("freePort", () => {
 });
 
 describe("ensureRedis", () => {
-  it("is content with what is there", () => ensureRedis());
+  it("accepts an installed redis-server", () => ensureRedis());
 
-  it("says what to install where it cannot", () => {
+  it("names the missing programs when it can't install them", () => {
     const source = JSON.stringify(new URL("ensure-redis.js", import.meta.url).href);
     const script = `import { ensureRedis } from ${source}; await ensureRedis().catch((e) => console.log(e.message));`;
     const { stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
       encoding: "utf8",
       env: { PATH: "/nowhere" },
     });
-    expect(stdout).toMatch(/^Install redis-server and redis-cli 7.0 or newer, so that both are on the PATH; .*failed/);
+    expect(stdout).toMatch(/^Install redis-server and redis-cli 7.0 or newer and add both to the PATH\. .*failed/);
   });
 });

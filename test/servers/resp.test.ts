@@ -1,4 +1,4 @@
-/** The small Redis client that the other tests lean on. */
+/** Tests the minimal Redis client of the tests. */
 import { createServer } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { startRedis } from "./redis-server.js";
@@ -12,8 +12,8 @@ async function connected(options?: { timeoutMs: number }) {
   return { server, connection };
 }
 
-describe("RESP", () => {
-  it("reads every kind of reply", async () => {
+describe("the RESP client", () => {
+  it("parses every type of reply", async () => {
     const { connection } = await connected();
     expect(await connection.call("SET", "k", "grüße")).toBe("OK");
     expect(await connection.call("GET", "k")).toBe("grüße");
@@ -23,14 +23,14 @@ describe("RESP", () => {
     await expect(connection.call("INCR", "k")).rejects.toThrow(RespError);
   });
 
-  it("keeps bytes", async () => {
+  it("preserves bytes", async () => {
     const { connection } = await connected();
     const bytes = Buffer.from([0, 13, 10, 255, 36]);
     await connection.call("SET", "k", bytes);
     expect(await connection.callRaw("GET", "k")).toEqual(bytes);
   });
 
-  it("gives errors inside of arrays as values", async () => {
+  it("returns errors inside arrays as values", async () => {
     const { connection } = await connected();
     const sent = [["SET", "k", "v"], ["MULTI"], ["INCR", "k"], ["GET", "k"], ["EXEC"]].map((c) =>
       connection.call(...c),
@@ -39,7 +39,7 @@ describe("RESP", () => {
     expect(replies.at(-1)).toEqual([expect.any(RespError), "v"]);
   });
 
-  it("answers many commands in order, and large ones", async () => {
+  it("returns replies in order for many and for large commands", async () => {
     const { connection } = await connected();
     const replies = await Promise.all(Array.from({ length: 2000 }, (_, i) => connection.call("ECHO", i)));
     expect(replies).toEqual(Array.from({ length: 2000 }, (_, i) => `${i}`));
@@ -47,7 +47,7 @@ describe("RESP", () => {
     expect(await connection.call("ECHO", large)).toBe(large);
   });
 
-  it("gives up on a server that hangs, and closes", async () => {
+  it("times out on a hanging server and closes", async () => {
     const { server, connection } = await connected({ timeoutMs: 50 });
     server.pause();
     const message = `port ${server.port} did not answer PING within 0.05 s`;
@@ -56,7 +56,7 @@ describe("RESP", () => {
     await expect(connection.call("PING")).rejects.toThrow("did not answer");
   });
 
-  it("says when the connection is gone", async () => {
+  it("rejects calls on a closed connection", async () => {
     const { server, connection } = await connected();
     const broken = expect(connection.call("BLPOP", "list", 0)).rejects.toThrow(/closed|ECONNRESET/);
     await server.kill();
@@ -64,7 +64,7 @@ describe("RESP", () => {
     await expect(connect(server.port)).rejects.toThrow("ECONNREFUSED");
   });
 
-  it("refuses what is not RESP", async () => {
+  it("rejects data that is not RESP", async () => {
     const http = createServer((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n")).listen(0, "127.0.0.1");
     onTestFinished(() => void http.close());
     await new Promise((resolve) => http.once("listening", resolve));

@@ -1,4 +1,4 @@
-/** One redis-server process: started, killed, frozen and started again on the same port. */
+/** A redis-server process that can be killed, paused and restarted on the same port. */
 import { rmSync } from "node:fs";
 import { ensureRedis } from "./ensure-redis.js";
 import { freePort } from "./free-port.js";
@@ -10,32 +10,33 @@ const TERM_MS = 500;
 
 /**
  * @typedef {object} Launch
- * @property {(port: number, dir: string) => string[]} args of redis-server
+ * @property {(port: number, dir: string) => string[]} args returns the options of redis-server
  * @property {(port: number, dir: string) => void | Promise<void>} [prepare] writes files before the first start
- * @property {number} [port] without it a free one, and another if somebody takes that in between
- * @property {string} [dir] without it a temporary one, which goes with the server
- * @property {NodeJS.ProcessEnv} [env] added to that of this process
+ * @property {number} [port] default: a free port, or another one if it is taken meanwhile
+ * @property {string} [dir] default: a temporary directory, deleted with the server
+ * @property {NodeJS.ProcessEnv} [env] added to the environment of this process
  */
 
 /** @typedef {Awaited<ReturnType<typeof startProcess>>} ServerProcess */
 
+/** Starts the process and resolves when it listens. */
 export async function startProcess(/** @type {Launch} */ launch) {
   await ensureRedis();
   const dir = launch.dir ?? temporaryDir();
-  const clean = () => {
+  const deleteDir = () => {
     if (launch.dir === undefined) rmSync(dir, { recursive: true, force: true, maxRetries: 3 });
   };
   const env = { ...process.env, ...launch.env };
-  const begin = (/** @type {number} */ port) => spawnServer(launch.args(port, dir), port, env);
+  const start = (/** @type {number} */ port) => spawnServer(launch.args(port, dir), port, env);
 
-  let { port, child } = await beginSomewhere(launch, dir, begin).catch((error) => {
-    clean();
+  let { port, child } = await startOnFreePort(launch, dir, start).catch((error) => {
+    deleteDir();
     throw error;
   });
   let paused = false;
   let stopped = false;
   const signal = (/** @type {NodeJS.Signals} */ name) => {
-    if (!child.alive) throw new Error(`redis-server on port ${port} is not running, so it cannot get ${name}`);
+    if (!child.alive) throw new Error(`redis-server on port ${port} is not running and can't receive ${name}`);
     process.kill(child.pid, name);
   };
   const kill = async () => {
@@ -51,13 +52,13 @@ export async function startProcess(/** @type {Launch} */ launch) {
     get pid() {
       return child.pid;
     },
-    /** Whether it is there and not frozen. */
+    /** Whether the process is running and not paused. */
     get running() {
       return child.alive && !paused;
     },
-    /** The last lines that it wrote. */
+    /** The last lines of its log. */
     log: () => child.log(),
-    /** Ends it for good; a frozen one too. */
+    /** Stops the process, also if it is paused, and deletes its directory. */
     async stop() {
       stopped = true;
       if (child.alive) {
@@ -68,17 +69,17 @@ export async function startProcess(/** @type {Launch} */ launch) {
         clearTimeout(timer);
       }
       paused = false;
-      clean();
+      deleteDir();
     },
-    /** Ends it as a crash would. */
+    /** Kills the process like a crash. */
     kill,
-    /** Starts it again with the same port, directory and options. */
+    /** Restarts it with the same port, directory and options. */
     async restart() {
-      if (stopped) throw new Error(`redis-server on port ${port} was stopped, and its directory is gone`);
+      if (stopped) throw new Error(`redis-server on port ${port} was stopped and can't be restarted`);
       await kill();
-      child = await begin(port);
+      child = await start(port);
     },
-    /** Freezes it: connections stay open and nothing is answered. */
+    /** Pauses the process: connections stay open without replies. */
     pause() {
       signal("SIGSTOP");
       paused = true;
@@ -87,7 +88,7 @@ export async function startProcess(/** @type {Launch} */ launch) {
       signal("SIGCONT");
       paused = false;
     },
-    /** Sends one command over a connection of its own. */
+    /** Sends one command over a new connection. */
     async call(/** @type {import("./resp.js").Argument[]} */ ...args) {
       const connection = await connect(port);
       try {
@@ -99,16 +100,16 @@ export async function startProcess(/** @type {Launch} */ launch) {
   };
 }
 
-async function beginSomewhere(
+async function startOnFreePort(
   /** @type {Launch} */ launch,
   /** @type {string} */ dir,
-  /** @type {(port: number) => ReturnType<typeof spawnServer>} */ begin,
+  /** @type {(port: number) => ReturnType<typeof spawnServer>} */ start,
 ) {
   for (let tries = 1; ; tries++) {
     const port = launch.port ?? (await freePort());
     await launch.prepare?.(port, dir);
     try {
-      return { port, child: await begin(port) };
+      return { port, child: await start(port) };
     } catch (error) {
       const taken = /Address already in use/.test(String(error));
       if (!taken || launch.port !== undefined || tries === 5) throw error;

@@ -1,11 +1,11 @@
-/** The child process of a server, from the start of the program until it listens. */
+/** Spawns redis-server and waits until it listens. */
 import { spawn } from "node:child_process";
 import { reap, reaped } from "./reaper.js";
 
 const START_MS = 10_000;
 const END_MS = 5000;
 
-/** Starts redis-server and waits for the line in its log that says it listens. */
+/** Starts redis-server and waits for the line in its log that reports it as ready. */
 export async function spawnServer(
   /** @type {string[]} */ args,
   /** @type {number} */ port,
@@ -27,26 +27,26 @@ export async function spawnServer(
     await /** @type {Promise<void>} */ (
       new Promise((resolve, reject) => {
         const timer = setTimeout(() => reject(failure(`did not answer within ${START_MS / 1000} s`)), START_MS);
-        const settle = (/** @type {() => void} */ how) => {
+        const finish = (/** @type {() => void} */ how) => {
           clearTimeout(timer);
           how();
         };
         const read = (/** @type {Buffer} */ chunk) => {
           written = (written + chunk).slice(-20_000);
-          if (/Ready to accept connections|Sentinel ID is/.test(written)) settle(resolve);
+          if (/Ready to accept connections|Sentinel ID is/.test(written)) finish(resolve);
         };
         child.stdout.on("data", read);
         child.stderr.on("data", read);
-        child.once("error", (error) => settle(() => reject(error)));
-        // 'close' comes after 'exit', when the log is read to its end.
-        child.once("close", (code, signal) => settle(() => reject(failure(`ended with ${code ?? signal}`))));
+        child.once("error", (error) => finish(() => reject(error)));
+        // 'close' is emitted after 'exit', when the whole log is read.
+        child.once("close", (code, signal) => finish(() => reject(failure(`ended with ${code ?? signal}`))));
       })
     );
   } catch (error) {
     child.kill("SIGKILL");
     throw error;
   }
-  // A program that forgets `stop` can end all the same; the server then ends with it.
+  // Don't keep a program alive that does not call `stop`. The server ends with it.
   child.unref();
   for (const stream of [child.stdout, child.stderr]) {
     /** @type {import("node:net").Socket} */ (/** @type {unknown} */ (stream)).unref();
@@ -62,7 +62,7 @@ export async function spawnServer(
     ended: () =>
       new Promise((resolve, reject) => {
         if (!alive) return resolve();
-        // The timer also keeps us from ending first.
+        // The timer also keeps this process alive until the server has ended.
         const timer = setTimeout(() => reject(failure(`did not end within ${END_MS / 1000} s`)), END_MS);
         child.once("exit", () => {
           clearTimeout(timer);

@@ -1,8 +1,8 @@
-/** Starts several servers at once. */
+/** Starts several servers concurrently. */
 
 /** @typedef {import("./redis-server.js").RedisServer} RedisServer */
 
-/** All of them, or none: when one fails, those that did start are stopped. */
+/** Starts all servers. If one fails, stops the others and rejects. */
 export async function startAll(/** @type {(() => Promise<RedisServer>)[]} */ starts) {
   const results = await Promise.allSettled(starts.map((start) => start()));
   const servers = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));

@@ -1,16 +1,18 @@
-/** A cluster and a sentinel group, through crashes and back. */
+/** Tests crash and recovery of the cluster and the sentinel group. */
 import { describe, expect, it } from "vitest";
 import { startCluster } from "./redis-cluster.js";
 import { startSentinel } from "./redis-sentinel.js";
 
 describe.concurrent("topologies", () => {
-  it("a cluster serves every slot, survives a crash and takes the node back", async ({ onTestFinished }) => {
+  it("include a cluster that serves every slot, survives a crash and accepts the restarted node", async ({
+    onTestFinished,
+  }) => {
     const cluster = await startCluster();
     onTestFinished(cluster.stop);
     expect(cluster.ports).toHaveLength(6);
     const owners = await Promise.all([0, 5460, 5461, 10_922, 10_923, 16_383].map(cluster.masterOf));
     expect(new Set(owners).size).toBe(3);
-    // The slot of "foo" is 12182, and the others say so.
+    // The slot of "foo" is 12182, and the other nodes redirect to it.
     const master = await cluster.masterOf(12_182);
     expect(await master.call("SET", "foo", "bar")).toBe("OK");
     await expect((await cluster.masterOf(0)).call("GET", "foo")).rejects.toThrow(
@@ -44,7 +46,7 @@ describe.concurrent("topologies", () => {
     expect(await cluster.callAll("PING")).toEqual(["PONG", "PONG", "PONG"]);
   });
 
-  it("sentinels agree, fail over on demand and after a crash", async ({ onTestFinished }) => {
+  it("include sentinels that agree and fail over on demand and after a crash", async ({ onTestFinished }) => {
     const watched = await startSentinel();
     onTestFinished(watched.stop);
     expect(watched.sentinels).toHaveLength(3);

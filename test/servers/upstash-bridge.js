@@ -1,4 +1,4 @@
-/** Upstash's REST protocol in front of a real redis-server. */
+/** A server with Upstash's REST API in front of a redis-server. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { connect, RespError } from "./resp.js";
@@ -8,7 +8,7 @@ import { connect, RespError } from "./resp.js";
 /** @typedef {{ result: unknown } | { error: string }} Outcome */
 /** @typedef {Awaited<ReturnType<typeof startUpstashBridge>>} UpstashBridge */
 
-/** Starts an HTTP server on a free port that executes what it is sent on the redis-server of that port. */
+/** Starts an HTTP server on a free port that executes commands on the redis-server of the given port. */
 export async function startUpstashBridge(/** @type {number} */ redisPort, { token = "test-token" } = {}) {
   let requests = 0;
   let commands = 0;
@@ -21,7 +21,7 @@ export async function startUpstashBridge(/** @type {number} */ redisPort, { toke
   /** @type {Promise<Connection> | undefined} */
   let opening;
 
-  // One connection for all requests, and a new one after the server was away.
+  // One connection for all requests, reopened after it was lost.
   const redis = async () => {
     if (current?.open) return current;
     opening ??= connect(redisPort).finally(() => {
@@ -33,19 +33,19 @@ export async function startUpstashBridge(/** @type {number} */ redisPort, { toke
 
   const server = createServer(async (request, response) => {
     requests++;
-    const answer = (/** @type {number} */ status, /** @type {Outcome | Outcome[]} */ body) => {
+    const respond = (/** @type {number} */ status, /** @type {Outcome | Outcome[]} */ body) => {
       const headers = { "content-type": "application/json", "upstash-sync-token": `bridge-${commands}` };
       response.writeHead(status, headers).end(JSON.stringify(body));
     };
     try {
       const text = await bodyOf(request);
-      if (failing !== undefined) return answer(failing, { error: `ERR the bridge was told to fail with ${failing}` });
-      if (request.headers.authorization !== `Bearer ${token}`) return answer(401, { error: "Unauthorized" });
+      if (failing !== undefined) return respond(failing, { error: `ERR the bridge is set to fail with ${failing}` });
+      if (request.headers.authorization !== `Bearer ${token}`) return respond(401, { error: "Unauthorized" });
       syncToken = `${request.headers["upstash-sync-token"] ?? ""}`;
       const run = request.method === "POST" ? ROUTES[request.url ?? ""] : undefined;
-      if (!run) return answer(404, { error: `ERR the bridge does not know ${request.method} ${request.url}` });
+      if (!run) return respond(404, { error: `ERR the bridge does not know ${request.method} ${request.url}` });
       const list = commandsIn(text, request.url === "/");
-      if (!list) return answer(400, { error: "ERR failed to parse the command" });
+      if (!list) return respond(400, { error: "ERR failed to parse the command" });
       const connection = await redis();
       commands += list.length;
       const encode = request.headers["upstash-encoding"] === "base64" ? toBase64 : toText;
@@ -54,11 +54,11 @@ export async function startUpstashBridge(/** @type {number} */ redisPort, { toke
         drops--;
         request.socket.destroy();
       } else {
-        answer(!Array.isArray(outcome) && "error" in outcome ? 400 : 200, outcome);
+        respond(!Array.isArray(outcome) && "error" in outcome ? 400 : 200, outcome);
       }
     } catch (error) {
-      // Redis is away: a gateway would say so.
-      answer(502, { error: `ERR ${/** @type {Error} */ (error).message}` });
+      // Redis is unavailable: respond like a gateway.
+      respond(502, { error: `ERR ${/** @type {Error} */ (error).message}` });
     }
   });
   server.listen(0, "127.0.0.1");
@@ -68,23 +68,23 @@ export async function startUpstashBridge(/** @type {number} */ redisPort, { toke
   return {
     url: `http://127.0.0.1:${port}`,
     token,
-    /** How many HTTP requests came, also those that were turned away. */
+    /** Number of HTTP requests, including rejected ones. */
     get requests() {
       return requests;
     },
-    /** How many commands were executed. */
+    /** Number of executed commands. */
     get commands() {
       return commands;
     },
-    /** The `upstash-sync-token` of the last request: what an answer carried before, if the client sends it back. */
+    /** The `upstash-sync-token` of the last request, which the client copies from an earlier response. */
     get syncToken() {
       return syncToken;
     },
-    /** Executes the next `count` requests and closes their connections instead of answering. */
+    /** Executes the next `count` requests and closes their connections without a response. */
     dropReplies(/** @type {number} */ count) {
       drops = count;
     },
-    /** Answers everything with this status and executes nothing; `undefined` ends that. */
+    /** Responds to everything with this status and executes nothing, until called with `undefined`. */
     fail(/** @type {number | undefined} */ status) {
       failing = status;
     },
@@ -107,7 +107,7 @@ const ROUTES = {
     return Promise.all(list.map((command) => outcomeOf(redis.callRaw(...command), encode)));
   },
   async "/multi-exec"(redis, list, encode) {
-    // All are sent before anything is awaited, so no other request gets between them.
+    // Send all before awaiting any: no other request can interleave.
     const sent = ["MULTI", ...list, "EXEC"].map((command) => redis.callRaw(...[command].flat()));
     const replies = await Promise.allSettled(sent);
     const exec = await outcomeOf(/** @type {Promise<RawReply>} */ (sent.at(-1)), (reply) => reply);
@@ -120,7 +120,7 @@ const ROUTES = {
   },
 };
 
-/** An error that Redis answered with is a result like others; a broken connection is not. */
+/** An error reply of Redis is a result; a broken connection is not. */
 async function outcomeOf(/** @type {Promise<RawReply>} */ reply, /** @type {(reply: RawReply) => unknown} */ encode) {
   try {
     return { result: encode(await reply) };
@@ -137,7 +137,7 @@ async function bodyOf(/** @type {import("node:http").IncomingMessage} */ request
 }
 
 /**
- * The commands of a body; undefined when it is not of the right form.
+ * The commands of a body, or undefined if it is invalid.
  * @returns {string[][] | undefined}
  */
 function commandsIn(/** @type {string} */ text, /** @type {boolean} */ single) {

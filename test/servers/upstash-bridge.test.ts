@@ -1,4 +1,4 @@
-/** The bridge answers as Upstash does. */
+/** Tests that the bridge responds like Upstash. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { startRedis } from "./redis-server.js";
 import { startUpstashBridge } from "./upstash-bridge.js";
@@ -41,7 +41,7 @@ describe("the Upstash bridge", () => {
     expect([bridge.requests, bridge.commands]).toEqual([4, 4]);
   });
 
-  it("encodes every string but OK", async () => {
+  it("encodes every string except OK", async () => {
     const { json } = await bridged();
     const encoding = { "Upstash-Encoding": "base64" };
     const script = "return {'abcd', 5, {'a b', false}, ARGV[1]}";
@@ -54,7 +54,7 @@ describe("the Upstash bridge", () => {
     expect(await json("/pipeline", [["GET", "k"]], encoding)).toEqual([200, [{ result: b64("v") }]]);
   });
 
-  it("executes pipelines, with errors in their places", async () => {
+  it("executes pipelines and returns errors in order", async () => {
     const { bridge, json } = await bridged();
     expect(await json("/pipeline", [["SET", "k", "v"], ["INCR", "k"], ["NONSENSE"], ["GET", "k"]])).toEqual([
       200,
@@ -68,7 +68,7 @@ describe("the Upstash bridge", () => {
     expect([bridge.requests, bridge.commands]).toEqual([1, 4]);
   });
 
-  it("executes transactions that nothing gets between", async () => {
+  it("executes transactions atomically", async () => {
     const { json } = await bridged();
     const twice = [
       ["INCR", "n"],
@@ -94,7 +94,7 @@ describe("the Upstash bridge", () => {
     expect(await server.call("GET", "k")).toBe("v");
   });
 
-  it("turns away what it cannot serve", async () => {
+  it("rejects invalid requests", async () => {
     const { bridge, json } = await bridged();
     expect(await json("/", ["PING"], { authorization: "Bearer wrong" })).toEqual([401, { error: "Unauthorized" }]);
     expect(await json("/nowhere", ["PING"])).toEqual([404, { error: expect.any(String) }]);
@@ -103,7 +103,7 @@ describe("the Upstash bridge", () => {
     expect([bridge.requests, bridge.commands]).toEqual([7, 0]);
   });
 
-  it("carries the sync token both ways", async () => {
+  it("sends and receives the sync token", async () => {
     const { bridge, send } = await bridged();
     const first = (await send("/", ["SET", "k", "v"])).headers.get("upstash-sync-token") as string;
     expect(first).not.toBe("");
@@ -112,7 +112,7 @@ describe("the Upstash bridge", () => {
     expect(second).not.toBe(first);
   });
 
-  it("drops replies of what it has executed", async () => {
+  it("drops replies to executed commands", async () => {
     const { bridge, json } = await bridged();
     bridge.dropReplies(2);
     await expect(json("/", ["INCR", "n"])).rejects.toThrow("fetch failed");
@@ -121,7 +121,7 @@ describe("the Upstash bridge", () => {
     expect([bridge.requests, bridge.commands]).toEqual([3, 3]);
   });
 
-  it("fails on demand without executing", async () => {
+  it("fails on demand without executing commands", async () => {
     const { bridge, json } = await bridged();
     bridge.fail(503);
     expect(await json("/", ["INCR", "n"])).toEqual([503, { error: expect.any(String) }]);
@@ -129,7 +129,7 @@ describe("the Upstash bridge", () => {
     expect(await json("/", ["INCR", "n"])).toEqual([200, { result: 1 }]);
   });
 
-  it("outlives its redis-server", async () => {
+  it("reconnects after a crash of its redis-server", async () => {
     const { json } = await bridged();
     await json("/", ["PING"]);
     await server.kill();

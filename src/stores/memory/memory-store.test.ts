@@ -1,4 +1,4 @@
-/** The memory store against the contract, and what is its own: bounds, eviction, time, disposal. */
+/** Tests the memory store: the contract, bounds, eviction, clock and disposal. */
 import { combine, createLimiter, memoryRateLimiter, memoryStore, type SyncRateLimiter } from "sluice";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
 import { describe, expect, it } from "vitest";
@@ -22,13 +22,13 @@ describeRateLimiter(
   { describe, it },
 );
 
-describeRateLimiter("createLimiter on the system's time", (policy) => createLimiter({ policy }), { describe, it });
+describeRateLimiter("createLimiter on the system clock", (policy) => createLimiter({ policy }), { describe, it });
 
 describeRateLimiter(
-  "createLimiter where waiting is real",
+  "createLimiter with real waiting",
   (policy) => ({
     limiter: createLimiter({ policy }),
-    // A timer may fire a moment early; what counts is the clock that the store reads.
+    // A timer may fire early, so wait until the store's clock has advanced.
     async advance(ms) {
       for (const end = Date.now() + ms; Date.now() < end; ) await new Promise((resolve) => setTimeout(resolve, 1));
     },
@@ -39,7 +39,7 @@ describeRateLimiter(
 describe("memoryStore", () => {
   const policy = { capacity: 10, tokensPerSecond: "10/1h" } as const;
 
-  it("never keeps more than maxKeys, over all policies", () => {
+  it("keeps at most maxKeys keys over all policies", () => {
     const store = memoryStore({ clock: fakeClock(), maxKeys: 100 });
     const [a, b] = [createLimiter({ policy, store }), createLimiter({ policy: { ...policy, capacity: 5 }, store })];
     for (let i = 0; i < 1000; i++) (i % 3 === 0 ? a : b).consumeSync(`key:${i}`);
@@ -47,7 +47,7 @@ describe("memoryStore", () => {
     expect(store.evictions).toBe(900);
   });
 
-  it("gives up buckets that are full again without counting them", () => {
+  it("drops full buckets without counting an eviction", () => {
     const clock = fakeClock();
     const store = memoryStore({ clock, maxKeys: 100 });
     const limiter = createLimiter({ policy, store });
@@ -55,16 +55,16 @@ describe("memoryStore", () => {
     clock.advance(3_600_000);
     for (let i = 0; i < 50; i++) limiter.consumeSync(`new:${i}`);
     expect(store.size).toBe(100);
-    // Of eight candidates one at least is full again, except with odds of 2^-8 near the end.
+    // At least one of eight candidates is full, except with a probability of 2^-8 near the end.
     expect(store.evictions).toBeLessThan(10);
   });
 
-  it("keeps the denied keys of one policy through a spray on another", () => {
+  it("keeps the denied keys of a policy during a flood on another", () => {
     const store = memoryStore({ clock: fakeClock(), maxKeys: 1000 });
     const login = createLimiter({ policy: { ...policy, name: "login" }, store });
     const api = createLimiter({ policy: { ...policy, name: "api" }, store });
     for (let i = 0; i < 50; i++) login.consumeSync(`attacker:${i}`, 10);
-    for (let i = 0; i < 15_000; i++) api.consumeSync(`spray:${i}`);
+    for (let i = 0; i < 15_000; i++) api.consumeSync(`new:${i}`);
     const denied = Array.from({ length: 50 }, (_, i) => login.consumeSync(`attacker:${i}`)).filter((d) => !d.allowed);
     expect(denied).toHaveLength(50);
   });
@@ -73,19 +73,19 @@ describe("memoryStore", () => {
     const login = { capacity: 20, tokensPerSecond: "20/1h", name: "login" } as const;
     const once = { capacity: 1, tokensPerSecond: "1/1h", name: "once" } as const;
 
-    it("keeps nearly spent buckets through a spray that spends every key of another policy", () => {
+    it("keeps nearly used-up buckets during a flood that uses up every key of another policy", () => {
       const store = memoryStore({ clock: fakeClock() });
-      const [logins, sprayed] = [createLimiter({ policy: login, store }), createLimiter({ policy: once, store })];
+      const [logins, flooded] = [createLimiter({ policy: login, store }), createLimiter({ policy: once, store })];
       for (let i = 0; i < 20; i++) logins.consumeSync(`account:${i}`, 19);
-      for (let i = 0; i < 300_000; i++) sprayed.consumeSync(`spray:${i}`);
+      for (let i = 0; i < 300_000; i++) flooded.consumeSync(`new:${i}`);
       const left = Array.from({ length: 20 }, (_, i) => logins.consumeSync(`account:${i}`, 0).remaining);
       expect(left).toEqual(Array.from({ length: 20 }, () => 1));
       expect(store.size).toBe(100_000);
     });
 
-    it("loses no key to any other policy, whatever the order of keys and policies", () => {
+    it("loses no key to another policy, in any order of keys and policies", () => {
       const store = memoryStore({ clock: fakeClock(), maxKeys: 100 });
-      // Four policies, so that the share of each is 25 keys; the first two hold that many and no more.
+      // Four policies have a share of 25 keys each. The first two use exactly that many.
       const names = ["a", "b", "c", "d"];
       const [a, b, c, d] = names.map((name) => createLimiter({ policy: { ...once, name }, store })) as [
         SyncRateLimiter,
@@ -102,7 +102,7 @@ describe("memoryStore", () => {
       expect(store.size).toBe(100);
     });
 
-    it("gets a place for its first key in a store that others fill, also with more policies than keys", () => {
+    it("gets a slot for its first key in a full store, also with more policies than keys", () => {
       const store = memoryStore({ clock: fakeClock(), maxKeys: 3 });
       for (let i = 0; i < 50; i++) {
         const limiter = createLimiter({ policy: { ...once, name: `policy-${i}` }, store });
@@ -113,7 +113,7 @@ describe("memoryStore", () => {
       }
     });
 
-    it("uses the whole store when it is alone, and places of buckets that are full again", () => {
+    it("uses the whole store when it is alone, and the slots of full buckets", () => {
       const clock = fakeClock();
       const store = memoryStore({ clock, maxKeys: 100 });
       const [old, busy] = [createLimiter({ policy: login, store }), createLimiter({ policy: once, store })];
@@ -121,7 +121,7 @@ describe("memoryStore", () => {
       expect(store.evictions).toBe(0);
       clock.advance(3_600_000);
       for (let i = 0; i < 90; i++) busy.consumeSync(`busy:${i}`);
-      // More than its half, because the buckets of the other policy need no memory any more.
+      // More than its half, because the full buckets of the other policy can be dropped.
       const denied = Array.from({ length: 90 }, (_, i) => busy.consumeSync(`busy:${i}`)).filter((d) => !d.allowed);
       expect(denied.length).toBeGreaterThan(75);
     });
@@ -139,15 +139,15 @@ describe("memoryStore", () => {
       return ((performance.now() - start) * 1000) / 2000;
     };
     usPerKey(20);
-    // The best of several runs: others use this machine, too.
+    // The best of several runs, because of other load on the machine.
     const best = (policies: number): number => Math.min(...[1, 2, 3].map(() => usPerKey(policies)));
     const [few, many] = [best(20), best(20_000)];
     console.log(`a new key in a full store: ${few.toFixed(1)} us with 20 policies, ${many.toFixed(1)} us with 20 000`);
-    // A walk over all policies took more than a hundred times as long.
+    // Iterating over all policies took more than a hundred times as long.
     expect(many / few).toBeLessThan(40);
   });
 
-  it("decides the same for a policy that lost all its keys, in every limiter and combination of it", async () => {
+  it("makes the same decisions after a policy lost all keys, in every limiter and combination", async () => {
     const store = memoryStore({ clock: fakeClock(), maxKeys: 10 });
     const [one, two] = [createLimiter({ policy, store }), createLimiter({ policy, store })];
     const both = combine([one, createLimiter({ policy: { ...policy, capacity: 20 }, store })]);
@@ -163,7 +163,7 @@ describe("memoryStore", () => {
   });
 
   it.each(["token-bucket", "sliding-log"] as const)(
-    "is split above 131 072 keys and decides the same (%s)",
+    "makes the same decisions with maxKeys above 131 072, where tables are split (%s)",
     (algorithm) => {
       const clock = fakeClock();
       const options = { clock, maxKeys: 1_000_000 };
@@ -179,12 +179,12 @@ describe("memoryStore", () => {
     },
   );
 
-  it("takes ten million keys as its bound", () => {
+  it("accepts ten million as maxKeys", () => {
     const limiter = memoryRateLimiter(policy, { maxKeys: 10_000_000 });
     expect(limiter.consumeSync("k").remaining).toBe(9);
   });
 
-  it("forgets everything on clear, and goes on", async () => {
+  it("deletes all keys on clear and stays usable", async () => {
     const store = memoryStore({ clock: fakeClock(), maxKeys: 10 });
     const limiter = createLimiter({ policy, store });
     for (let i = 0; i < 20; i++) limiter.consumeSync(`key:${i}`, 10);
@@ -194,7 +194,7 @@ describe("memoryStore", () => {
     expect((await limiter.inspect("key:1")).found).toBe(false);
   });
 
-  it("moves the last bucket into the place of one that is forgotten", async () => {
+  it("moves the last bucket into the slot of a deleted one", async () => {
     const clock = fakeClock();
     for (const log of [false, true]) {
       const limiter = log
@@ -210,7 +210,7 @@ describe("memoryStore", () => {
     }
   });
 
-  it("refuses a clock that tells no time, and changes nothing", () => {
+  it("rejects an invalid time of the clock and changes nothing", () => {
     let now = 1_800_000_000_000;
     const limiter = memoryRateLimiter(policy, { clock: { now: () => now } });
     limiter.consumeSync("k");
@@ -229,7 +229,7 @@ describe("memoryStore", () => {
     expect(limiter.consumeSync("k").remaining).toBe(8);
   });
 
-  it("refuses bad options by name", () => {
+  it("rejects invalid options with their name", () => {
     const refused = (options: unknown) => () => memoryStore(options as object);
     for (const maxKeys of [0, -1, 0.5, Number.NaN, "10", null, 2 ** 40]) {
       expect(refused({ maxKeys })).toThrow(expect.objectContaining({ option: "maxKeys", received: maxKeys }));
@@ -240,7 +240,7 @@ describe("memoryStore", () => {
     expect(refused(null)).toThrow(expect.objectContaining({ code: "invalid-option" }));
   });
 
-  it("fails after dispose, for every limiter on it", async () => {
+  it("rejects calls after dispose for every limiter on it", async () => {
     const store = memoryStore();
     const limiter = createLimiter({ policy, store });
     await store.dispose();
@@ -249,7 +249,7 @@ describe("memoryStore", () => {
     await expect(limiter.reset("k")).rejects.toMatchObject({ code: "disposed" });
   });
 
-  it("holds no timer, so that a process can end", () => {
+  it("keeps no timer that would prevent the process from exiting", () => {
     const timers = process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
     for (let i = 0; i < 100; i++) memoryRateLimiter(policy).consumeSync("k");
     expect(process.getActiveResourcesInfo().filter((name) => name === "Timeout")).toHaveLength(timers);

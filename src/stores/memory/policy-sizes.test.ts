@@ -1,8 +1,8 @@
-/** The ranking of policies against a plain list, over random changes. */
+/** Tests the ranking of policies by size against a plain list. */
 import { expect, it } from "vitest";
 import { PolicySizes, type Sized } from "./policy-sizes.ts";
 
-it("always knows the largest policy and how many have keys, over 50 000 random changes", () => {
+it("returns the largest policy and the number of policies with keys over 50 000 random changes", () => {
   const sizes = new PolicySizes<Sized>();
   const policies = Array.from({ length: 40 }, (): Sized => ({ size: 0, place: 0 }));
   let seed = 13;
@@ -11,7 +11,7 @@ it("always knows the largest policy and how many have keys, over 50 000 random c
     return (seed >>> 8) % below;
   };
   for (let step = 0; step < 50_000; step++) {
-    // Some policies grow and shrink more than others, and all of them are empty now and then.
+    // Policies change at different rates, and each is empty at times.
     const policy = policies[random(1 + random(policies.length))] as Sized;
     if (policy.size > 0 && random(step % 1000 < 500 ? 3 : 2) > 0) sizes.decrement(policy);
     else sizes.increment(policy);

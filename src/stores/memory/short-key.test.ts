@@ -1,4 +1,4 @@
-/** The tag of a long key: the reference vectors of HalfSipHash, and what a store makes of it. */
+/** Tests the hash of long keys: the reference vectors of HalfSipHash, and its use in a store. */
 import { memoryRateLimiter } from "sluice";
 import { describe, expect, it } from "vitest";
 import { halfSipHash, shortKey } from "./short-key.ts";
@@ -20,13 +20,13 @@ describe("halfSipHash", () => {
 });
 
 describe("shortKey", () => {
-  it("keeps a key of up to 128 characters and makes 32 of a longer one", () => {
+  it("keeps a key of up to 128 characters and shortens a longer one to 32", () => {
     expect(shortKey("k".repeat(128))).toBe("k".repeat(128));
     expect(shortKey("k".repeat(129))).toMatch(/^[0-9a-f]{32}$/);
     expect(shortKey("k".repeat(2 ** 20))).toHaveLength(32);
   });
 
-  it("tells long keys apart by their last character and their length", () => {
+  it("distinguishes long keys by their last character and their length", () => {
     const tags = [129, 130, 131, 132, 133].flatMap((length) =>
       ["a", "b"].map((end) => shortKey("k".repeat(length - 1) + end)),
     );
@@ -34,7 +34,7 @@ describe("shortKey", () => {
     expect(shortKey(`${"k".repeat(200)}a`)).toBe(shortKey(`${"k".repeat(200)}a`));
   });
 
-  it("bounds what a store holds, and shows the tag to a human", async () => {
+  it("bounds the memory of a store and is returned by inspect", async () => {
     const limiter = memoryRateLimiter({ capacity: 2, tokensPerSecond: 1 });
     const key = "header".repeat(1000);
     limiter.consumeSync(key);

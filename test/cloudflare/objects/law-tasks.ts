@@ -15,7 +15,7 @@ import { describeRateLimiter, storeSuite } from "sluice/testing";
 import { PlanBounds, planBatches, planPair } from "../../../src/testing/plan-charges.ts";
 import { randomFrom } from "../../../src/testing/random.ts";
 import { failuresOf } from "../../collect.ts";
-import { randomSample, seededRandom } from "../../model-walk.ts";
+import { randomSample, seededRandom } from "../../model-samples.ts";
 import type { Tasks } from "../tasks.ts";
 import { type Env, FreshNamespace, fakeTime, realNow, type Shards } from "./namespace.ts";
 

@@ -1,20 +1,20 @@
-/** One direction of the fault proxy: bytes wait in a queue, and the mode decides when and how they leave it. */
+/** Forwards one direction of the fault proxy. Bytes wait in a queue until the mode of the proxy releases them. */
 import { setImmediate as turn } from "node:timers/promises";
 
 /** @typedef {import("node:net").Socket} Socket */
 /** @typedef {import("./fault-proxy.js").Mode} Mode */
 
 /**
- * The end of the stream waits in the queue like bytes do: a request that was on its way when its sender gave up still
- * arrives.
+ * Forwards bytes from one socket to another. The end of the stream is queued like bytes: a request in flight still arrives
+ * after its sender has disconnected.
  * @param {Socket} from
  * @param {Socket} to
- * @param {object} how
- * @param {() => Mode} how.mode asked again for each piece
- * @param {() => void} how.finish ends `to`, after everything before was delivered
- * @param {() => void} [how.dropped] present in the direction that "drop-replies" is about
+ * @param {object} options
+ * @param {() => Mode} options.mode called for each chunk
+ * @param {() => void} options.finish ends `to` after all bytes are delivered
+ * @param {() => void} [options.dropped] set for replies, which "drop-replies" discards
  */
-export function carry(from, to, { mode, finish, dropped }) {
+export function forward(from, to, { mode, finish, dropped }) {
   /** @type {{ bytes: Buffer | undefined; since: number }[]} */
   const queue = [];
   let ended = false;
@@ -40,7 +40,7 @@ export function carry(from, to, { mode, finish, dropped }) {
         const byte = next.bytes.subarray(0, 1);
         next.bytes = next.bytes.subarray(1);
         await write(byte);
-        // A receiver in this process gets its turn, or it would read them all at once.
+        // Yield to a receiver in this process, which would otherwise read all bytes together.
         await turn();
         continue;
       }
