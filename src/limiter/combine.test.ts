@@ -227,3 +227,38 @@ describe("combine", () => {
     expect(combine([both, vague]).consistency).toBe("approximate");
   });
 });
+
+describe("a remote and a synchronous store in one decision", () => {
+  it("reports one error and leaves no promise unhandled if both fail", async () => {
+    const unhandled: unknown[] = [];
+    const listener = (error: unknown) => void unhandled.push(error);
+    process.on("unhandledRejection", listener);
+    const [remote, local] = [toyStore(fakeClock()), memoryStore()];
+    const both = combine([
+      createLimiter({ policy: slow(5, "remote"), store: remote, onStoreError: "throw" }),
+      createLimiter({ policy: slow(5, "local"), store: local }),
+    ]);
+    await remote.dispose();
+    await local.dispose();
+    await expect(both.consume("k")).rejects.toMatchObject({ code: "disposed" });
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off("unhandledRejection", listener);
+    expect(unhandled).toEqual([]);
+  });
+
+  it("passes charges to the store that can be serialised", async () => {
+    const memory = memoryStore();
+    const store: Store = {
+      consistency: "exact",
+      apply: (groups) => memory.apply(structuredClone(groups)),
+      inspect: (policy, key) => memory.inspect(policy, key),
+      dispose: () => memory.dispose(),
+    };
+    const limiter = createLimiter({ policy: slow(5, "cloned"), store, onEvent: () => {} });
+    const decision = await combine([limiter, memoryRateLimiter(slow(9, "local"))]).consume("k");
+    expect(decision.source).toBeUndefined();
+    await limiter.refund("k", 1);
+    await limiter.reset("k");
+    expect(await limiter.consume("k")).toMatchObject({ allowed: true, remaining: 4 });
+  });
+});

@@ -49,12 +49,12 @@ export function applyJointly(charges: readonly JointCharge[]): MaybePromise<Deci
   // Denials by several stores are not cached.
   const isCached = mode === "take" && charges.every((charge) => charge.port === port);
   const sentAt = monotonicMs();
-  const denial = isCached ? port.cachedDenial(charges, sentAt) : undefined;
+  const denial = isCached ? port.cachedDenial(charges, sentAt, true) : undefined;
   if (denial) return denial;
   const decided = applyShards(charges, sentAt);
   if (!isCached) return decided;
   return decided.then((decision) => {
-    port.recordDecision(charges, decision, sentAt);
+    port.recordDecision(charges, decision, sentAt, true);
     return decision;
   });
 }
@@ -64,7 +64,8 @@ async function applyShards(charges: readonly JointCharge[], sentAt: number): Pro
   const inTurn = shards.length > 1 && charges[0]?.mode === "take";
   const due = sentAt + deadlineOf(charges);
   const replies = await Promise.all(
-    shards.map(({ port, charges }) => port.apply(inTurn ? asPeeks(charges) : charges, due)),
+    // Async, so that a synchronous port that throws leaves no promise of another port unhandled.
+    shards.map(async ({ port, charges }) => port.apply(inTurn ? asPeeks(charges) : charges, due)),
   );
   const looks = replies.map(({ decisions }) => decisions);
   const look = assemble(shards, looks, charges.length);

@@ -21,7 +21,8 @@ export function merge(parts: readonly Decision[]): Decision {
     if (limiting.allowed && part.delayMs !== undefined) merged.delayMs = Math.max(merged.delayMs ?? 0, part.delayMs);
   }
   if (!limiting.allowed && limiting.unavailable) Object.assign(merged, { unavailable: true });
-  if (limiting.source) merged.source = limiting.source;
+  const source = limiting.source ?? parts.find((part) => part.source)?.source;
+  if (source) merged.source = source;
   // The parts have the times of their grants.
   recordUnknownGrant(merged as Decision, 0);
   return merged as Decision;

@@ -2,6 +2,7 @@
  * The one way from limiters to a store. Every decision of every limiter is made by a port: by a synchronous store
  * directly, by any other with denial cache, deadline, circuit breaker and fallback.
  */
+import type { Charge } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision, Denied, Inspection } from "../core/decision.ts";
@@ -41,14 +42,15 @@ class RemotePort implements StorePort {
   applyOne(charge: PartCharge): Promise<Decision> {
     const now = monotonicMs();
     const charges = [charge];
-    const denial = charge.mode === "take" ? this.cachedDenial(charges, now) : undefined;
+    const denial = charge.mode === "take" ? this.cachedDenial(charges, now, false) : undefined;
     return denial ? Promise.resolve(denial) : this.sendOne(charges, now);
   }
 
   async apply(charges: readonly PartCharge[], due: number): Promise<PortReply> {
     const { store } = this;
+    const groups = [charges.map(toCharge)];
     const reply = await this.health.attempt(store, (charges[0] as PartCharge).key, due, (call) =>
-      store.apply([charges], call),
+      store.apply(groups, call),
     );
     for (const { failurePolicy, policy } of charges) emitStoreWarning(store, failurePolicy.onEvent, policy.name);
     if (reply instanceof StoreFailure) return { decisions: this.applyWithout(charges, reply), failure: reply };
@@ -64,20 +66,20 @@ class RemotePort implements StorePort {
     return decideWithout(this.store, charges, failure, monotonicMs());
   }
 
-  cachedDenial(charges: readonly PartCharge[], now: number): Denied | undefined {
+  cachedDenial(charges: readonly PartCharge[], now: number, isJoint: boolean): Denied | undefined {
     const forMs = cacheMs(charges);
-    return forMs > 0 ? this.memory.cachedDenial(charges, now, forMs) : undefined;
+    return forMs > 0 ? this.memory.cachedDenial(charges, now, forMs, isJoint) : undefined;
   }
 
-  recordDecision(charges: readonly PartCharge[], decision: Decision, sentAt: number): void {
-    if (cacheMs(charges) > 0) this.memory.recordDecision(charges, decision, sentAt);
+  recordDecision(charges: readonly PartCharge[], decision: Decision, sentAt: number, isJoint: boolean): void {
+    if (cacheMs(charges) > 0) this.memory.recordDecision(charges, decision, sentAt, isJoint);
   }
 
   async refund(refunds: readonly PartCharge[], mayThrow: boolean): Promise<void> {
     const { store } = this;
     const due = monotonicMs() + Math.min(...refunds.map(({ failurePolicy }) => failurePolicy.deadlineMs));
     // Groups of one: refunding one grant of a long sliding log is as much as one call should do.
-    const groups = refunds.map((refund) => [refund]);
+    const groups = refunds.map((refund) => [toCharge(refund)]);
     const reply = await this.memory.invalidating(refunds, () =>
       this.health.attempt(store, (refunds[0] as PartCharge).key, due, (call) => store.apply(groups, call)),
     );
@@ -95,7 +97,7 @@ class RemotePort implements StorePort {
     if (memory.hasFallback) memory.fallback.applySync([{ ...charge, policy: failurePolicy.localPolicy }]);
     const due = monotonicMs() + failurePolicy.deadlineMs;
     const reply = await memory.invalidating([charge], () =>
-      this.health.attempt(store, key, due, (call) => store.apply([[charge]], call)),
+      this.health.attempt(store, key, due, (call) => store.apply([[toCharge(charge)]], call)),
     );
     if (reply instanceof StoreFailure) throw reply.error;
   }
@@ -110,9 +112,14 @@ class RemotePort implements StorePort {
     const { mode, cost, failurePolicy } = charges[0] as PartCharge;
     const { decisions } = await this.apply(charges, sentAt + failurePolicy.deadlineMs);
     const decision = decisions[0] as Decision;
-    if (mode === "take" && cost > 0) this.recordDecision(charges, decision, sentAt);
+    if (mode === "take" && cost > 0) this.recordDecision(charges, decision, sentAt, false);
     return decision;
   }
+}
+
+/** The charge alone: a store may serialise it. */
+function toCharge({ policy, key, cost, mode, grantEndsAt, hold }: Charge): Charge {
+  return { policy, key, cost, mode, grantEndsAt, hold };
 }
 
 /** How long a denial of these charges is cached, in ms. */

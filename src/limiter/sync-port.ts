@@ -23,10 +23,10 @@ export interface StorePort {
   apply(charges: readonly PartCharge[], due: number): MaybePromise<PortReply>;
   /** Decides a group without the store, which failed before. */
   applyWithout(charges: readonly PartCharge[], failure: StoreFailure): Decision[];
-  /** The cached denial of these charges, if there is one. */
-  cachedDenial(charges: readonly PartCharge[], now: number): Denied | undefined;
+  /** The cached denial of these charges, if there is one. `isJoint`: the decision has parts, however many charges there are. */
+  cachedDenial(charges: readonly PartCharge[], now: number, isJoint: boolean): Denied | undefined;
   /** Caches the decision on these charges if it is a denial. */
-  recordDecision(charges: readonly PartCharge[], decision: Decision, sentAt: number): void;
+  recordDecision(charges: readonly PartCharge[], decision: Decision, sentAt: number, isJoint: boolean): void;
   /**
    * Applies refunds, all of one shard. If the store fails, it throws if a limiter's `onStoreError` is `"throw"` and
    * `mayThrow` is set; otherwise it emits `refund-lost`.

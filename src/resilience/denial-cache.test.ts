@@ -171,6 +171,23 @@ describe("cached denials", () => {
     expect((await spend()).allowed).toBe(true);
   });
 
+  it("are kept apart for a limiter and a combination of it alone, whose decisions have parts", async () => {
+    const limiter = createLimiter({ policy, store });
+    const combined = combine([limiter]);
+    await limiter.consume("k", 10);
+    const [single, joint] = [await limiter.consume("k"), await combined.consume("k")];
+    const { calls } = store;
+    const [singleAgain, jointAgain] = [await limiter.consume("k"), await combined.consume("k")];
+    expect(store.calls).toBe(calls);
+    expect([single, joint, singleAgain, jointAgain].map(({ parts }) => parts?.length)).toEqual([
+      undefined,
+      1,
+      undefined,
+      1,
+    ]);
+    expect([singleAgain, jointAgain].map(({ source }) => source)).toEqual(["cache", "cache"]);
+  });
+
   it.each(ALGORITHMS)("%s: never deny a call that the store would allow, over random traffic", async (algorithm) => {
     const limiter = createLimiter({ policy: policyOf(algorithm, 5, 1000, "walk"), store });
     const asking = createLimiter({ policy: policyOf(algorithm, 5, 1000, "walk"), store, localDenialMs: 0 });

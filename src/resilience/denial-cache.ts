@@ -20,7 +20,7 @@ const MAX_KEY_LENGTH = 1024;
 const EARLY_MS = 2;
 
 /** A denial by the store. Times are monotonic milliseconds. */
-interface Denial {
+export interface Denial {
   readonly decision: Denied;
   /** The denied cost of a single charge. The costs of a group are a part of its key. */
   readonly cost: number;
@@ -37,38 +37,40 @@ export class DenialCache {
     maxKeyLength: MAX_KEY_LENGTH,
   });
 
+  get size(): number {
+    return this.denials.size;
+  }
+
   /**
-   * Returns the denial of the same charges, or of one with a lower cost, if it is still valid for `forMs`. `isCurrent`
-   * checks that none of the keys was refunded or reset after it was sent.
+   * Returns the denial of the same charges, or of one charge with another cost, if it is younger than `forMs` and has not
+   * ended. The caller checks whether a key was refunded or reset after it was sent.
    */
-  replay(
-    charges: readonly Charge[],
-    now: number,
-    forMs: number,
-    isCurrent: (sentAt: number) => boolean,
-  ): Denied | undefined {
-    if (this.denials.size === 0) return undefined;
-    const key = cacheKey(charges);
+  find(charges: readonly Charge[], now: number, forMs: number, isJoint: boolean): Denial | undefined {
+    const key = cacheKey(charges, isJoint);
     const denial = this.denials.get(key);
     if (denial === undefined) return undefined;
     const lastsMs = (denial.decision.retryAfterMs as number) - EARLY_MS;
     const age = now - denial.sentAt;
-    if (age < Math.min(lastsMs, forMs) && isCurrent(denial.sentAt)) return replayFor(denial, charges, now);
+    if (age < Math.min(lastsMs, forMs)) return denial;
     // Limiters with a longer localDenialMs may still replay it.
     if (age >= lastsMs) this.denials.delete(key);
     return undefined;
   }
 
   /** Records a decision of the store. An allowed one drops the denial: what was taken makes others wait longer. */
-  record(charges: readonly Charge[], decision: Decision, sentAt: number, now: number): void {
+  record(
+    charges: readonly Charge[],
+    decision: Decision,
+    { sentAt, now, isJoint }: { sentAt: number; now: number; isJoint: boolean },
+  ): void {
     if (decision.allowed) {
-      if (this.denials.size > 0) this.denials.delete(cacheKey(charges));
+      if (this.denials.size > 0) this.denials.delete(cacheKey(charges, isJoint));
       return;
     }
     // A denial that was made without the store, or that time doesn't end, is not cached.
     if (decision.retryAfterMs === null || decision.source || decision.degraded || decision.unavailable) return;
-    const key = cacheKey(charges);
-    const cost = charges.length === 1 ? (charges[0] as Charge).cost : 0;
+    const key = cacheKey(charges, isJoint);
+    const cost = isJoint ? 0 : (charges[0] as Charge).cost;
     const known = this.denials.get(key);
     // The lowest cost covers the most: higher ones are denied as well.
     if (known && known.cost < cost && now - known.sentAt < (known.decision.retryAfterMs as number)) return;
@@ -76,18 +78,24 @@ export class DenialCache {
   }
 }
 
-/** Identifies charges that get the same decision. A single charge has the same key for every cost. */
-function cacheKey(charges: readonly Charge[]): string {
+/**
+ * Identifies charges that get the same decision. A single charge has the same key for every cost. A joint charge has a
+ * key of its own also if it is only one, because its decision has parts.
+ */
+function cacheKey(charges: readonly Charge[], isJoint: boolean): string {
   const [{ policy, key } = {} as Charge] = charges;
-  if (charges.length === 1) return `${policy.fingerprint}\0${key}`;
+  if (!isJoint) return `${policy.fingerprint}\0${key}`;
   return charges.map(({ policy, key, cost }) => `${cost}\0${policy.fingerprint}\0${key.length}\0${key}`).join("");
 }
 
-/** Of a single charge, the denial for a greater cost, which waits longer. `undefined`: only the store knows for how long. */
-function replayFor(denial: Denial, charges: readonly Charge[], now: number): Denied | undefined {
+/**
+ * The denial as of `now`. A single charge may have a greater cost, which waits longer. `undefined`: only the store knows
+ * for how long.
+ */
+export function replay(denial: Denial, charges: readonly Charge[], now: number, isJoint: boolean): Denied | undefined {
   const passedMs = Math.floor(now - denial.repliedAt);
   const { policy, cost } = charges[0] as Charge;
-  if (charges.length > 1 || cost === denial.cost) return later(denial.decision, passedMs, 0);
+  if (isJoint || cost === denial.cost) return later(denial.decision, passedMs, 0);
   if (cost < denial.cost || cost > policy.limit) return undefined;
   const extraMs = algorithms[policy.algorithm].extraWaitMs?.(policy, cost - denial.cost);
   return extraMs === undefined ? undefined : later(denial.decision, passedMs, extraMs);

@@ -4,7 +4,7 @@ import { monotonicMs } from "../core/clock.ts";
 import type { Decision, Denied } from "../core/decision.ts";
 import { originOf, type Store, type SyncStore } from "../core/store.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { DenialCache } from "./denial-cache.ts";
+import { DenialCache, replay } from "./denial-cache.ts";
 import { Invalidations } from "./invalidations.ts";
 
 /** One per backing service: all limiters on it share what is known about its keys. */
@@ -25,13 +25,16 @@ export class StoreMemory {
   }
 
   /** The cached denial of these charges, if there is one. */
-  cachedDenial(charges: readonly Charge[], now: number, forMs: number): Denied | undefined {
-    return this.denials.replay(charges, now, forMs, (sentAt) => this.isCurrent(charges, sentAt));
+  cachedDenial(charges: readonly Charge[], now: number, forMs: number, isJoint: boolean): Denied | undefined {
+    if (this.denials.size === 0) return undefined;
+    const denial = this.denials.find(charges, now, forMs, isJoint);
+    return denial && this.isCurrent(charges, denial.sentAt) ? replay(denial, charges, now, isJoint) : undefined;
   }
 
   /** Caches the store's decision on these charges if it is a denial, unless a key was refunded or reset meanwhile. */
-  recordDecision(charges: readonly Charge[], decision: Decision, sentAt: number): void {
-    if (this.isCurrent(charges, sentAt)) this.denials.record(charges, decision, sentAt, monotonicMs());
+  recordDecision(charges: readonly Charge[], decision: Decision, sentAt: number, isJoint: boolean): void {
+    if (this.isCurrent(charges, sentAt))
+      this.denials.record(charges, decision, { sentAt, now: monotonicMs(), isJoint });
   }
 
   /** Runs a call that frees budget of some keys. Denials that were sent before it has ended are dropped. */

@@ -77,6 +77,13 @@ describe("a reset", () => {
     expect(await admittedOf(b, 10)).toBe(0);
   });
 
+  it("reads and writes the key once", async () => {
+    const { locations, limiters } = inLocations(fixedWindow("5/1h"), 1);
+    const [location] = locations as [KVLocation];
+    await (limiters[0] as RateLimiter).reset("k");
+    expect([location.reads, location.writes]).toEqual([1, 1]);
+  });
+
   it("rejects if it can't be written", async () => {
     const { locations, limiters } = inLocations(fixedWindow("5/1h"), 1);
     const [limiter] = limiters as [RateLimiter];

@@ -13,7 +13,7 @@ export function deniedForDelay(decision: Allowed, maxDelayMs: number, costAt: (i
   // The denied part with the longest wait limits the request.
   const limiting = parts.reduce((a, b) => ((b.retryAfterMs ?? 0) > (a.retryAfterMs ?? 0) ? b : a));
   const { policy, limit, remaining, resetAfterMs, nextAfterMs } = limiting;
-  const { degraded, approximate } = decision;
+  const { degraded, approximate, source } = decision;
   return {
     allowed: false,
     policy,
@@ -25,5 +25,6 @@ export function deniedForDelay(decision: Allowed, maxDelayMs: number, costAt: (i
     ...(decision.parts ? { parts } : {}),
     ...(degraded ? { degraded } : {}),
     ...(approximate ? { approximate } : {}),
+    ...(source ? { source } : {}),
   };
 }

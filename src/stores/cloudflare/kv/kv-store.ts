@@ -113,6 +113,8 @@ class KV implements KVStore {
       entry.merge(parseValue(await this.kv.get(bucket), policy.algorithm), policy, wallClockMs(), monotonicMs());
       entry.clear(Math.max(wallClockMs(), entry.resetAt + 1));
       await this.put(bucket, policy, entry);
+      // The decision that follows needs no further read, which could fail although the reset is stored.
+      entry.readAt = monotonicMs();
     });
   }
 
