@@ -204,11 +204,18 @@ async function sentinelFault(name, kind) {
         const now = await sentinel.master();
         return now !== master && String(await now.call("ROLE")).startsWith("master");
       });
+      // node-redis may take another second to find the new master. Recovery is measured from when its client works again.
+      await until(() => replies(made.client));
     };
     return await underLoad(`Sentinel: master killed, ${name}`, 1, made, kill, sentinel.nodes);
   } finally {
     await sentinel.stop();
   }
+}
+
+/** Whether a client can write, outside of the limiters. */
+function replies(/** @type {any} */ client) {
+  return Promise.race([client.set("probe", "1").then(() => true), wait(100).then(() => false)]);
 }
 
 async function until(/** @type {() => Promise<boolean>} */ condition) {
