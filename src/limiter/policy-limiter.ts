@@ -5,7 +5,7 @@ import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { PolicyBuckets, Store, SyncStore } from "../core/store.ts";
 import { Limiter } from "./limiter.ts";
-import type { JointCharge, LimiterPart } from "./limiter-part.ts";
+import { chargeTo, type JointCharge, type LimiterPart } from "./limiter-part.ts";
 import { refundsOf } from "./refunds.ts";
 
 /** One policy on any store. */
@@ -24,6 +24,17 @@ export class PolicyLimiter<S extends Store = Store> extends Limiter {
     if (this.disposed) return;
     this.disposed = true;
     await this.release();
+  }
+
+  override consume(key: string, cost = 1): Promise<Decision> {
+    // Not an async function, and without a list of charges: the common case allocates little.
+    try {
+      this.check(key, cost);
+      const part = this.limiterParts[0] as LimiterPart;
+      return Promise.resolve(part.port.applyOne(chargeTo(part, key, cost, "take")));
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   protected override apply(charges: readonly JointCharge[]): MaybePromise<Decision> {

@@ -42,8 +42,10 @@ class RemotePort implements StorePort {
   applyOne(charge: PartCharge): Promise<Decision> {
     const now = monotonicMs();
     const charges = [charge];
-    const denial = charge.mode === "take" ? this.cachedDenial(charges, now, false) : undefined;
-    return denial ? Promise.resolve(denial) : this.sendOne(charges, now);
+    const { localDenialMs } = charge.failurePolicy;
+    const isCached = charge.mode === "take" && charge.cost > 0 && localDenialMs > 0;
+    const denial = isCached ? this.memory.cachedDenial(charges, now, localDenialMs, false) : undefined;
+    return denial ? Promise.resolve(denial) : this.sendOne(charge, charges, now, isCached);
   }
 
   async apply(charges: readonly PartCharge[], due: number): Promise<PortReply> {
@@ -108,11 +110,24 @@ class RemotePort implements StorePort {
     return reply;
   }
 
-  private async sendOne(charges: readonly PartCharge[], sentAt: number): Promise<Decision> {
-    const { mode, cost, failurePolicy } = charges[0] as PartCharge;
-    const { decisions } = await this.apply(charges, sentAt + failurePolicy.deadlineMs);
-    const decision = decisions[0] as Decision;
-    if (mode === "take" && cost > 0) this.recordDecision(charges, decision, sentAt, false);
+  /** The same as `apply` for one charge, which is the common case and allocates less. */
+  private async sendOne(
+    charge: PartCharge,
+    charges: readonly PartCharge[],
+    sentAt: number,
+    isCached: boolean,
+  ): Promise<Decision> {
+    const { store } = this;
+    const { key, cost, failurePolicy } = charge;
+    const groups = [[toCharge(charge)]];
+    const due = sentAt + failurePolicy.deadlineMs;
+    const reply = await this.health.attempt(store, key, due, (call) => store.apply(groups, call));
+    if (failurePolicy.onEvent) emitStoreWarning(store, failurePolicy.onEvent, charge.policy.name);
+    if (reply instanceof StoreFailure) return this.applyWithout(charges, reply)[0] as Decision;
+    const decision = reply[0]?.[0];
+    if (!decision) throw missingDecision();
+    if (charge.mode === "take") recordUnknownGrant(decision, cost);
+    if (isCached) this.memory.recordDecision(charges, decision, sentAt, false);
     return decision;
   }
 }

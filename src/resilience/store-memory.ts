@@ -33,6 +33,7 @@ export class StoreMemory {
 
   /** Caches the store's decision on these charges if it is a denial, unless a key was refunded or reset meanwhile. */
   recordDecision(charges: readonly Charge[], decision: Decision, sentAt: number, isJoint: boolean): void {
+    if (decision.allowed && this.denials.size === 0) return;
     if (this.isCurrent(charges, sentAt))
       this.denials.record(charges, decision, { sentAt, now: monotonicMs(), isJoint });
   }

@@ -27,6 +27,11 @@ export function resolveJobs(jobs: readonly Job[], reply: unknown): [Job, Error][
   const failed: [Job, Error][] = [];
   const reader = new ReplyReader(Array.isArray(reply) ? reply : []);
   for (const job of jobs) {
+    const single = reader.readSingle(job.steps);
+    if (single) {
+      resolveSingle(job, single, reader.now);
+      continue;
+    }
     const replies = reader.readGroup(job.steps);
     if (replies instanceof Error) failed.push([job, replies]);
     else resolveJob(job, replies, reader.now);
@@ -47,6 +52,15 @@ function resolveJob({ steps, resolve }: Job, replies: readonly StepReply[], now:
   resolve(decisions, replies.at(-1)?.stored);
 }
 
+/** The common case without lists. */
+function resolveSingle({ steps, resolve }: Job, reply: StepReply, now: number): void {
+  const step = steps[0] as Step;
+  const takes = step.mode === "take" && reply.fits;
+  const decision = decisionFrom(step, reply, takes ? step.cost : 0);
+  if (takes) recordGrant(decision, now + decision.resetAfterMs, step.cost);
+  resolve([decision], reply.stored);
+}
+
 class ReplyReader {
   /** The server's time in milliseconds since the epoch. */
   readonly now: number;
@@ -58,6 +72,12 @@ class ReplyReader {
     if (Number(items[0]) !== REPLY_VERSION) throw otherVersion(items[0]);
     this.items = items;
     this.now = Number(items.at(-1));
+  }
+
+  /** Reads the reply of a group of one step, unless it failed. */
+  readSingle(steps: readonly Step[]): StepReply | undefined {
+    if (steps.length !== 1 || typeof this.items[this.position] !== "number") return undefined;
+    return this.readStep(steps[0] as Step);
   }
 
   /** Reads the replies of a group. A failed group has one text per step instead: the error, or `SKIPPED`. */
@@ -134,6 +154,8 @@ function decisionFrom(step: Step, { fits, usedUnits, durations }: StepReply, tak
   }
   // A bucket at time 0 with these units in use: only differences of times matter.
   const wholeMs = Math.floor(usedUnits / unitsPerMs);
-  [cells[0], cells[1], cells[2]] = [wholeMs, usedUnits - wholeMs * unitsPerMs, unitsPerMs];
+  cells[0] = wholeMs;
+  cells[1] = usedUnits - wholeMs * unitsPerMs;
+  cells[2] = unitsPerMs;
   return report({ algorithm: algorithms[policy.algorithm], cells, at: 0, policy }, cost, 0, fits, takenCost);
 }
