@@ -103,7 +103,7 @@ describe("a token bucket of 10 at 1 per second (seed 003)", () => {
     expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(10);
   });
 
-  test("denies a cost above the capacity for ever and takes nothing", async () => {
+  test("never allows a cost above the capacity and takes nothing", async () => {
     const limiter = create();
     expect(await limiter.consume("user:1", 11)).toMatchObject({ allowed: false, remaining: 10, retryAfterMs: null });
     expect(await limiter.consume("user:1", 10)).toMatchObject({ allowed: true, remaining: 0 });

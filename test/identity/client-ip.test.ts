@@ -209,14 +209,14 @@ describe("clientKey", () => {
 
 describe("clientIp with random requests", () => {
   test(`agrees with the reference for ${CASES} requests`, { timeout: TIMEOUT_MS }, () => {
-    const tally = { peer: 0, other: 0, nobody: 0 };
+    const tally = { peer: 0, other: 0, unidentified: 0 };
     forEachSeed(CASES, (random) => {
       const server = anyServer(random);
       for (let count = 0; count < REQUESTS; count++) {
         const request = anyRequest(random, server);
         const expected = referenceClientIp(request, server.trust);
         compare(random, request, server.trust, expected);
-        if (expected === undefined) tally.nobody++;
+        if (expected === undefined) tally.unidentified++;
         else if (request.peer !== undefined && expected === canonicalAddress(request.peer)) tally.peer++;
         else tally.other++;
       }
