@@ -220,7 +220,9 @@ describe("the package", () => {
     const files = run("tar", ["-tzf", tarball]).trim().split("\n");
     const unexpected = files.filter(
       (file) =>
-        !/^package\/(dist\/.*\.(c?js|c?js\.map|d\.c?ts)|package\.json|README\.md|LICENSE|CHANGELOG\.md|THIRD-PARTY\.md)$/.test(file),
+        !/^package\/(dist\/.*\.(c?js|c?js\.map|d\.c?ts)|package\.json|README\.md|LICENSE|CHANGELOG\.md|THIRD-PARTY\.md)$/.test(
+          file,
+        ),
     );
     expect(unexpected).toEqual([]);
     for (const needed of ["README.md", "LICENSE", "CHANGELOG.md", "THIRD-PARTY.md"])
