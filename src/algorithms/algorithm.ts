@@ -25,6 +25,8 @@ export interface Algorithm {
   readonly list?: true;
   /** Whether an allowed charge has to wait for those before it, as in a queue. */
   readonly queues?: true;
+  /** Whether its only state is holds, and a hold that is over leaves no charge. */
+  readonly holdsOnly?: true;
   /** A whole `take` in one function, if the generic one of step.ts is too slow. */
   take?(cells: Cells, at: number, policy: CompiledPolicy, cost: number, now: number): Decision;
   /** Units in use. */
@@ -50,6 +52,10 @@ export interface Algorithm {
     cost: number,
     grantEndsAt: number | undefined,
   ): void;
+  /** Blocks the key for at least `forMs`. Only of penalties. */
+  block?(cells: Cells, at: number, now: number, forMs: number): void;
+  /** Ends a block and returns whether there was one. Only of penalties. */
+  unblock?(cells: Cells, at: number, now: number): boolean;
   /** How much longer a denied cost waits in ms if it is `extra` greater. Absent: that depends on the state. */
   extraWaitMs?(policy: CompiledPolicy, extra: number): number;
   /** Whether a list of whole numbers is a state of this algorithm. Only for list states; others are checked by `width`. */

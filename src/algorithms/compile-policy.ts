@@ -1,5 +1,5 @@
 /** Validates a policy and turns it into whole numbers. */
-import { type CompiledPolicy, fingerprintOf } from "../core/compiled-policy.ts";
+import { type CompiledPolicy, fingerprintOf, type PolicyNumbers } from "../core/compiled-policy.ts";
 import { optionError, SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { AlgorithmName, Policy, ResolvedPolicy } from "../core/policy.ts";
@@ -19,7 +19,7 @@ export function compilePolicy(given: Policy | PolicyText): CompiledPolicy {
   checkShare(share, policy.name);
 
   const numbers = form.compile(policy);
-  const { limit, windowMs, unitsPerToken, unitsPerMs } = numbers;
+  const { limit, windowMs, unitsPerToken, unitsPerMs, block } = numbers;
   const ownText = form.text(numbers);
   const name = policy.name ?? ownText;
   const refills = unitsPerMs > 0;
@@ -28,7 +28,7 @@ export function compilePolicy(given: Policy | PolicyText): CompiledPolicy {
     name,
     ...(prefix === undefined ? {} : { prefix }),
     capacity: limit,
-    tokensPerSecond: refills ? (unitsPerMs * 1000) / unitsPerToken : (limit * 1000) / windowMs,
+    tokensPerSecond: hasRate(algorithm) ? rateOf(numbers) : 0,
     limit,
     windowMs,
   });
@@ -48,9 +48,19 @@ export function compilePolicy(given: Policy | PolicyText): CompiledPolicy {
     capacityUnits: limit * unitsPerToken,
     refills,
     unitsPerMs,
+    block,
     share,
     resolved,
   });
+}
+
+/** Whether policies of an algorithm have a rate: others count what is held, or strikes. */
+function hasRate(algorithm: AlgorithmName): boolean {
+  return !algorithms[algorithm].holdsOnly && !algorithms[algorithm].block;
+}
+
+function rateOf({ limit, windowMs, unitsPerToken, unitsPerMs }: PolicyNumbers): number {
+  return unitsPerMs > 0 ? (unitsPerMs * 1000) / unitsPerToken : (limit * 1000) / windowMs;
 }
 
 function algorithmNameOf(policy: Policy): AlgorithmName {

@@ -2,7 +2,7 @@
 import type { Mode } from "../core/charge.ts";
 
 /** How a charge changes its bucket. */
-export type Action = "add" | "subtract" | "clear";
+export type Action = "add" | "subtract" | "clear" | "hold" | "settle";
 
 /** The rules of one mode. */
 export interface ModeRules {
@@ -20,5 +20,7 @@ export const MODES: Readonly<Record<Mode, ModeRules>> = {
   peek: { asks: true },
   refund: { asks: false, apply: "subtract" },
   reset: { asks: false, apply: "clear" },
+  hold: { asks: true, apply: "hold" },
+  settle: { asks: false, apply: "settle" },
   penalty: { asks: true, applyIfDenied: "add" },
 };

@@ -3,7 +3,15 @@ import type { PolicyNumbers } from "../core/compiled-policy.ts";
 import { optionError } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
 import type { AlgorithmName, Policy } from "../core/policy.ts";
-import { durationText, greatestDivisor, parseDuration, parseRatio, type RateText, rateText } from "../core/rate.ts";
+import {
+  durationText,
+  greatestDivisor,
+  parseDuration,
+  parseRate,
+  parseRatio,
+  type RateText,
+  rateText,
+} from "../core/rate.ts";
 
 /** The options, text form and numbers of one algorithm's policies. */
 export interface PolicyForm {
@@ -19,8 +27,11 @@ export interface PolicyForm {
   shortText(numbers: PolicyNumbers): string;
   /** The window or fill time as text. It is a part of the stored key of a named policy. */
   timeText(numbers: PolicyNumbers): string;
-  /** Creates a policy from text: a rate, and what follows the word. `undefined`: that is not how it is written. */
-  fromText(rate: RateText, count: number, windowMs: number, rest: readonly string[]): Policy | undefined;
+  /**
+   * Creates a policy from text: what precedes the word, and what follows it. `undefined`: that is not how it is written.
+   * Throws an error that names `option` if the rate is invalid.
+   */
+  fromText(option: string, first: string, rest: readonly string[]): Policy | undefined;
   /** Creates a policy with exactly these numbers, for sending it elsewhere. */
   fromNumbers(numbers: PolicyNumbers): Policy;
 }
@@ -72,15 +83,19 @@ export function bucketForm(
       return `${capacityUnits / common}/${unitsPerMs / common}ms`;
     },
 
-    fromText(rate, _count, _windowMs, [size, ...more]) {
-      return size !== undefined && /^\d{1,16}$/.test(size) && more.length === 0
-        ? policyFrom(Number(size), rate)
-        : undefined;
+    fromText(option, rate, [size, ...more]) {
+      const isSize = size !== undefined && /^\d{1,16}$/.test(size) && more.length === 0;
+      return rateFrom(option, rate) && isSize ? policyFrom(Number(size), rate as RateText) : undefined;
     },
 
     // A ratio, because a number would round the rate.
     fromNumbers: ({ limit, unitsPerMs, unitsPerToken }) => policyFrom(limit, `${unitsPerMs}/${unitsPerToken}ms`),
   };
+}
+
+/** Parses the rate before the word. `undefined`: it is not one. */
+function rateFrom(option: string, text: string): { count: number; windowMs: number } | undefined {
+  return /^\d.*\//.test(text) ? parseRate(option, text) : undefined;
 }
 
 /** The differences between the forms of windows. */
@@ -106,7 +121,10 @@ export function windowForm(algorithm: AlgorithmName, word: string, options: Wind
     text: ({ limit, windowMs }) => `${limit}/${durationText(windowMs)} ${word}`,
     shortText: ({ limit, windowMs }) => `${limit}/${durationText(windowMs)}`,
     timeText: ({ windowMs }) => durationText(windowMs),
-    fromText: (_rate, count, windowMs, rest) => (rest.length === 0 ? policyFrom(count, windowMs) : undefined),
+    fromText(option, first, rest) {
+      const rate = rateFrom(option, first);
+      return rate && rest.length === 0 ? policyFrom(rate.count, rate.windowMs) : undefined;
+    },
     fromNumbers: ({ limit, windowMs }) => policyFrom(limit, windowMs),
   };
 }

@@ -4,10 +4,11 @@ import type { CompiledPolicy } from "./compiled-policy.ts";
 import { optionError } from "./errors.ts";
 
 /**
- * The mode of a charge: it takes its cost, only checks it, refunds it, or resets the bucket. `penalty` checks, and takes if
- * another charge of its group is denied.
+ * The mode of a charge: it takes its cost, only checks it, refunds it, or resets the bucket. `hold` reserves its cost under
+ * an id, and `settle` replaces that hold by the actual cost. `penalty` checks, and takes if another charge of its group is
+ * denied. On a penalty, `hold` blocks the key, and `settle` ends the block.
  */
-export type Mode = "take" | "peek" | "refund" | "reset" | "penalty";
+export type Mode = "take" | "peek" | "refund" | "reset" | "hold" | "settle" | "penalty";
 
 /** One charge to one bucket. Key and cost have been checked. */
 export interface Charge {
@@ -17,14 +18,14 @@ export interface Charge {
   readonly key: string;
   /** A whole number >= 0. */
   readonly cost: number;
-  /** Whether to take the cost, check it, refund it, or reset the bucket. */
+  /** What to do with the cost. */
   readonly mode: Mode;
   /**
    * Of a refund: when the grant expires, by the store's clock. Nothing is refunded after that, and before it no more than
    * is still in use of the grant. Without it, anything in use may be refunded.
    */
   readonly grantEndsAt?: number | undefined;
-  /** Reserved for modes that hold an amount until it is settled: the hold's id and its length in ms. */
+  /** Of the modes `hold` and `settle`: the hold's id, and in ms how long it lasts unless it is settled (`settle`: 0). */
   readonly hold?: { readonly id: string; readonly forMs: number } | undefined;
 }
 

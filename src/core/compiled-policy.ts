@@ -11,6 +11,22 @@ export interface PolicyNumbers {
   readonly unitsPerToken: number;
   /** Units that a bucket refills per ms. 0 for windows, whose budget returns when they end. */
   readonly unitsPerMs: number;
+  /** Of a penalty: how long strikes block a key. */
+  readonly block?: PenaltyNumbers | undefined;
+}
+
+/** How long the strikes of a penalty block a key. */
+export interface PenaltyNumbers {
+  /** The strike that first blocks the key. */
+  readonly strikes: number;
+  /** Duration of the first block in ms. */
+  readonly firstMs: number;
+  /** How many times longer each further block is. */
+  readonly factor: number;
+  /** Maximum duration of a block in ms. */
+  readonly maxMs: number;
+  /** The block in ms that each strike causes; 0: none. Further strikes block for as long as the last. */
+  readonly durationsMs: readonly number[];
 }
 
 /** A policy as stores and algorithms use it. Every algorithm has the same members, so that code which reads them stays fast. */
@@ -40,6 +56,7 @@ export interface CompiledPolicy extends PolicyNumbers {
 
 /** Identifies a policy with its numbers. */
 export function fingerprintOf(id: string, numbers: PolicyNumbers): string {
-  const { limit, windowMs, unitsPerMs, unitsPerToken } = numbers;
-  return `${limit} ${windowMs} ${unitsPerMs} ${unitsPerToken} ${id}`;
+  const { limit, windowMs, unitsPerMs, unitsPerToken, block } = numbers;
+  const blocks = block ? `${block.strikes} ${block.firstMs} ${block.factor} ${block.maxMs} ` : "";
+  return `${limit} ${windowMs} ${unitsPerMs} ${unitsPerToken} ${blocks}${id}`;
 }

@@ -15,6 +15,10 @@ export interface DecisionFields {
   readonly resetAfterMs: number;
   /** Milliseconds until `remaining` grows; 0 if nothing is in use. */
   readonly nextAfterMs: number;
+  /** Sum of the key's holds and debt, which is not part of `remaining`; absent if 0. */
+  readonly held?: number;
+  /** Of a settlement: the part of the actual cost that is not charged, because a debt is at most one limit; absent if 0. */
+  readonly forgiven?: number;
   /** Of a combination: the decision of each part, in the order given. */
   readonly parts?: readonly Decision[];
   /** Decided without the store, because it failed. */
@@ -43,6 +47,8 @@ export interface Denied extends DecisionFields {
   readonly allowed: false;
   /** Milliseconds until this cost fits, at least 1. `null` always and only means that it never can. */
   readonly retryAfterMs: number | null;
+  /** Milliseconds until this cost could fit if all holds were cancelled now. Absent unless less than `retryAfterMs`. */
+  readonly earliestRetryMs?: number;
   /** Absent on a denied decision; in the type so that it can be destructured. */
   readonly delayMs?: undefined;
   /** Denied because the store is unavailable and the limiter fails closed. */
@@ -72,6 +78,14 @@ export interface Inspection {
   readonly ttlMs: number | null;
   /** The stored value. Its form belongs to the store and may change between versions. */
   readonly raw: unknown;
+  /** The key's holds, if it has any: id, amount, and milliseconds until the hold ends. */
+  readonly holds?: readonly { readonly id: string; readonly amount: number; readonly endsAfterMs: number }[];
+  /** Settled cost that has not fit yet; absent if 0. */
+  readonly debt?: number;
+  /** Of a penalty: current strikes. */
+  readonly strikes?: number;
+  /** Of a penalty: milliseconds until the block ends; 0 if the key is not blocked. */
+  readonly blockedMs?: number;
   /** Of a combination: the inspection of each part. */
   readonly parts?: readonly Inspection[];
 }

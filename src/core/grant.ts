@@ -63,6 +63,12 @@ export function recordUnknownGrant(decision: Decision, cost: number): void {
   if (decision.allowed && Grant.endOf(decision) === undefined) recordGrant(decision, UNKNOWN, cost);
 }
 
+/** When the grant of a decision expires; `undefined` if it has none, or its time is not known. */
+export function grantEnd(decision: Decision): number | undefined {
+  const endsAt = Grant.endOf(decision);
+  return Number.isNaN(endsAt) ? undefined : endsAt;
+}
+
 /** Copies the grant of a decision to another decision that was made from it. */
 export function copyGrant<D extends Decision>(from: Decision, to: D): D {
   const endsAt = Grant.endOf(from);

@@ -2,7 +2,14 @@
 import type { Duration, RateText } from "./rate.ts";
 
 /** The algorithms. */
-export type AlgorithmName = "token-bucket" | "leaky-bucket" | "fixed-window" | "sliding-window" | "sliding-log";
+export type AlgorithmName =
+  | "token-bucket"
+  | "leaky-bucket"
+  | "fixed-window"
+  | "sliding-window"
+  | "sliding-log"
+  | "concurrency"
+  | "penalty";
 
 interface Common {
   /** The policy's name in headers, logs and stored keys. Default: its text, such as `5/s burst 10`. */
@@ -18,6 +25,15 @@ interface NoWindow {
   windowMs?: never;
 }
 
+interface NoHolds {
+  leaseMs?: never;
+  strikes?: never;
+  blockMs?: never;
+  factor?: never;
+  maxBlockMs?: never;
+  forgetMs?: never;
+}
+
 interface NoBucket {
   capacity?: never;
   tokensPerSecond?: never;
@@ -25,7 +41,7 @@ interface NoBucket {
 }
 
 /** Bursts up to `capacity`, then a steady rate. The default, and a good choice for most APIs. */
-export interface TokenBucketPolicy extends Common, NoWindow {
+export interface TokenBucketPolicy extends Common, NoWindow, NoHolds {
   algorithm?: "token-bucket";
   /** The largest burst: a whole number >= 1. */
   capacity: number;
@@ -35,7 +51,7 @@ export interface TokenBucketPolicy extends Common, NoWindow {
 }
 
 /** A queue: requests are allowed with a `delayMs`, which spaces them at a steady rate. */
-export interface LeakyBucketPolicy extends Common, NoWindow {
+export interface LeakyBucketPolicy extends Common, NoWindow, NoHolds {
   algorithm: "leaky-bucket";
   /** The length of the queue: a whole number >= 1. */
   capacity: number;
@@ -44,7 +60,7 @@ export interface LeakyBucketPolicy extends Common, NoWindow {
   tokensPerSecond?: never;
 }
 
-interface WindowPolicy extends Common, NoBucket {
+interface WindowPolicy extends Common, NoBucket, NoHolds {
   /** The limit per window: a whole number >= 1. */
   limit: number;
   /** The length of the window: whole milliseconds >= 1, or text such as `"1h"`. */
@@ -66,8 +82,41 @@ export interface SlidingLogPolicy extends WindowPolicy {
   algorithm: "sliding-log";
 }
 
+/** At most `limit` holds at once, such as requests in flight. */
+export interface ConcurrencyPolicy extends Common, NoBucket, Omit<NoHolds, "leaseMs"> {
+  algorithm: "concurrency";
+  /** The largest sum of all holds: a whole number >= 1. */
+  limit: number;
+  /** How long a hold lasts unless it is renewed: 1 ms to 1 d, or text such as `"30s"`. Default: 60 000. */
+  leaseMs?: Duration;
+  windowMs?: never;
+}
+
+/** Blocks a key that keeps exceeding the limits it is combined with, for longer each time. */
+export interface PenaltyPolicy extends Common, NoBucket, NoWindow {
+  algorithm: "penalty";
+  /** The strike that first blocks the key: 1 to 1000. Default: 1. */
+  strikes?: number;
+  /** Duration of the first block in ms, or text such as `"1m"`. */
+  blockMs: Duration;
+  /** How many times longer each further block is: a whole number from 1 to 1000. Default: 2. */
+  factor?: number;
+  /** Maximum duration of a block. Default: 1 h, or `blockMs` if that is longer. */
+  maxBlockMs?: Duration;
+  /** One strike is forgotten per this time outside blocks. Default: `maxBlockMs`. */
+  forgetMs?: Duration;
+  leaseMs?: never;
+}
+
 /** A limit: how much may be spent, and how fast it is available again. */
-export type Policy = TokenBucketPolicy | LeakyBucketPolicy | FixedWindowPolicy | SlidingWindowPolicy | SlidingLogPolicy;
+export type Policy =
+  | TokenBucketPolicy
+  | LeakyBucketPolicy
+  | FixedWindowPolicy
+  | SlidingWindowPolicy
+  | SlidingLogPolicy
+  | ConcurrencyPolicy
+  | PenaltyPolicy;
 
 /** A policy in one form for all algorithms. */
 export interface ResolvedPolicy {
@@ -79,10 +128,10 @@ export interface ResolvedPolicy {
   readonly prefix?: string;
   /** The largest cost that fits at once. */
   readonly capacity: number;
-  /** The sustained rate. */
+  /** The sustained rate; 0 for a concurrency limit and a penalty, which have none. */
   readonly tokensPerSecond: number;
   /** The same as `capacity`. */
   readonly limit: number;
-  /** The window in ms, or the time to fill an empty bucket. */
+  /** The window in ms, or the time to fill an empty bucket; of a concurrency limit the lease, of a penalty `forgetMs`. */
   readonly windowMs: number;
 }

@@ -2,13 +2,15 @@
 import { optionError, SluiceError } from "./errors.ts";
 import { checkOptions, checkWhole } from "./options.ts";
 import type {
+  ConcurrencyPolicy,
   FixedWindowPolicy,
   LeakyBucketPolicy,
+  PenaltyPolicy,
   SlidingLogPolicy,
   SlidingWindowPolicy,
   TokenBucketPolicy,
 } from "./policy.ts";
-import { parseRate, type RateText } from "./rate.ts";
+import { type Duration, parseRate, type RateText } from "./rate.ts";
 
 /** Options beside a rate, for every algorithm. */
 export interface LabelOptions {
@@ -68,6 +70,23 @@ export function slidingLog(policy: Bare<SlidingLogPolicy>): SlidingLogPolicy;
 export function slidingLog(rate: RateText, options?: LabelOptions): SlidingLogPolicy;
 export function slidingLog(first: RateText | Bare<SlidingLogPolicy>, options?: LabelOptions): SlidingLogPolicy {
   return { algorithm: "sliding-log", ...windowParts(first, options) };
+}
+
+/** Options beside the limit of a concurrency policy. */
+export interface LeaseOptions extends LabelOptions {
+  /** How long a hold lasts unless it is renewed: 1 ms to 1 d, or text such as `"30s"`. Default: 60 000. */
+  leaseMs?: Duration;
+}
+
+/** Creates a concurrency policy: `concurrency(5, { leaseMs: "30s" })` allows five holds at once. */
+export function concurrency(limit: number, options: LeaseOptions = {}): ConcurrencyPolicy {
+  checkOptions("the options of concurrency", options, ["leaseMs", ...LABELS]);
+  return { algorithm: "concurrency", limit, ...options };
+}
+
+/** Creates a penalty policy: `penalty({ strikes: 3, blockMs: "1m" })` blocks a key from its third strike on. */
+export function penalty(policy: Bare<PenaltyPolicy>): PenaltyPolicy {
+  return { algorithm: "penalty", ...plain(policy, undefined) };
 }
 
 const LABELS = ["name", "prefix", "share"];

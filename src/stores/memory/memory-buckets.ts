@@ -1,5 +1,8 @@
 /** The buckets of one policy in a memory store. */
+import { decide } from "../../algorithms/decide.ts";
+import { isHeldState, type State } from "../../algorithms/held-state.ts";
 import { type Bucket, clampToNow, fits, peek, take } from "../../algorithms/step.ts";
+import type { Charge } from "../../core/charge.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
@@ -32,7 +35,7 @@ const UNTOUCHED = new Float64Array(3);
 /** The buckets of one policy. A name is a key as it is stored. */
 export class MemoryBuckets implements PolicyBuckets {
   private readonly memory: BucketOwner;
-  private readonly policy: CompiledPolicy;
+  readonly policy: CompiledPolicy;
   private readonly seed: number;
   /** The policy's slots when they were last looked up. They can be out of date only while the policy has no keys. */
   private entry: PolicySlots | undefined = undefined;
@@ -63,6 +66,7 @@ export class MemoryBuckets implements PolicyBuckets {
   /** The first charge of a key, or one of a long key. */
   private takeFirst(key: string, cost: number, now: number): Decision {
     const name = shortKey(key);
+    if (this.isHeld(name)) return this.takeHeld(name, cost, now);
     let table = this.tableFor(name);
     let slot = table.slotOf.get(name);
     if (slot === undefined) {
@@ -76,6 +80,20 @@ export class MemoryBuckets implements PolicyBuckets {
     return take(table.algorithm, table.cells, slot * table.algorithm.width, this.policy, cost, now);
   }
 
+  /** Whether a key has holds. The group engine decides its charges. */
+  isHeld(name: string): boolean {
+    const { held } = this.tableFor(name);
+    return held.size > 0 && held.has(name);
+  }
+
+  private takeHeld(name: string, cost: number, now: number): Decision {
+    const charge: Charge = { policy: this.policy, key: name, cost, mode: "take" };
+    const { decision, state, changed } = decide(this.read(name), charge, now);
+    if (changed) this.write(name, state, now);
+    return decision;
+  }
+
+  /** The decision on a cost of a key without holds. */
   peek(name: string, cost: number, now: number): Decision {
     return peek(this.find(name) ?? this.untouched(), cost, now);
   }
@@ -92,16 +110,16 @@ export class MemoryBuckets implements PolicyBuckets {
     return bucket ? fits(bucket, cost, now) : cost <= this.policy.limit;
   }
 
-  read(name: string): readonly number[] | undefined {
+  read(name: string): State | undefined {
     const table = this.tableFor(name);
-    const slot = table.slotOf.get(name);
+    const slot = table.find(name);
     return slot === undefined ? undefined : table.read(slot);
   }
 
-  write(name: string, state: readonly number[], now: number): void {
+  write(name: string, state: State, now: number): void {
     let table = this.tableFor(name);
-    let slot = table.slotOf.get(name);
-    if (state.length === 0) {
+    let slot = table.find(name);
+    if (!isHeldState(state) && state.length === 0) {
       if (slot !== undefined && this.entry) this.memory.remove(this.entry, table, slot);
       return;
     }

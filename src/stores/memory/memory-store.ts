@@ -1,5 +1,7 @@
 /** Buckets in this process's memory: synchronous, bounded, without timers. */
 import { decideGroup } from "../../algorithms/decide.ts";
+import { describeState } from "../../algorithms/describe-state.ts";
+import { isHeldState } from "../../algorithms/held-state.ts";
 import type { Charge, Group } from "../../core/charge.ts";
 import { type Clock, checkedClock, systemClock } from "../../core/clock.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
@@ -87,6 +89,12 @@ class InMemoryStore implements MemoryStore {
   takeAll(buckets: readonly MemoryBuckets[], key: string, cost: number): Decision[] {
     const now = this.clock.now();
     const name = shortKey(key);
+    if (buckets.some((bucket) => bucket.isHeld(name))) {
+      return this.decideGroup(
+        buckets.map(({ policy }) => ({ policy, key, cost, mode: "take" })),
+        now,
+      );
+    }
     let admitted = true;
     for (const bucket of buckets) admitted = bucket.fits(name, cost, now) && admitted;
     const decisions: Decision[] = [];
@@ -97,7 +105,10 @@ class InMemoryStore implements MemoryStore {
   }
 
   applySync(group: Group): Decision[] {
-    const now = this.clock.now();
+    return this.decideGroup(group, this.clock.now());
+  }
+
+  private decideGroup(group: Group, now: number): Decision[] {
     const buckets = group.map(({ policy }) => this.open(policy));
     const results = decideGroup(group, ({ key }, i) => (buckets[i] as MemoryBuckets).read(shortKey(key)), now);
     return results.map(({ decision, state, changed }, i) => {
@@ -113,19 +124,16 @@ class InMemoryStore implements MemoryStore {
   async inspect(policy: CompiledPolicy, key: string): Promise<Inspection> {
     const now = this.clock.now();
     const name = shortKey(key);
-    const bucket = this.open(policy);
-    const { limit, remaining, resetAfterMs } = bucket.peek(name, 0, now);
-    const found = resetAfterMs > 0;
+    const state = this.open(policy).read(name);
+    const description = describeState(state, policy, now);
+    const { found, resetAfterMs } = description;
+    const raw = isHeldState(state) ? state : [...(state ?? [])];
     return {
-      policy: policy.name,
+      ...description,
       key,
       storedKey: name,
-      found,
-      limit,
-      remaining,
-      resetAfterMs,
       ttlMs: found ? resetAfterMs : null,
-      raw: found ? [...(bucket.read(name) ?? [])] : null,
+      raw: found ? raw : null,
     };
   }
 

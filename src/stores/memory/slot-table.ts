@@ -5,18 +5,27 @@
  */
 import type { Algorithm, Cells } from "../../algorithms/algorithm.ts";
 import { algorithms } from "../../algorithms/algorithms.ts";
-import type { State } from "../../algorithms/decide.ts";
+import { decide } from "../../algorithms/decide.ts";
+import { type HeldState, isHeldState, type PlainState, type State } from "../../algorithms/held-state.ts";
 import { usage } from "../../algorithms/step.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import { copyKey } from "../../core/copy-key.ts";
 
 const INITIAL_SLOTS = 16;
 
+/** A bucket with holds. Its slot is not in `slotOf`, so that plain charges need no check for holds. */
+interface HeldSlot {
+  slot: number;
+  state: HeldState;
+}
+
 /** The buckets of one policy, or a shard of them. */
 export class SlotTable {
   readonly algorithm: Algorithm;
   keys: string[] = [];
   readonly slotOf: Map<string, number> = new Map();
+  /** The buckets with holds, whose cells are not used. */
+  readonly held: Map<string, HeldSlot> = new Map();
   /** The cells of all slots; slot `i` starts at `i * algorithm.width`. */
   cells: Cells = [];
   /** Of all plans that share the buckets, the one that keeps a bucket longest. */
@@ -31,6 +40,7 @@ export class SlotTable {
   clear(): void {
     this.keys = [];
     this.slotOf.clear();
+    this.held.clear();
     this.cells = this.algorithm.list ? [] : new Float64Array(INITIAL_SLOTS * this.algorithm.width);
   }
 
@@ -56,24 +66,47 @@ export class SlotTable {
   remove(slot: number): void {
     const { cells, keys, slotOf, algorithm } = this;
     slotOf.delete(keys[slot] as string);
+    this.held.delete(keys[slot] as string);
     const moved = keys.pop() as string;
     const last = keys.length;
     if (slot !== last) {
       keys[slot] = moved;
-      slotOf.set(moved, slot);
+      const held = this.held.get(moved);
+      if (held) held.slot = slot;
+      else slotOf.set(moved, slot);
       cells.copyWithin(slot * algorithm.width, last * algorithm.width, (last + 1) * algorithm.width);
     }
     if (!(cells instanceof Float64Array)) cells.length = last;
   }
 
+  /** The slot of a key, whether it has holds or not. */
+  find(key: string): number | undefined {
+    return this.slotOf.get(key) ?? (this.held.size > 0 ? this.held.get(key)?.slot : undefined);
+  }
+
   /** The state of a slot. A list is not copied: it must not be changed. */
   read(slot: number): State {
     const { cells, algorithm } = this;
+    const held = this.held.size > 0 ? this.held.get(this.keys[slot] as string) : undefined;
+    if (held) return held.state;
     const at = slot * algorithm.width;
     return cells instanceof Float64Array ? [...cells.subarray(at, at + algorithm.width)] : (cells[at] as number[]);
   }
 
   write(slot: number, state: State): void {
+    const key = this.keys[slot] as string;
+    if (isHeldState(state)) {
+      const held = this.held.get(key);
+      if (held) held.state = state;
+      else this.held.set(key, { slot, state });
+      this.slotOf.delete(key);
+      return;
+    }
+    if (this.held.delete(key)) this.slotOf.set(key, slot);
+    this.writeCells(slot, state);
+  }
+
+  private writeCells(slot: number, state: PlainState): void {
     const { cells, algorithm } = this;
     const at = slot * algorithm.width;
     if (cells instanceof Float64Array) cells.set(state, at);
@@ -83,6 +116,11 @@ export class SlotTable {
   /** The used share of the limit; at 0 the slot may be removed. */
   usage(slot: number, now: number): number {
     const { algorithm, cells, policy } = this;
+    const held = this.held.size > 0 ? this.held.get(this.keys[slot] as string) : undefined;
+    if (held) {
+      const { decision } = decide(held.state, { policy, key: "", cost: 0, mode: "peek" }, now);
+      return decision.resetAfterMs === 0 ? 0 : Math.max(Number.MIN_VALUE, 1 - decision.remaining / policy.limit);
+    }
     return usage({ algorithm, cells, at: slot * algorithm.width, policy }, now);
   }
 }

@@ -1,6 +1,7 @@
 /** Random calls to a limiter, compared with the pure function. */
 import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import { decide } from "../../algorithms/decide.ts";
+import type { State } from "../../algorithms/held-state.ts";
 import type { Mode } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import { checkEqual, comparedFields } from "../check.ts";
@@ -15,7 +16,7 @@ export async function compareWithPure(bench: Bench, limit: number, spanMs: numbe
   const subject = await bench.create(policy);
   const { limiter } = subject;
   let now = await windowPhase(subject);
-  let state: readonly number[] | undefined;
+  let state: State | undefined;
   let idle = true;
   const gaps = [0, 0, 1, 50, 70, 99, spanMs, Math.ceil(spanMs / compiled.limit)];
   for (let i = 0; i < steps; i++) {

@@ -10,6 +10,7 @@
  */
 import { algorithms } from "../../../algorithms/algorithms.ts";
 import { decide, decideGroup } from "../../../algorithms/decide.ts";
+import type { PlainState } from "../../../algorithms/held-state.ts";
 import type { Charge, Group } from "../../../core/charge.ts";
 import { monotonicMs, wallClockMs } from "../../../core/clock.ts";
 import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
@@ -265,7 +266,8 @@ function withoutChange(charge: Charge): Charge {
 /** Applies a charge to this isolate's own count. */
 function applyToOwn(charge: Charge, entry: Entry, now: number): void {
   const { state, changed } = decide(entry.own.state, charge, now);
-  if (changed) entry.setOwn(state);
+  // KV refuses holds, so every state is plain.
+  if (changed) entry.setOwn(state as PlainState);
 }
 
 function callWaitUntil(waitUntil: WaitUntil, promise: Promise<void>): void {

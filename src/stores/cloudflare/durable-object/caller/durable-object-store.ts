@@ -16,7 +16,7 @@ import {
   encodeBucketCall,
   MAX_CHARGES_PER_CALL,
 } from "../wire/calls.ts";
-import { checkReplyVersion, decodeChargeDecision, decodeDecision, type WireDecision } from "../wire/replies.ts";
+import { checkReplyVersion, decodeChargeDecision, type WireDecision } from "../wire/replies.ts";
 import { jumpHash } from "./jump-hash.ts";
 
 /** Options of `durableObjectStore`. */
@@ -115,19 +115,8 @@ class DurableObjects implements DurableObjectStore {
     const bucket = storedKey(tag, policy.id);
     const reply = await this.callObject(this.shardOfTag(tag), "inspect", encodeBucketCall(policy, bucket));
     checkReplyVersion(reply);
-    const { decision, raw, ttlMs } = reply;
-    const { limit, remaining, resetAfterMs } = decodeDecision(decision, policy);
-    return {
-      policy: policy.name,
-      key,
-      storedKey: bucket,
-      found: raw !== null,
-      limit,
-      remaining,
-      resetAfterMs,
-      ttlMs,
-      raw,
-    };
+    const { description, raw, ttlMs } = reply;
+    return { policy: policy.name, key, storedKey: bucket, ...description, found: raw !== null, ttlMs, raw };
   }
 
   shardOf(key: string): Shard {

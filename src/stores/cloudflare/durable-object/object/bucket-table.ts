@@ -5,12 +5,10 @@
  * `kept_until` is rounded up: a bucket in constant use moves in the index only now and then, not with every grant.
  */
 
-import { isState } from "../../../../algorithms/algorithm.ts";
-import { algorithms } from "../../../../algorithms/algorithms.ts";
-import type { State } from "../../../../algorithms/decide.ts";
+import { isHeldState, type State } from "../../../../algorithms/held-state.ts";
 import type { AlgorithmName } from "../../../../core/policy.ts";
 import type { DurableObjectStorageLike } from "../../platform.ts";
-import { formatState, parseState } from "./state-text.ts";
+import { formatState, isStateOf, parseState, stateSize } from "./state-text.ts";
 
 /** `kept_until` is a multiple of this, so alarms are at least this far apart. */
 const KEPT_UNTIL_STEP_MS = 5000;
@@ -26,7 +24,7 @@ const MAX_DELETED_PER_ALARM = 10_000;
 const TABLE = "sluice_buckets_1";
 
 interface Bucket {
-  readonly state: readonly number[];
+  readonly state: State;
   /** When its row may be deleted, in milliseconds since the epoch. */
   readonly keptUntil: number;
 }
@@ -53,9 +51,9 @@ export class BucketTable {
   }
 
   /** Returns the state of a bucket, or `undefined` if there is none that the algorithm can read. */
-  read(bucket: string, algorithm: AlgorithmName): readonly number[] | undefined {
+  read(bucket: string, algorithm: AlgorithmName): State | undefined {
     const cached = this.cache.get(bucket);
-    if (cached) return isState(cached.state, algorithms[algorithm]) ? cached.state : undefined;
+    if (cached) return isStateOf(cached.state, algorithm) ? cached.state : undefined;
     const row = this.readRow(bucket);
     const state = parseState(row?.raw, algorithm);
     if (row && state) this.addToCache(bucket, { state, keptUntil: row.keptUntil });
@@ -67,7 +65,7 @@ export class BucketTable {
     let firstExpiry = Number.POSITIVE_INFINITY;
     const written = new Map<string, Bucket | undefined>();
     if (!this.exists) {
-      if ([...changes.values()].every(({ state }) => state.length === 0)) return firstExpiry;
+      if ([...changes.values()].every(({ state }) => isEmpty(state))) return firstExpiry;
       this.createTable();
     }
     this.storage.transactionSync(() => {
@@ -85,9 +83,9 @@ export class BucketTable {
     return firstExpiry;
   }
 
-  private writeRow(bucket: string, state: readonly number[], expires: number, now: number): Bucket | undefined {
+  private writeRow(bucket: string, state: State, expires: number, now: number): Bucket | undefined {
     const { sql } = this.storage;
-    if (state.length === 0) {
+    if (isEmpty(state)) {
       sql.exec(`DELETE FROM ${TABLE} WHERE bucket = ?`, bucket);
       return undefined;
     }
@@ -160,7 +158,7 @@ export class BucketTable {
 
   private addToCache(bucket: string, row: Bucket): void {
     this.cache.set(bucket, row);
-    this.cachedNumbers += ENTRY_OVERHEAD + row.state.length;
+    this.cachedNumbers += ENTRY_OVERHEAD + stateSize(row.state);
     for (const oldest of this.cache.keys()) {
       if (this.cachedNumbers <= MAX_CACHED_NUMBERS) return;
       this.removeFromCache(oldest);
@@ -171,6 +169,11 @@ export class BucketTable {
     const cached = this.cache.get(bucket);
     if (!cached) return;
     this.cache.delete(bucket);
-    this.cachedNumbers -= ENTRY_OVERHEAD + cached.state.length;
+    this.cachedNumbers -= ENTRY_OVERHEAD + stateSize(cached.state);
   }
+}
+
+/** Whether a state has nothing to store. */
+function isEmpty(state: State): boolean {
+  return !isHeldState(state) && state.length === 0;
 }

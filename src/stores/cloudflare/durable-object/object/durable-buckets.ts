@@ -3,7 +3,8 @@
  * writes in one synchronous step, so no other call can run in between.
  */
 
-import { decide, decideGroup } from "../../../../algorithms/decide.ts";
+import { decideGroup } from "../../../../algorithms/decide.ts";
+import { describeState } from "../../../../algorithms/describe-state.ts";
 import type { Charge, Group } from "../../../../core/charge.ts";
 import { wallClockMs } from "../../../../core/clock.ts";
 import type { Decision } from "../../../../core/decision.ts";
@@ -47,12 +48,11 @@ export class DurableBuckets {
   async inspect(call: unknown): Promise<InspectReply> {
     const { policy, bucket } = parseBucketCall(call);
     const now = wallClockMs();
-    const charge: Charge = { policy, key: bucket, cost: 0, mode: "peek" };
-    const { decision } = decide(this.table.read(bucket, policy.algorithm), charge, now);
-    const row = decision.resetAfterMs > 0 ? this.table.readRow(bucket) : undefined;
+    const { policy: _name, ...description } = describeState(this.table.read(bucket, policy.algorithm), policy, now);
+    const row = description.found ? this.table.readRow(bucket) : undefined;
     return {
       version: PROTOCOL_VERSION,
-      decision: encodeDecision(decision),
+      description,
       raw: row?.raw ?? null,
       ttlMs: row ? row.keptUntil - now : null,
     };

@@ -1,16 +1,33 @@
-/** Stores a bucket's state as text: its whole numbers, separated by commas. */
+/** Stores a bucket's state as text: its whole numbers, separated by commas, followed by its holds. */
 import { isState } from "../../../../algorithms/algorithm.ts";
 import { algorithms } from "../../../../algorithms/algorithms.ts";
+import { isHeldState, type State } from "../../../../algorithms/held-state.ts";
 import type { AlgorithmName } from "../../../../core/policy.ts";
+import { formatHolds, parseHolds } from "../../../holds-text.ts";
 
 /** Formats a state. */
-export function formatState(state: readonly number[]): string {
-  return state.join();
+export function formatState(state: State): string {
+  return isHeldState(state) ? state.base.join() + formatHolds(state) : state.join();
 }
 
 /** Parses a state. Returns `undefined` for damaged text and for text of another version; the bucket is then full. */
-export function parseState(text: unknown, algorithm: AlgorithmName): readonly number[] | undefined {
-  if (typeof text !== "string" || !/^\d+(?:,\d+)*$/.test(text)) return undefined;
-  const state = text.split(",").map(Number);
-  return isState(state, algorithms[algorithm]) ? state : undefined;
+export function parseState(text: unknown, algorithm: AlgorithmName): State | undefined {
+  const [, own, held] = (typeof text === "string" && /^((?:\d+(?:,\d+)*)?)(?:\|(.*))?$/.exec(text)) || [];
+  if (own === undefined) return undefined;
+  const base = own === "" ? [] : own.split(",").map(Number);
+  if (base.length > 0 && !isState(base, algorithms[algorithm])) return undefined;
+  if (held === undefined) return base.length > 0 ? base : undefined;
+  const holds = parseHolds(held);
+  return holds && { base, ...holds };
+}
+
+/** Size of a state, in numbers: a hold counts as three. */
+export function stateSize(state: State): number {
+  return isHeldState(state) ? state.base.length + 3 * state.holds.length + 3 : state.length;
+}
+
+/** Whether a cached state is one of this algorithm. */
+export function isStateOf(state: State, algorithm: AlgorithmName): boolean {
+  const base = isHeldState(state) ? state.base : state;
+  return (isHeldState(state) && base.length === 0) || isState(base, algorithms[algorithm]);
 }

@@ -10,7 +10,7 @@ import type { Policy } from "../../../../core/policy.ts";
  * Version of the calls and replies. Increase it with every change of their shape: while a deployment rolls out, a Worker
  * of one version calls objects of another.
  */
-export const PROTOCOL_VERSION = 3;
+export const PROTOCOL_VERSION = 4;
 
 /** Maximum number of charges in one call. */
 export const MAX_CHARGES_PER_CALL = 1024;
@@ -25,7 +25,7 @@ export interface WireCharge {
   readonly mode: Mode;
   /** When the refunded grant expires, in milliseconds since the epoch. Absent if that is unknown. */
   readonly grantEndsAt?: number;
-  /** The hold's id and its length in milliseconds, for modes that hold an amount. */
+  /** The hold's id and its length in milliseconds, in modes `hold` and `settle`. */
   readonly hold?: { readonly id: string; readonly forMs: number };
 }
 

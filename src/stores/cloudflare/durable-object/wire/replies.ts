@@ -1,10 +1,11 @@
 /** The replies of a Durable Object: encoded in the object, decoded in the Worker. */
 import { algorithms } from "../../../../algorithms/algorithms.ts";
+import type { StateDescription } from "../../../../algorithms/describe-state.ts";
 import type { Charge } from "../../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../../core/compiled-policy.ts";
-import type { Decision } from "../../../../core/decision.ts";
+import type { Decision, DecisionFields, Denied } from "../../../../core/decision.ts";
 import { SluiceError, show } from "../../../../core/errors.ts";
-import { recordGrant } from "../../../../core/grant.ts";
+import { grantEnd, recordGrant } from "../../../../core/grant.ts";
 import { PROTOCOL_VERSION } from "./calls.ts";
 
 /**
@@ -18,7 +19,15 @@ export type WireDecision = readonly [
   nextAfterMs: number,
   /** `retryAfterMs` of a denied decision, `delayMs` of an allowed one (0 unless it is a leaky bucket). */
   waitMs: number | null,
+  /** Present only if the bucket has holds, or the decision is a settlement. */
+  holds?: WireHolds,
 ];
+
+/** The fields of a decision on a bucket with holds. */
+export interface WireHolds extends Pick<Denied, "held" | "forgiven" | "earliestRetryMs"> {
+  /** When the grant of an allowed `take` expires, in milliseconds since the epoch: not when all holds have ended. */
+  readonly grantEndsAt?: number;
+}
 
 /** The decisions of an `ApplyCall`. */
 export interface ApplyReply {
@@ -32,7 +41,8 @@ export interface ApplyReply {
 /** The state of one bucket. */
 export interface InspectReply {
   readonly version: number;
-  readonly decision: WireDecision;
+  /** Its numbers, holds and strikes. */
+  readonly description: Omit<StateDescription, "policy">;
   /** The stored text; `null` if there is none. */
   readonly raw: string | null;
   /** Milliseconds until the row is deleted; `null` if there is none. */
@@ -43,7 +53,22 @@ export interface InspectReply {
 export function encodeDecision(decision: Decision): WireDecision {
   const { allowed, remaining, resetAfterMs, nextAfterMs } = decision;
   const waitMs = decision.allowed ? (decision.delayMs ?? 0) : decision.retryAfterMs;
-  return [allowed ? 1 : 0, remaining, resetAfterMs, nextAfterMs, waitMs];
+  const wire = [allowed ? 1 : 0, remaining, resetAfterMs, nextAfterMs, waitMs] as const;
+  const holds = encodeHolds(decision);
+  return holds ? [...wire, holds] : wire;
+}
+
+function encodeHolds(decision: Decision): WireHolds | undefined {
+  const { held, forgiven } = decision;
+  const earliestRetryMs = decision.allowed ? undefined : decision.earliestRetryMs;
+  if (held === undefined && forgiven === undefined && earliestRetryMs === undefined) return undefined;
+  const grantEndsAt = grantEnd(decision);
+  return {
+    ...(held !== undefined && { held }),
+    ...(forgiven !== undefined && { forgiven }),
+    ...(earliestRetryMs !== undefined && { earliestRetryMs }),
+    ...(grantEndsAt !== undefined && { grantEndsAt }),
+  };
 }
 
 /** Rejects the reply of an object that was deployed from another version. The limiter treats it as a store failure. */
@@ -61,14 +86,21 @@ export function checkReplyVersion(reply: { readonly version: number } | undefine
 export function decodeChargeDecision(wire: WireDecision, { policy, cost, mode }: Charge, now: number): Decision {
   const decision = decodeDecision(wire, policy);
   if (mode !== "take" || !decision.allowed) return decision;
-  return recordGrant(decision, now + decision.resetAfterMs, cost);
+  return recordGrant(decision, wire[5]?.grantEndsAt ?? now + decision.resetAfterMs, cost);
 }
 
 /** Decodes a decision made under `policy`. */
 export function decodeDecision(
-  [allowed, remaining, resetAfterMs, nextAfterMs, waitMs]: WireDecision,
+  [allowed, remaining, resetAfterMs, nextAfterMs, waitMs, holds]: WireDecision,
   { name: policy, limit, algorithm }: CompiledPolicy,
 ): Decision {
+  if (holds) {
+    const { grantEndsAt: _end, ...fields } = holds;
+    const numbers = { policy, limit, remaining, resetAfterMs, nextAfterMs, ...fields };
+    return allowed
+      ? { allowed: true, ...(numbers as DecisionFields) }
+      : { allowed: false, ...numbers, retryAfterMs: waitMs };
+  }
   if (!allowed) {
     return { allowed: false, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs: waitMs };
   }
