@@ -24,8 +24,10 @@ export type CreateSubject = (policy: Policy) => RateLimiter | Subject | Promise<
 /** How a suite advances time: with a fake clock, by waiting, or not at all. */
 export type Time = "fake" | "real" | "none";
 
-/** Every algorithm, in the order of the docs. */
-export const ALGORITHMS: readonly AlgorithmName[] = Object.keys(algorithms) as AlgorithmName[];
+/** Every algorithm with a rate, in the order of the docs. Concurrency limits and penalties have laws of their own. */
+export const ALGORITHMS: readonly AlgorithmName[] = Object.values(algorithms)
+  .filter(({ holdsOnly, block }) => !holdsOnly && !block)
+  .map(({ name }) => name);
 
 /** Wraps a plain limiter. */
 export function toSubject(created: RateLimiter | Subject): Subject {
