@@ -1,5 +1,6 @@
 /** Concurrency: at most `limit` holds at once. Its only state is holds, and a hold that is over leaves no charge. */
 import { recordGrant } from "../core/grant.ts";
+import { DEFAULT_HOLD_MS, MAX_HOLD_MS } from "../core/hold.ts";
 import { checkWhole } from "../core/options.ts";
 import type { ConcurrencyPolicy, Policy } from "../core/policy.ts";
 import { durationText, parseDuration } from "../core/rate.ts";
@@ -7,21 +8,18 @@ import type { Algorithm } from "./algorithm.ts";
 import type { PolicyForm } from "./policy-form.ts";
 import { peek } from "./step.ts";
 
-const DEFAULT_LEASE_MS = 60_000;
-/** Work that takes longer renews its lease. */
-export const MAX_HOLD_MS = 86_400_000;
 const MAX_LIMIT = 2 ** 31 - 1;
 
 const form: PolicyForm = {
   options: ["limit", "leaseMs"],
   word: "concurrent",
   compile(policy) {
-    const { limit, leaseMs = DEFAULT_LEASE_MS } = policy as ConcurrencyPolicy;
+    const { limit, leaseMs = DEFAULT_HOLD_MS } = policy as ConcurrencyPolicy;
     const windowMs = checkWhole("leaseMs", parseDuration("leaseMs", leaseMs), 1, MAX_HOLD_MS);
     return { limit: checkWhole("limit", limit, 1, MAX_LIMIT), windowMs, unitsPerToken: 1, unitsPerMs: 0 };
   },
   text: ({ limit, windowMs }) =>
-    `${limit} concurrent${windowMs === DEFAULT_LEASE_MS ? "" : ` lease ${durationText(windowMs)}`}`,
+    `${limit} concurrent${windowMs === DEFAULT_HOLD_MS ? "" : ` lease ${durationText(windowMs)}`}`,
   shortText: ({ limit, windowMs }) => `${limit}@${durationText(windowMs)}`,
   // The ends of leases are absolute, so policies with different leases may share a bucket.
   timeText: () => "",

@@ -87,7 +87,7 @@ function asksFor({ mode, policy }: Charge): boolean {
  * Whether a denied group is a violation, which charges in mode `penalty` record: some other charge denies although its
  * cost could fit, no penalty does, and the group was not only a look.
  */
-function countsAsViolation(group: Group, fit: readonly boolean[]): boolean {
+export function countsAsViolation(group: Group, fit: readonly boolean[]): boolean {
   let isOnlyLook = true;
   for (const [i, { mode, cost, policy }] of group.entries()) {
     if (MODES[mode].apply) isOnlyLook = false;

@@ -1,5 +1,5 @@
 /** The contract of a store: it makes a group of charges atomic, and nothing else. */
-import type { Group } from "./charge.ts";
+import type { Group, Mode } from "./charge.ts";
 import type { CompiledPolicy } from "./compiled-policy.ts";
 import type { Decision, Inspection } from "./decision.ts";
 
@@ -22,8 +22,8 @@ export interface Store {
   readonly warning?: string | undefined;
   /** Default deadline in ms of limiters on it. Default: 250. */
   readonly deadlineMs?: number | undefined;
-  /** Throws if it can't count a policy, or, with `isGroup`, can't charge it together with others. */
-  check?(policy: CompiledPolicy, isGroup: boolean): void;
+  /** Throws if it can't count a policy, can't charge it together with others (`isGroup`), or doesn't support a mode. */
+  check?(policy: CompiledPolicy, isGroup: boolean, mode?: Mode): void;
   /** Applies groups of charges in order, each all or nothing. Returns one decision per charge. */
   apply(groups: readonly Group[], call?: CallState): Promise<Decision[][]>;
   /** The shard of a key, if the store has shards. A group has to stay in one. Depends on the key alone. */

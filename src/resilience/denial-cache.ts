@@ -49,7 +49,7 @@ export class DenialCache {
     const key = cacheKey(charges, isJoint);
     const denial = this.denials.get(key);
     if (denial === undefined) return undefined;
-    const lastsMs = (denial.decision.retryAfterMs as number) - EARLY_MS;
+    const lastsMs = waitOf(denial.decision) - EARLY_MS;
     const age = now - denial.sentAt;
     if (age < Math.min(lastsMs, forMs)) return denial;
     // Limiters with a longer localDenialMs may still replay it.
@@ -69,13 +69,20 @@ export class DenialCache {
     }
     // A denial that was made without the store, or that time doesn't end, is not cached.
     if (decision.retryAfterMs === null || decision.source || decision.degraded || decision.unavailable) return;
+    // Each violation is a strike, until the key is blocked.
+    if (charges.some(({ mode }, i) => mode === "penalty" && (decision.parts?.[i] ?? decision).allowed)) return;
     const key = cacheKey(charges, isJoint);
     const cost = isJoint ? 0 : (charges[0] as Charge).cost;
     const known = this.denials.get(key);
     // The lowest cost covers the most: higher ones are denied as well.
-    if (known && known.cost < cost && now - known.sentAt < (known.decision.retryAfterMs as number)) return;
+    if (known && known.cost < cost && now - known.sentAt < waitOf(known.decision)) return;
     this.denials.set(key, { decision, cost, sentAt, repliedAt: now });
   }
+}
+
+/** How long no other caller can end a denial, in ms: a hold may be settled at any time. */
+function waitOf({ earliestRetryMs, retryAfterMs }: Denied): number {
+  return earliestRetryMs ?? (retryAfterMs as number);
 }
 
 /**
@@ -96,14 +103,15 @@ export function replay(denial: Denial, charges: readonly Charge[], now: number, 
   const passedMs = Math.floor(now - denial.repliedAt);
   const { policy, cost } = charges[0] as Charge;
   if (isJoint || cost === denial.cost) return later(denial.decision, passedMs, 0);
-  if (cost < denial.cost || cost > policy.limit) return undefined;
+  // Beside holds, a greater cost may have to wait for another one to end.
+  if (cost < denial.cost || cost > policy.limit || denial.decision.held) return undefined;
   const extraMs = algorithms[policy.algorithm].extraWaitMs?.(policy, cost - denial.cost);
   return extraMs === undefined ? undefined : later(denial.decision, passedMs, extraMs);
 }
 
 /** The same denial `passedMs` later, for a cost that waits `extraMs` longer. */
 function later(decision: Denied, passedMs: number, extraMs: number): Denied {
-  const { policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs, parts } = decision;
+  const { policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs, earliestRetryMs, held, parts } = decision;
   const denied: Denied = {
     allowed: false,
     policy,
@@ -114,6 +122,10 @@ function later(decision: Denied, passedMs: number, extraMs: number): Denied {
     retryAfterMs: Math.max(1, (retryAfterMs as number) + extraMs - passedMs),
     source: "cache",
   };
+  if (held !== undefined) Object.assign(denied, { held });
+  if (earliestRetryMs !== undefined) {
+    Object.assign(denied, { earliestRetryMs: Math.max(1, earliestRetryMs + extraMs - passedMs) });
+  }
   if (parts === undefined && !decision.approximate && !decision.unknown) return denied;
   return { ...decision, ...denied, ...(parts && { parts: parts.map((part) => laterPart(part, passedMs)) }) };
 }

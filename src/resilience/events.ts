@@ -12,6 +12,12 @@ export type LimiterEvent =
   | { readonly type: "foreign-value"; readonly policy: string; readonly error: SluiceError }
   /** A refund did not reach the store. The cost stays charged until it refills. */
   | { readonly type: "refund-lost"; readonly policy: string; readonly cost: number; readonly error: SluiceError }
+  /** A settlement did not reach the store before the hold ended, so the held amount was charged instead of the cost. */
+  | { readonly type: "settle-lost"; readonly policy: string; readonly cost: number; readonly error: SluiceError }
+  /** A hold could not be renewed before it ended. Its work is no longer counted. */
+  | { readonly type: "hold-lost"; readonly policy: string; readonly error: SluiceError }
+  /** A settlement exceeded what the key can owe, which is one limit. `cost` was not charged. */
+  | { readonly type: "cost-forgiven"; readonly policy: string; readonly cost: number }
   /** Something works, but not as it should. */
   | { readonly type: "warning"; readonly policy: string; readonly message: string };
 

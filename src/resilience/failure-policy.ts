@@ -49,6 +49,8 @@ export interface FailurePolicy {
 /** A charge, and what its limiter does without the store. */
 export interface PartCharge extends Charge {
   readonly failurePolicy: FailurePolicy;
+  /** Of a hold: whether its id is new, so that a cached denial of the key applies to it. */
+  readonly isNewHold?: boolean | undefined;
 }
 
 const CHOICES: readonly string[] = ["local", "open", "closed", "throw"];

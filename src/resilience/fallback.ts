@@ -15,7 +15,7 @@ const EFFECTS: Readonly<Record<OnStoreError, string>> = {
   throw: 'calls are rejected (onStoreError: "throw").',
 };
 
-/** Decides a group that takes or peeks, each charge by its own limiter's failure policy; all or nothing. */
+/** Decides a group of charges that can be denied, each charge by its own limiter's failure policy; all or nothing. */
 export function decideWithout(
   store: Store,
   charges: readonly PartCharge[],
@@ -35,10 +35,11 @@ export function decideWithout(
     local.length === 0
       ? []
       : memoryOf(store).fallback.applySync(
-          local.map(({ failurePolicy, key, cost, mode }) => ({
+          local.map(({ failurePolicy, key, cost, mode, hold }) => ({
             policy: failurePolicy.localPolicy,
             key,
             cost,
+            hold,
             // If another charge denies the group, nothing is taken here either.
             mode: isDenied ? "peek" : mode,
           })),

@@ -12,10 +12,13 @@ export class StoreFailure {
   /** The shard that failed, where shards fail independently. */
   readonly shard: Shard;
   readonly isStoreFailure = true;
+  /** Whether the store may have applied the call. */
+  readonly wasSent: boolean;
 
-  constructor(error: SluiceError, shard: Shard = ALL_SHARDS) {
+  constructor(error: SluiceError, shard: Shard = ALL_SHARDS, wasSent = error.option !== "client") {
     this.error = error;
     this.shard = shard;
+    this.wasSent = wasSent;
   }
 }
 
@@ -43,7 +46,7 @@ export class StoreHealth {
   ): Promise<T | StoreFailure> {
     const shard = shardOf(store, key);
     const rejection = this.breaker.rejection(shard, monotonicMs());
-    if (rejection) return Promise.resolve(new StoreFailure(rejection, shard));
+    if (rejection) return Promise.resolve(new StoreFailure(rejection, shard, false));
     return new Promise((resolve, reject) => {
       const pending = new PendingCall<T>(this, shard, due, resolve, reject);
       this.deadlines.add(pending);

@@ -8,16 +8,15 @@ import { BoundedMap } from "../../../../core/bounded-map.ts";
 import { type Charge, checkCost, MAX_CHARGES } from "../../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../../core/compiled-policy.ts";
 import { optionError, SluiceError, show } from "../../../../core/errors.ts";
+import { HOLD_ID } from "../../../../core/hold.ts";
 import { checkWhole } from "../../../../core/options.ts";
 import type { Policy } from "../../../../core/policy.ts";
 import { type ApplyCall, type BucketCall, MAX_CHARGES_PER_CALL, PROTOCOL_VERSION, type WireCharge } from "./calls.ts";
 
 /** Maximum length of a stored key. A key of 128 bytes with a name and a prefix is shorter. */
 const MAX_STORED_KEY_CHARS = 1024;
-/** The id of a hold. step.lua accepts the same characters. */
-const HOLD_ID = /^[\w.~-]{1,64}$/;
-/** Maximum duration of a hold: one day. */
-const MAX_HOLD_MS = 86_400_000;
+/** Maximum duration of a block. Holds end sooner. */
+const MAX_BLOCK_MS = 2 ** 51;
 /** Maximum number of compiled policies that are cached. */
 const MAX_CACHED_POLICIES = 1000;
 
@@ -82,6 +81,9 @@ function parseCharge(charge: unknown, policies: readonly CompiledPolicy[]): Char
   if (grantEndsAt !== undefined && !Number.isSafeInteger(grantEndsAt)) {
     throw optionError("invalid-option", "grantEndsAt", "whole milliseconds since the epoch", grantEndsAt);
   }
+  if ((mode === "hold" || mode === "settle") && hold === undefined) {
+    throw optionError("invalid-option", "hold", `an object with id and forMs in mode ${mode}`);
+  }
   return { policy, key: checkBucket(bucket), cost: cost as number, mode, grantEndsAt, hold: parseHold(hold) };
 }
 
@@ -91,7 +93,7 @@ function parseHold(hold: unknown): Charge["hold"] {
   if (typeof id !== "string" || !HOLD_ID.test(id)) {
     throw optionError("invalid-option", "hold.id", "1 to 64 letters, digits or characters of _ . ~ -");
   }
-  return { id, forMs: checkWhole("hold.forMs", forMs, 0, MAX_HOLD_MS) };
+  return { id, forMs: checkWhole("hold.forMs", forMs, 0, MAX_BLOCK_MS) };
 }
 
 function checkBucket(bucket: unknown): string {
