@@ -1,4 +1,4 @@
-import { memoryRateLimiter, memoryStore, SluiceError, tokenBucket } from "sluice";
+import { createLimiter, memoryRateLimiter, memoryStore, type RateLimiter, SluiceError, tokenBucket } from "sluice";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type Gate, openGate } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
@@ -209,5 +209,52 @@ describe("options of something else (issue 13)", () => {
     });
     expect(await enter(gate)).toMatchObject({ pendingHeaders: undefined });
     expect(await enter(gate)).toMatchObject({ rejection: { status: 429, headers: { "Retry-After": "2" } } });
+  });
+});
+
+describe("an unnamed policy on two routes and one store", () => {
+  const shared = (policy: Parameters<typeof createLimiter>[0]["policy"], count = 2) => {
+    const store = memoryStore();
+    return Array.from({ length: count }, () => createLimiter({ policy, store }));
+  };
+  const visit = (gates: readonly Gate<Args>[], peer = "192.0.2.1") => {
+    for (const gate of gates) enter(gate, { peer });
+  };
+
+  it("causes one warning for each policy", () => {
+    const gates = shared("9/m").map((limiter) => gateOf({ limiter }));
+    visit(gates);
+    expect(warnings).toEqual([]);
+    for (let i = 0; i < 50; i++) visit(gates);
+    expect(codes()).toEqual(["SLUICE_MISUSE"]);
+    expect(warnings[0]?.text).toContain('Two limiters with the policy "9/m burst 9" on one store share their buckets');
+  });
+
+  it("causes a warning in limits, and one event instead if onEvent is set", () => {
+    const events: unknown[] = [];
+    const onEvent = (event: unknown): void => void events.push(event);
+    const gates = shared("9/m").map((limiter) => gateOf({ limits: [{ limiter }], onEvent }));
+    for (let i = 0; i < 50; i++) visit(gates);
+    expect(warnings).toEqual([]);
+    expect(events).toMatchObject([{ type: "warning", message: expect.stringContaining("Give each policy a name") }]);
+  });
+
+  it("is not confused with names, prefixes, one limiter, other keys, other stores or a limiter per request", () => {
+    const [one] = shared("9/m", 1);
+    const limiters = [
+      ...shared(tokenBucket("9/m", { name: "api" })),
+      ...shared(tokenBucket("9/m", { prefix: "api" })),
+      one,
+      one,
+      ...shared("9/m", 1),
+      ...shared("9/m", 1),
+    ] as RateLimiter[];
+    const gates = limiters.map((limiter) => gateOf({ limiter }));
+    for (let i = 0; i < 50; i++) visit(gates);
+    const byKind = shared("9/m").map((limiter, i) => gateOf({ limiter, key: () => `${i === 0 ? "ip" : "user"}:1` }));
+    for (let i = 0; i < 50; i++) visit(byKind);
+    // As on Workers, where a binding is only known in a request.
+    for (const limiter of shared("9/m", 50)) visit([gateOf({ limiter })]);
+    expect(warnings).toEqual([]);
   });
 });
