@@ -306,7 +306,7 @@ describe("the package", () => {
 
   it("is tree-shakeable: one import does not include the rest", async () => {
     const bytes = await bundle(`import { tokenBucket } from "sluice"; globalThis.x = tokenBucket;`);
-    expect(bytes.min).toBeLessThan(4900);
+    expect(bytes.min).toBeLessThan(5250);
   });
 
   it("keeps the memory limiter within its size budget", async () => {
@@ -329,22 +329,22 @@ describe("the package", () => {
 
 /**
  * Gzip bytes of one middleware: the memory limiter, addresses with ipaddr.js, headers, tokens. The goal is 11 000; the
- * budget is the current size, to notice growth. About 3200 are for the preflight budget, the one-time reports and the
+ * budget is the current size, to notice growth. About 4200 are for the preflight budget, the one-time reports and the
  * errors for misuse, 1500 for policies as text, 3000 for several limits per request with keys of their own.
  */
-const MIDDLEWARE_BUDGET = 32_300;
+const MIDDLEWARE_BUDGET = 33_280;
 /**
  * Gzip bytes of the memory limiter with all five algorithms. The goal is 5000; the budget is the current size, to
  * notice growth. About 1500 are for policies as text with their errors and for refunds with their decision, 500 for
  * the shares of policies and copies of keys, 1600 for the group engine, the store port and errors as sentences. The
  * bench prints the same number.
  */
-const BUDGET = 10_200;
+const BUDGET = 10_345;
 /**
  * Gzip bytes of a limiter with the Redis store: the script, the failure policy and HMAC-SHA-256 are included. About 1500
  * are for sliding logs in lists and for damaged values, 3000 for the group engine, the mode table and errors as sentences.
  */
-const REDIS_BUDGET = 28_750;
+const REDIS_BUDGET = 28_905;
 
 /** Bundles an entry in the empty project and returns the sizes in bytes. */
 async function bundle(entry: string): Promise<{ min: number; gzip: number }> {

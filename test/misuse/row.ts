@@ -3,7 +3,7 @@ import type { ErrorCode } from "sluice";
 import { ERRORS_PAGE } from "../../src/core/errors.ts";
 
 /** A: the message contains the fix. B: right, needs the docs. C: right but vague. D: misleading, or a raw crash. F: silent. */
-export type Grade = "A" | "B" | "C" | "D" | "F";
+type Grade = "A" | "B" | "C" | "D" | "F";
 
 /** One way to make the mistake, and where it surfaces: `throws`, `warns` and `returns`, or `diagnostic`. */
 export interface Case {
