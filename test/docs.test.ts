@@ -415,7 +415,9 @@ function closingServers(): () => void {
 
 /** The file and the anchor that a link leads to, or undefined for another site. */
 function localLink(page: string, target: string): { file: string; anchor: string | undefined } | undefined {
-  const base = [`${repositoryUrl}/blob/main/`, `${repositoryUrl}/tree/main/`, rawUrl].find((url) => target.startsWith(url));
+  const base = [`${repositoryUrl}/blob/main/`, `${repositoryUrl}/tree/main/`, rawUrl].find((url) =>
+    target.startsWith(url),
+  );
   if (base === undefined && /^[a-z]+:/.test(target)) return undefined;
   const [path = "", anchor] = (base === undefined ? target : target.slice(base.length)).split("#");
   const folder = base === undefined ? dirname(page) : "";
