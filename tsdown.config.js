@@ -3,7 +3,7 @@ import { entryFiles } from "./scripts/subpaths.js";
 
 export default defineConfig({
   entry: entryFiles,
-  format: "esm",
+  format: ["esm", "cjs"],
   platform: "neutral",
   target: "es2022",
   // The bundled ipaddr.js has only a main field.
@@ -17,12 +17,13 @@ export default defineConfig({
         // Code shared by the two entries of sluice/cloudflare. [\w-]+ excludes .d.ts files.
         {
           name: "objects",
-          test: /stores\/cloudflare\/(?:[\w-]+\/)*(?!in-|outside-)[\w-]+\.ts$/,
+          test: /(?:stores\/cloudflare\/(?:[\w-]+\/)*(?!in-|outside-)[\w-]+|limiter\/hybrid-rate-limiter)\.ts$/,
         },
       ],
     },
   },
   deps: { neverBundle: ["cloudflare:workers"] },
   dts: true,
+  sourcemap: true,
   clean: true,
 });

@@ -13,7 +13,7 @@ import { basename, join, posix } from "node:path";
 import { argv, exit } from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { entryFiles } from "./subpaths.js";
+import { BUILDS, entryFiles } from "./subpaths.js";
 
 /** @typedef {{ name: string, problem: () => string | undefined }} Check `problem` is undefined if the check passes */
 /** @typedef {{ version: string, repository: { url: string } }} Manifest */
@@ -78,16 +78,18 @@ function packageProblem() {
 
 /** The entry points in dist/, and every chunk that they import. */
 function builtFiles() {
+  const endings = Object.values(BUILDS).flatMap(({ code, types }) => [code, types]);
   const names = entryFiles.map((file) => `dist/${basename(file, ".ts")}`);
-  const found = new Set(names.flatMap((name) => [`${name}.js`, `${name}.d.ts`]));
+  const found = new Set(names.flatMap((name) => endings.map((ending) => `${name}${ending}`)));
   // The loop also visits the chunks that it adds.
   for (const file of found) {
-    for (const [, path = ""] of read(file).matchAll(/(?:from|import\(?) ?"(\.[^"]+)"/g)) {
+    for (const [, path = ""] of read(file).matchAll(/(?:from|import\(?|require\() ?"(\.[^"]+)"/g)) {
       const chunk = posix.join("dist", path);
-      found.add(file.endsWith(".d.ts") ? chunk.replace(/\.js$/, ".d.ts") : chunk);
+      found.add(/\.d\.c?ts$/.test(file) ? chunk.replace(/\.(c?)js$/, ".d.$1ts") : chunk);
     }
   }
-  return found;
+  const code = [...found].filter((file) => /js$/.test(file));
+  return [...found, ...code.map((file) => `${file}.map`)];
 }
 
 /** A tag pushed to a fork would start the fork's workflow. */

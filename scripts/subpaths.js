@@ -1,6 +1,7 @@
 /**
  * Reads subpaths.json, the single list of the package's subpaths. Build entries, test aliases and the reference are
- * generated from it. `node scripts/subpaths.js` writes the exports of package.json, and test/package.test.ts checks them.
+ * generated from it. `node scripts/subpaths.js` writes the exports of package.json and src/core/version.ts, and
+ * test/package.test.ts checks both.
  *
  * Each subpath has one file in src/entries/, or one per export condition.
  */
@@ -28,22 +29,42 @@ export const entryFiles = [
   ...new Set(subpaths.flatMap(({ conditions }) => Object.values(conditions).map((file) => `src/entries/${file}.ts`))),
 ];
 
+/** The endings of the two builds, by export condition. */
+export const BUILDS = { import: { code: ".js", types: ".d.ts" }, require: { code: ".cjs", types: ".d.cts" } };
+
 /** The `exports` of package.json. */
 export const packageExports = {
   ...Object.fromEntries(
     subpaths.map(({ subpath, entry, conditions }) => [
       subpath,
-      {
-        types: `./dist/${entry}.d.ts`,
-        ...Object.fromEntries(Object.entries(conditions).map(([name, file]) => [name, `./dist/${file}.js`])),
-      },
+      Object.fromEntries(
+        Object.entries(BUILDS).map(([build, { code, types }]) => [
+          build,
+          {
+            types: `./dist/${entry}${types}`,
+            ...Object.fromEntries(Object.entries(conditions).map(([name, file]) => [name, `./dist/${file}${code}`])),
+          },
+        ]),
+      ),
     ]),
   ),
   "./package.json": "./package.json",
 };
 
+/** The `typesVersions` of package.json, for `moduleResolution: node10`, which ignores `exports`. */
+export const typesVersions = {
+  "*": Object.fromEntries(
+    subpaths
+      .filter(({ subpath }) => subpath !== ".")
+      .map(({ subpath, entry }) => [subpath.slice(2), [`./dist/${entry}.d.cts`]]),
+  ),
+};
+
 if (argv[1] === fileURLToPath(import.meta.url)) {
   const path = at("package.json");
   const manifest = JSON.parse(readFileSync(path, "utf8"));
-  writeFileSync(path, `${JSON.stringify({ ...manifest, exports: packageExports }, null, 2)}\n`);
+  writeFileSync(path, `${JSON.stringify({ ...manifest, exports: packageExports, typesVersions }, null, 2)}\n`);
+  const version = at("src/core/version.ts");
+  const text = readFileSync(version, "utf8");
+  writeFileSync(version, text.replace(/VERSION = ".*"/, `VERSION = "${manifest.version}"`));
 }

@@ -4,6 +4,7 @@
  */
 import type { Decision } from "./decision.ts";
 import { optionError, SluiceError } from "./errors.ts";
+import { shared } from "./shared-state.ts";
 
 /** A base class that returns the object it is given, so that a subclass adds its private fields to that object. */
 const Given = function (this: unknown, decision: object): object {
@@ -12,33 +13,38 @@ const Given = function (this: unknown, decision: object): object {
   decision: object,
 ) => object;
 
-class Grant extends Given {
-  readonly #endsAt: number;
-  /** The cost that has not been refunded yet. */
-  #left: number;
+function createGrantClass() {
+  return class Grant extends Given {
+    readonly #endsAt: number;
+    /** The cost that has not been refunded yet. */
+    #left: number;
 
-  constructor(decision: object, endsAt: number, cost: number) {
-    super(decision);
-    this.#endsAt = endsAt;
-    this.#left = cost;
-  }
+    constructor(decision: object, endsAt: number, cost: number) {
+      super(decision);
+      this.#endsAt = endsAt;
+      this.#left = cost;
+    }
 
-  static endOf(decision: object): number | undefined {
-    return #endsAt in decision ? decision.#endsAt : undefined;
-  }
+    static endOf(decision: object): number | undefined {
+      return #endsAt in decision ? decision.#endsAt : undefined;
+    }
 
-  static leftOf(decision: object): number {
-    return #left in decision ? decision.#left : 0;
-  }
+    static leftOf(decision: object): number {
+      return #left in decision ? decision.#left : 0;
+    }
 
-  /** Takes up to `cost` of what is left, and returns the amount. */
-  static takeFrom(decision: object, cost: number): number {
-    if (!(#left in decision)) return 0;
-    const taken = Math.min(cost, decision.#left);
-    decision.#left -= taken;
-    return taken;
-  }
+    /** Takes up to `cost` of what is left, and returns the amount. */
+    static takeFrom(decision: object, cost: number): number {
+      if (!(#left in decision)) return 0;
+      const taken = Math.min(cost, decision.#left);
+      decision.#left -= taken;
+      return taken;
+    }
+  };
 }
+
+/** One class for all copies of the package: private fields belong to the class that added them. */
+const Grant = /* @__PURE__ */ shared("Grant", createGrantClass);
 
 /** Marks a grant of a store that doesn't return its time. It is refunded as if no decision was passed. */
 const UNKNOWN = Number.NaN;

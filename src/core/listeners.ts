@@ -1,7 +1,8 @@
 /** Calls listeners of the application: not awaited, and their errors never reach the caller. */
+import { shared } from "./shared-state.ts";
 import { describeError, emitProcessWarning } from "./warnings.ts";
 
-const failedListeners = new WeakSet<object>();
+const failedListeners = /* @__PURE__ */ shared("failedListeners", () => new WeakSet<object>());
 
 /** Calls a listener. If it throws or rejects, a process warning names it, once per listener. */
 export function callListener<Event>(

@@ -1,5 +1,6 @@
 /** Process warnings, which report problems in production once and without configuration. */
 import { ERRORS_PAGE } from "./errors.ts";
+import { shared } from "./shared-state.ts";
 
 /** Stable warning codes. Each has a heading in docs/errors.md. */
 export type WarningCode =
@@ -20,7 +21,7 @@ export type WarningCode =
 
 /** Warnings per code: stores and middleware that are created per request must not fill the log. */
 const MAX_PER_CODE = 20;
-const emitted = new Map<WarningCode, number>();
+const emitted = /* @__PURE__ */ shared("emittedWarnings", () => new Map<WarningCode, number>());
 
 interface ProcessLike {
   emitWarning?(message: string, options: { type: string; code: string }): void;

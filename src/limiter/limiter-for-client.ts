@@ -3,13 +3,14 @@ import { checkOptions, type OptionHints } from "../core/options.ts";
 import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
+import { shared } from "../core/shared-state.ts";
 import type { Store } from "../core/store.ts";
 import { FAILURE_OPTIONS, type FailureOptions } from "../resilience/failure-policy.ts";
 import { createLimiter } from "./create-limiter.ts";
 
 /** How the stores of one kind are created. */
 export interface StoreKind<Client, Options extends object> {
-  /** Name of the function that users call, for errors. */
+  /** Name of the function that users call, for errors. Identifies the kind. */
   readonly where: string;
   /** Names of the store's options. */
   readonly options: readonly string[];
@@ -22,7 +23,7 @@ export interface StoreKind<Client, Options extends object> {
 
 /** A store that was created for a client. */
 interface KnownStore {
-  readonly kind: object;
+  readonly where: string;
   readonly options: object;
   readonly store: Store;
 }
@@ -39,7 +40,7 @@ const HINTS: OptionHints = {
 };
 
 /** The stores of every client, one for each set of options. */
-const storesOf = new WeakMap<object, readonly KnownStore[]>();
+const storesOf = /* @__PURE__ */ shared("storesOf", () => new WeakMap<object, readonly KnownStore[]>());
 
 /** Creates a limiter for one policy. `options` are those of the store and of its failures. */
 export function limiterForClient<Client extends object, Options extends object>(
@@ -64,14 +65,14 @@ function storeFor<Client extends object, Options extends object>(
   options: Options,
 ): Store {
   const known = (typeof client === "object" && client !== null && storesOf.get(client)) || [];
-  const ofKind = known.filter((one) => one.kind === kind);
+  const ofKind = known.filter((one) => one.where === kind.where);
   const same = ofKind.find((one) => hasSame(kind, kind.options, one.options, options));
   if (same) return same.store;
   const store = kind.create(client, options);
   // Keep one store per set of options, whatever its per-call options are.
   const lasting = kind.options.filter((name) => !kind.perCall?.includes(name));
   const isKept = !ofKind.some((one) => hasSame(kind, lasting, one.options, options));
-  if (isKept) storesOf.set(client, [...known.slice(1 - MAX_STORES), { kind, options, store }]);
+  if (isKept) storesOf.set(client, [...known.slice(1 - MAX_STORES), { where: kind.where, options, store }]);
   return store;
 }
 

@@ -1,6 +1,7 @@
 /** One name, one policy: two policies with one name on one store would spend each other's budget. */
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { SluiceError } from "../core/errors.ts";
+import { shared } from "../core/shared-state.ts";
 import { originOf, type Store } from "../core/store.ts";
 
 /** The limiters that use one policy. */
@@ -10,7 +11,7 @@ interface Claim {
 }
 
 /** Per store and qualified name: the claims by fingerprint. Several claims are plans that share the name. */
-const claims = new WeakMap<object, Map<string, Map<string, Claim>>>();
+const claims = /* @__PURE__ */ shared("claims", () => new WeakMap<object, Map<string, Map<string, Claim>>>());
 
 /** Claims a name on a store. Throws if another policy has it and the two can't share their buckets. */
 export function claimName(store: Store, policy: CompiledPolicy): void {

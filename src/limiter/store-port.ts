@@ -8,16 +8,17 @@ import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision, Denied, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { recordUnknownGrant } from "../core/grant.ts";
+import { shared } from "../core/shared-state.ts";
 import { isSync, type Store } from "../core/store.ts";
 import { emit, type OnEvent } from "../resilience/events.ts";
 import type { PartCharge } from "../resilience/failure-policy.ts";
 import { decideWithout } from "../resilience/fallback.ts";
-import { healthOf, StoreFailure, type StoreHealth } from "../resilience/store-health.ts";
+import { healthOf, isStoreFailure, type StoreFailure, type StoreHealth } from "../resilience/store-health.ts";
 import { memoryOf, type StoreMemory } from "../resilience/store-memory.ts";
 import { reportsOf } from "../resilience/store-reports.ts";
 import { type PortReply, type StorePort, SyncPort } from "./sync-port.ts";
 
-const ports = new WeakMap<Store, StorePort>();
+const ports = /* @__PURE__ */ shared("ports", () => new WeakMap<Store, StorePort>());
 
 /** The port of a store. */
 export function portOf(store: Store): StorePort {
@@ -55,7 +56,7 @@ class RemotePort implements StorePort {
       store.apply(groups, call),
     );
     for (const { failurePolicy, policy } of charges) emitStoreWarning(store, failurePolicy.onEvent, policy.name);
-    if (reply instanceof StoreFailure) return { decisions: this.applyWithout(charges, reply), failure: reply };
+    if (isStoreFailure(reply)) return { decisions: this.applyWithout(charges, reply), failure: reply };
     const [decisions] = reply;
     if (decisions?.length !== charges.length) throw missingDecision();
     for (const [i, { mode, cost }] of charges.entries()) {
@@ -85,7 +86,7 @@ class RemotePort implements StorePort {
     const reply = await this.memory.invalidating(refunds, () =>
       this.health.attempt(store, (refunds[0] as PartCharge).key, due, (call) => store.apply(groups, call)),
     );
-    if (!(reply instanceof StoreFailure)) return;
+    if (!isStoreFailure(reply)) return;
     const { error } = reply;
     if (mayThrow && refunds.some(({ failurePolicy }) => failurePolicy.onStoreError === "throw")) throw error;
     for (const { failurePolicy, policy, cost } of refunds) {
@@ -101,12 +102,12 @@ class RemotePort implements StorePort {
     const reply = await memory.invalidating([charge], () =>
       this.health.attempt(store, key, due, (call) => store.apply([[toCharge(charge)]], call)),
     );
-    if (reply instanceof StoreFailure) throw reply.error;
+    if (isStoreFailure(reply)) throw reply.error;
   }
 
   async inspect(policy: CompiledPolicy, key: string, due: number): Promise<Inspection> {
     const reply = await this.health.attempt(this.store, key, due, () => this.store.inspect(policy, key));
-    if (reply instanceof StoreFailure) throw reply.error;
+    if (isStoreFailure(reply)) throw reply.error;
     return reply;
   }
 
@@ -123,7 +124,7 @@ class RemotePort implements StorePort {
     const due = sentAt + failurePolicy.deadlineMs;
     const reply = await this.health.attempt(store, key, due, (call) => store.apply(groups, call));
     if (failurePolicy.onEvent) emitStoreWarning(store, failurePolicy.onEvent, charge.policy.name);
-    if (reply instanceof StoreFailure) return this.applyWithout(charges, reply)[0] as Decision;
+    if (isStoreFailure(reply)) return this.applyWithout(charges, reply)[0] as Decision;
     const decision = reply[0]?.[0];
     if (!decision) throw missingDecision();
     if (charge.mode === "take") recordUnknownGrant(decision, cost);

@@ -1,6 +1,7 @@
 /** Calls a store that can fail: with a deadline, and only while its circuit is closed. */
 import { monotonicMs } from "../core/clock.ts";
 import { SluiceError } from "../core/errors.ts";
+import { shared } from "../core/shared-state.ts";
 import { type CallState, originOf, type Store } from "../core/store.ts";
 import { ALL_SHARDS, Breaker, type Shard, type Watcher } from "./breaker.ts";
 import { Deadlines, type SharedError, type Timed } from "./deadlines.ts";
@@ -10,11 +11,17 @@ export class StoreFailure {
   readonly error: SluiceError;
   /** The shard that failed, where shards fail independently. */
   readonly shard: Shard;
+  readonly isStoreFailure = true;
 
   constructor(error: SluiceError, shard: Shard = ALL_SHARDS) {
     this.error = error;
     this.shard = shard;
   }
+}
+
+/** Not `instanceof`: another copy of the package may have called the store. */
+export function isStoreFailure(reply: unknown): reply is StoreFailure {
+  return (reply as StoreFailure | undefined)?.isStoreFailure === true;
 }
 
 /** Limiters whose `onEvent` is called. */
@@ -79,7 +86,7 @@ export class StoreHealth {
   }
 }
 
-const healths = new WeakMap<object, StoreHealth>();
+const healths = /* @__PURE__ */ shared("healths", () => new WeakMap<object, StoreHealth>());
 
 /** The health of a store. Stores with the same origin share it. */
 export function healthOf(store: Store): StoreHealth {

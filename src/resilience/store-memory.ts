@@ -2,6 +2,7 @@
 import type { Charge } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision, Denied } from "../core/decision.ts";
+import { shared } from "../core/shared-state.ts";
 import { originOf, type Store, type SyncStore } from "../core/store.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { DenialCache, replay } from "./denial-cache.ts";
@@ -57,7 +58,7 @@ export class StoreMemory {
   }
 }
 
-const memories = new WeakMap<object, StoreMemory>();
+const memories = /* @__PURE__ */ shared("memories", () => new WeakMap<object, StoreMemory>());
 
 /** The memory of a store. Stores with the same origin share it. */
 export function memoryOf(store: Store): StoreMemory {

@@ -1,6 +1,7 @@
 /** Reports problems of a store, each once: as a process warning, or as an event if a limiter has `onEvent`. */
 import { copyKey } from "../core/copy-key.ts";
 import type { SluiceError } from "../core/errors.ts";
+import { shared } from "../core/shared-state.ts";
 import { originOf, type Store } from "../core/store.ts";
 import { describeError, emitProcessWarning } from "../core/warnings.ts";
 import { healthOf, type StoreFailure, type StoreHealth } from "./store-health.ts";
@@ -65,7 +66,7 @@ function causeText(error: SluiceError): string {
   return /[.!?]$/.test(short) ? short : `${short}.`;
 }
 
-const reports = new WeakMap<object, StoreReports>();
+const reports = /* @__PURE__ */ shared("reports", () => new WeakMap<object, StoreReports>());
 
 /** The reports of a store. Stores with the same origin share them. */
 export function reportsOf(store: Store): StoreReports {

@@ -1,4 +1,5 @@
 /** Detects two middlewares that share buckets by accident: their limiters have one unnamed policy on one store. */
+import { shared } from "../../core/shared-state.ts";
 import { originOf } from "../../core/store.ts";
 import type { WarningCode } from "../../core/warnings.ts";
 import type { ComposableLimiter } from "../../limiter/limiter-part.ts";
@@ -21,9 +22,9 @@ interface Buckets {
   isReported: boolean;
 }
 
-const users = new WeakMap<LimiterLike, User>();
+const users = /* @__PURE__ */ shared("bucketUsers", () => new WeakMap<LimiterLike, User>());
 /** By store and policy id. */
-const known = new WeakMap<object, Map<string, Buckets>>();
+const known = /* @__PURE__ */ shared("unnamedBuckets", () => new WeakMap<object, Map<string, Buckets>>());
 
 /**
  * Returns a function to call with the key of each request, if the limiter has an unnamed policy. It warns once, when two

@@ -1,8 +1,9 @@
 /** Remembers the decision of each request that passed, for `getRateLimit`. */
 import type { Decision } from "../../core/decision.ts";
+import { shared } from "../../core/shared-state.ts";
 
 /** Keyed by the first argument of the middleware, so nothing is added to objects of the application. */
-const decisions = new WeakMap<object, Decision>();
+const decisions = /* @__PURE__ */ shared("decisions", () => new WeakMap<object, Decision>());
 
 /** Records the decision of a request that passes. A later middleware replaces it. */
 export function recordDecision(request: object, decision: Decision): void {

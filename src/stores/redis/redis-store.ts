@@ -5,6 +5,7 @@ import type { Decision, Inspection } from "../../core/decision.ts";
 import { rejectDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import { parseDuration } from "../../core/rate.ts";
+import { shared } from "../../core/shared-state.ts";
 import type { CallState, Store } from "../../core/store.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, keyTag, storedKey } from "../stored-key.ts";
 import { Batches } from "./batches.ts";
@@ -40,15 +41,18 @@ export function createRedisStore<Client extends object>(
   options: RedisStoreOptions,
 ): RedisStore {
   const ttlMs = checkRedisOptions(name, options);
-  let shared = clients.get(client);
-  if (!shared) {
+  let known = clients.get(client);
+  if (!known) {
     const connection = connect(client);
-    clients.set(client, (shared = { connection, batches: new Batches(connection) }));
+    clients.set(client, (known = { connection, batches: new Batches(connection) }));
   }
-  return new ScriptStore({ name, ...shared, keyOptions: options, ttlMs });
+  return new ScriptStore({ name, ...known, keyOptions: options, ttlMs });
 }
 
-const clients = new WeakMap<object, { connection: Connection; batches: Batches }>();
+const clients = /* @__PURE__ */ shared(
+  "redisClients",
+  () => new WeakMap<object, { connection: Connection; batches: Batches }>(),
+);
 
 /** Throws if an option is invalid, and returns `ttlMs` as a number. */
 function checkRedisOptions(name: string, options: RedisStoreOptions): number {

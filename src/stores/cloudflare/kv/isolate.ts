@@ -1,5 +1,6 @@
 /** The entries of one KV namespace in this isolate, with a bound on their memory. */
 import { monotonicMs } from "../../../core/clock.ts";
+import { shared } from "../../../core/shared-state.ts";
 import type { KVNamespaceLike } from "../platform.ts";
 import { Entry } from "./kv-entry.ts";
 
@@ -82,7 +83,7 @@ export class Isolate {
   }
 }
 
-const isolates = new WeakMap<KVNamespaceLike, Isolate>();
+const isolates = /* @__PURE__ */ shared("isolates", () => new WeakMap<KVNamespaceLike, Isolate>());
 
 /** Returns the entries of a namespace, which all stores on it share. */
 export function isolateOf(kv: KVNamespaceLike): Isolate {

@@ -1,0 +1,9 @@
+const express = require("express");
+const { rateLimit } = require("sluice/express");
+
+const app = express();
+app.use(rateLimit({ policy: "3/m" }));
+app.get("/", (_request, response) => {
+  response.send("hello");
+});
+const server = app.listen(0, "127.0.0.1", () => console.log(server.address().port));
