@@ -21,7 +21,7 @@ export async function run(progress) {
   const tables = [];
   const goals = [];
   for (const framework of Object.keys(FRAMEWORKS)) {
-    const results = await measure(framework, progress);
+    const results = await measureFramework(framework, progress);
     tables.push(report(framework, results));
     goals.push(...goalsOf(framework, results));
   }
@@ -29,7 +29,7 @@ export async function run(progress) {
 }
 
 /** Measures the variants in alternating bursts in one process: load on the machine affects all of them. */
-async function measure(framework, progress) {
+export async function measureFramework(framework, progress) {
   const script = fileURLToPath(new URL("http-servers.js", import.meta.url));
   const stdio = ["ignore", "inherit", "inherit", "ipc"];
   const server = spawn(...pinned("0", process.execPath, [script, framework]), { stdio });

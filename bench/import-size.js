@@ -48,7 +48,8 @@ export async function run(progress) {
   ];
 }
 
-async function bundleSize({ from, names }) {
+/** The size in bytes of a bundle of the given names, minified and compressed. */
+export async function bundleSize({ from, names }) {
   if (!names) return { min: "-", gzip: "-" };
   const { outputFiles } = await build({
     stdin: { contents: `export { ${names} } from "${from}"`, resolveDir: here },

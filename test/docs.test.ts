@@ -52,6 +52,11 @@ interface Stage {
 
 const snippets = snippetsOfKind("node", "worker");
 
+/** "git+https://host/owner/name.git" in package.json -> "https://host/owner/name" */
+const repositoryUrl: string = JSON.parse(read("package.json")).repository.url.replace(/^git\+|\.git$/g, "");
+/** Where npm and GitHub load pictures from. */
+const rawUrl = `${repositoryUrl.replace("://github.com/", "://raw.githubusercontent.com/")}/main/`;
+
 const RUNNER = `import { expect } from "vitest";
 let path = "";
 export function describe(name, body) {
@@ -347,13 +352,18 @@ describe("links", () => {
 
   it.each(linking)("of %s lead somewhere", (page) => {
     for (const target of linksOf(page)) {
-      if (/^[a-z]+:/.test(target)) continue;
-      const [path = "", anchor] = target.split("#");
-      const file = path === "" ? page : relative(ROOT, join(ROOT, dirname(page), path));
+      const link = localLink(page, target);
+      if (!link) continue;
+      const { file, anchor } = link;
       expect(existsSync(join(ROOT, file)), `${page} links to ${target}`).toBe(true);
       if (anchor !== undefined) expect(anchorsOf(file), `${page} links to ${target}`).toContain(anchor);
       if (file !== page) linked.add(file);
     }
+  });
+
+  // npm shows the README too, where a relative link depends on how npm resolves it.
+  it("of README.md are absolute, or anchors of the page", () => {
+    for (const target of linksOf("README.md")) expect(target).toMatch(/^(?:https:\/\/|#)/);
   });
 
   it("reach every page", () => {
@@ -403,6 +413,17 @@ function closingServers(): () => void {
   };
 }
 
+/** The file and the anchor that a link leads to, or undefined for another site. */
+function localLink(page: string, target: string): { file: string; anchor: string | undefined } | undefined {
+  const base = [`${repositoryUrl}/blob/main/`, `${repositoryUrl}/tree/main/`, rawUrl].find((url) =>
+    target.startsWith(url),
+  );
+  if (base === undefined && /^[a-z]+:/.test(target)) return undefined;
+  const [path = "", anchor] = (base === undefined ? target : target.slice(base.length)).split("#");
+  const folder = base === undefined ? dirname(page) : "";
+  return { file: path === "" ? page : relative(ROOT, join(ROOT, folder, path)), anchor };
+}
+
 /** A page without its code. */
 function proseOf(page: string): string {
   return read(page).replace(/^\s*```[\s\S]*?^\s*```$/gm, "");
@@ -412,8 +433,8 @@ function linksOf(page: string): string[] {
   return [
     ...proseOf(page)
       .replace(/`[^`\n]*`/g, "")
-      .matchAll(/\]\(([^)\s]+)\)/g),
-  ].map(([, target]) => target as string);
+      .matchAll(/\]\(([^)\s]+)\)|(?:href|src)="([^"]+)"/g),
+  ].map(([, target, attribute]) => (target ?? attribute) as string);
 }
 
 /** The anchors of a page's headings, made as GitHub makes them. */

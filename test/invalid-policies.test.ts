@@ -144,8 +144,8 @@ describe("an invalid policy", () => {
     ["a misspelt burst", () => anyForm(tokenBucket, "10/s", { bust: 5 }), "unknown-option", "bust"],
     ["the burst of a window", () => anyForm(fixedWindow, "10/s", { burst: 5 }), "unknown-option", "burst"],
     ["a second limit", () => anyForm(slidingWindow, "10/s", { limit: 5 }), "unknown-option", "limit"],
-    ["a list of options", () => anyForm(slidingLog, "10/s", []), "invalid-option", "the options of a rate"],
-    ["options that are null", () => anyForm(leakyBucket, "10/s", null), "invalid-option", "the options of a rate"],
+    ["a list of options", () => anyForm(slidingLog, "10/s", []), "invalid-option", "slidingLog"],
+    ["options that are null", () => anyForm(leakyBucket, "10/s", null), "invalid-option", "leakyBucket"],
     ["a limit of 0", () => fixedWindow({ limit: 0, windowMs: 1 }), "invalid-option", "limit"],
     [
       "options after a bucket object",

@@ -322,7 +322,7 @@ describe("the package", () => {
 
   it("is tree-shakeable: one import does not include the rest", async () => {
     const bytes = await bundle(`import { tokenBucket } from "sluice"; globalThis.x = tokenBucket;`);
-    expect(bytes.min).toBeLessThan(5000);
+    expect(bytes.min).toBeLessThan(5350);
   });
 
   it("keeps the memory limiter within its size budget", async () => {
@@ -345,23 +345,23 @@ describe("the package", () => {
 
 /**
  * Gzip bytes of one middleware: the memory limiter, addresses with ipaddr.js, headers, tokens. The goal is 11 000; the
- * budget is the current size, to notice growth. About 3200 are for the preflight budget, the one-time reports and the
+ * budget is the current size, to notice growth. About 4200 are for the preflight budget, the one-time reports and the
  * errors for misuse, 1500 for policies as text, 3000 for several limits per request with keys of their own, 150 for
  * state that the two builds share.
  */
-const MIDDLEWARE_BUDGET = 32_500;
+const MIDDLEWARE_BUDGET = 33_475;
 /**
  * Gzip bytes of the memory limiter with all five algorithms. The goal is 5000; the budget is the current size, to
  * notice growth. About 1500 are for policies as text with their errors and for refunds with their decision, 500 for
  * the shares of policies and copies of keys, 1600 for the group engine, the store port and errors as sentences. The
  * bench prints the same number.
  */
-const BUDGET = 10_350;
+const BUDGET = 10_495;
 /**
  * Gzip bytes of a limiter with the Redis store: the script, the failure policy and HMAC-SHA-256 are included. About 1500
  * are for sliding logs in lists and for damaged values, 3000 for the group engine, the mode table and errors as sentences.
  */
-const REDIS_BUDGET = 29_000;
+const REDIS_BUDGET = 29_155;
 
 /** Bundles an entry in the empty project and returns the sizes in bytes. */
 async function bundle(entry: string): Promise<{ min: number; gzip: number }> {

@@ -186,7 +186,7 @@ async function stop(child: ChildProcess): Promise<void> {
 function withBuilt(code: string): string {
   const { exports } = JSON.parse(read("package.json"));
   return code.replace(/(?<=\b(?:from |import\()")sluice(\/[\w.-]+)?(?=")/g, (name, path = "") => {
-    const target = exports[`.${path}`];
+    const target = exports[`.${path}`]?.import;
     if (!target) throw new Error(`there is no ${name}`);
     return join(ROOT, target.node ?? target.default);
   });

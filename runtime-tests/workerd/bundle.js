@@ -11,7 +11,7 @@ function builtSubpaths() {
   return Object.fromEntries(
     Object.entries(exports)
       .filter(([, target]) => typeof target === "object")
-      .map(([name, target]) => [join("sluice", name), join(root, target.default)]),
+      .map(([name, target]) => [join("sluice", name), join(root, target.import.default)]),
   );
 }
 

@@ -2,7 +2,7 @@
 import { type CompiledPolicy, fingerprintOf, type PolicyNumbers } from "../core/compiled-policy.ts";
 import { optionError, SluiceError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
-import type { AlgorithmName, Policy, ResolvedPolicy } from "../core/policy.ts";
+import { type AlgorithmName, POLICY_HINTS, type Policy, type ResolvedPolicy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import { algorithms } from "./algorithms.ts";
 import { policyFromText } from "./policy-text.ts";
@@ -12,7 +12,8 @@ export function compilePolicy(given: Policy | PolicyText): CompiledPolicy {
   const policy = typeof given === "string" ? policyFromText("policy", given) : given;
   const algorithm = algorithmNameOf(policy);
   const { form } = algorithms[algorithm];
-  checkOptions(`a ${algorithm} policy`, policy, ["algorithm", "name", "prefix", "share", ...form.options]);
+  const known = ["algorithm", "name", "prefix", "share", ...form.options];
+  checkOptions(`a ${algorithm} policy`, policy, known, POLICY_HINTS);
   const { prefix, share = false } = policy;
   checkLabel("name", policy.name);
   checkLabel("prefix", prefix);

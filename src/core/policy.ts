@@ -1,4 +1,5 @@
 /** Policies as users write them, and the frozen form that limiters return. */
+import type { OptionHints } from "./options.ts";
 import type { Duration, RateText } from "./rate.ts";
 
 /** The algorithms. */
@@ -117,6 +118,11 @@ export type Policy =
   | SlidingLogPolicy
   | ConcurrencyPolicy
   | PenaltyPolicy;
+
+const AS_TEXT = 'For 10 points every 60 s, write "10/60s fixed".';
+
+/** What to write instead of the options of rate-limiter-flexible. */
+export const POLICY_HINTS: OptionHints = { points: AS_TEXT, duration: AS_TEXT };
 
 /** A policy in one form for all algorithms. */
 export interface ResolvedPolicy {

@@ -1,14 +1,15 @@
 /** Helpers that create policies: `tokenBucket("10/s", { burst: 50 })`. They return plain objects. */
 import { optionError, SluiceError } from "./errors.ts";
 import { checkOptions, checkWhole } from "./options.ts";
-import type {
-  ConcurrencyPolicy,
-  FixedWindowPolicy,
-  LeakyBucketPolicy,
-  PenaltyPolicy,
-  SlidingLogPolicy,
-  SlidingWindowPolicy,
-  TokenBucketPolicy,
+import {
+  type ConcurrencyPolicy,
+  type FixedWindowPolicy,
+  type LeakyBucketPolicy,
+  type PenaltyPolicy,
+  POLICY_HINTS,
+  type SlidingLogPolicy,
+  type SlidingWindowPolicy,
+  type TokenBucketPolicy,
 } from "./policy.ts";
 import { type Duration, parseRate, type RateText } from "./rate.ts";
 
@@ -34,8 +35,8 @@ type Bare<P> = Omit<P, "algorithm">;
 export function tokenBucket(policy: Bare<TokenBucketPolicy>): TokenBucketPolicy;
 export function tokenBucket(rate: RateText, options?: BurstOptions): TokenBucketPolicy;
 export function tokenBucket(first: RateText | Bare<TokenBucketPolicy>, options?: BurstOptions): TokenBucketPolicy {
-  if (typeof first !== "string") return { algorithm: "token-bucket", ...plain(first, options) };
-  const { capacity, labels } = bucketParts(first, options);
+  if (typeof first !== "string") return { algorithm: "token-bucket", ...plain(first, options, "token-bucket", BUCKET) };
+  const { capacity, labels } = bucketParts(first, options, "tokenBucket");
   return { algorithm: "token-bucket", capacity, tokensPerSecond: first, ...labels };
 }
 
@@ -43,8 +44,8 @@ export function tokenBucket(first: RateText | Bare<TokenBucketPolicy>, options?:
 export function leakyBucket(policy: Bare<LeakyBucketPolicy>): LeakyBucketPolicy;
 export function leakyBucket(rate: RateText, options?: BurstOptions): LeakyBucketPolicy;
 export function leakyBucket(first: RateText | Bare<LeakyBucketPolicy>, options?: BurstOptions): LeakyBucketPolicy {
-  if (typeof first !== "string") return { algorithm: "leaky-bucket", ...plain(first, options) };
-  const { capacity, labels } = bucketParts(first, options);
+  if (typeof first !== "string") return { algorithm: "leaky-bucket", ...plain(first, options, "leaky-bucket", LEAKY) };
+  const { capacity, labels } = bucketParts(first, options, "leakyBucket");
   return { algorithm: "leaky-bucket", capacity, leaksPerSecond: first, ...labels };
 }
 
@@ -52,7 +53,7 @@ export function leakyBucket(first: RateText | Bare<LeakyBucketPolicy>, options?:
 export function fixedWindow(policy: Bare<FixedWindowPolicy>): FixedWindowPolicy;
 export function fixedWindow(rate: RateText, options?: LabelOptions): FixedWindowPolicy;
 export function fixedWindow(first: RateText | Bare<FixedWindowPolicy>, options?: LabelOptions): FixedWindowPolicy {
-  return { algorithm: "fixed-window", ...windowParts(first, options) };
+  return windowPolicy("fixed-window", "fixedWindow", first, options);
 }
 
 /** Creates a sliding window policy from its numbers, or from a rate: `slidingWindow("100/m")`. */
@@ -62,14 +63,14 @@ export function slidingWindow(
   first: RateText | Bare<SlidingWindowPolicy>,
   options?: LabelOptions,
 ): SlidingWindowPolicy {
-  return { algorithm: "sliding-window", ...windowParts(first, options) };
+  return windowPolicy("sliding-window", "slidingWindow", first, options);
 }
 
 /** Creates a sliding log policy from its numbers, or from a rate: `slidingLog("100/m")`. */
 export function slidingLog(policy: Bare<SlidingLogPolicy>): SlidingLogPolicy;
 export function slidingLog(rate: RateText, options?: LabelOptions): SlidingLogPolicy;
 export function slidingLog(first: RateText | Bare<SlidingLogPolicy>, options?: LabelOptions): SlidingLogPolicy {
-  return { algorithm: "sliding-log", ...windowParts(first, options) };
+  return windowPolicy("sliding-log", "slidingLog", first, options);
 }
 
 /** Options beside the limit of a concurrency policy. */
@@ -80,39 +81,59 @@ export interface LeaseOptions extends LabelOptions {
 
 /** Creates a concurrency policy: `concurrency(5, { leaseMs: "30s" })` allows five holds at once. */
 export function concurrency(limit: number, options: LeaseOptions = {}): ConcurrencyPolicy {
-  checkOptions("the options of concurrency", options, ["leaseMs", ...LABELS]);
+  checkOptions("concurrency", options, ["leaseMs", ...LABELS]);
   return { algorithm: "concurrency", limit, ...options };
 }
 
 /** Creates a penalty policy: `penalty({ strikes: 3, blockMs: "1m" })` blocks a key from its third strike on. */
 export function penalty(policy: Bare<PenaltyPolicy>): PenaltyPolicy {
-  return { algorithm: "penalty", ...plain(policy, undefined) };
+  return { algorithm: "penalty", ...plain(policy, undefined, "penalty", PENALTY) };
 }
 
 const LABELS = ["name", "prefix", "share"];
+const BUCKET = ["capacity", "tokensPerSecond"];
+const LEAKY = ["capacity", "leaksPerSecond"];
+const WINDOW = ["limit", "windowMs"];
+const PENALTY = ["strikes", "blockMs", "factor", "maxBlockMs", "forgetMs"];
 
-function bucketParts(rate: RateText, options: BurstOptions = {}): { capacity: number; labels: LabelOptions } {
-  checkOptions("the options of a rate", options, ["burst", ...LABELS]);
+function bucketParts(
+  rate: RateText,
+  options: BurstOptions = {},
+  where: string,
+): { capacity: number; labels: LabelOptions } {
+  checkOptions(where, options, ["burst", ...LABELS]);
   const { burst, ...labels } = options;
   const { count } = parseRate("rate", rate);
   if (burst !== undefined) checkWhole("burst", burst, 1, Number.MAX_SAFE_INTEGER);
   return { capacity: burst ?? count, labels };
 }
 
-function windowParts(first: RateText | Bare<FixedWindowPolicy>, options?: LabelOptions): Bare<FixedWindowPolicy> {
-  if (typeof first !== "string") return plain(first, options);
-  checkOptions("the options of a rate", options ?? {}, LABELS);
+function windowPolicy<A extends string>(
+  algorithm: A,
+  where: string,
+  first: RateText | Bare<FixedWindowPolicy>,
+  options: LabelOptions | undefined,
+): Bare<FixedWindowPolicy> & { algorithm: A } {
+  if (typeof first !== "string") return { algorithm, ...plain(first, options, algorithm, WINDOW) };
+  checkOptions(where, options ?? {}, LABELS, { burst: "Only tokenBucket and leakyBucket allow bursts." });
   const { count, windowMs } = parseRate("rate", first);
-  return { limit: count, windowMs, ...options };
+  return { algorithm, limit: count, windowMs, ...options };
 }
 
 /** A policy object is complete: options are only allowed after a rate. */
-function plain<P extends object>(policy: P, options: object | undefined): P {
+function plain<P extends object>(
+  policy: P,
+  options: object | undefined,
+  algorithm: string,
+  known: readonly string[],
+): P {
   if (typeof policy !== "object" || policy === null) {
     const example =
       typeof options === "string" ? `, as in "${policy}/${String(options).replace(/^1?\s+|\s/g, "")}"` : "";
     throw optionError("invalid-option", "policy", `a rate as one string${example}, or a policy object`, policy);
   }
+  // Here, so the stack leads to the policy and not to the limiter that is made from it.
+  checkOptions(`a ${algorithm} policy`, policy, ["algorithm", ...LABELS, ...known], POLICY_HINTS);
   if (options === undefined) return policy;
   const message = "Options are allowed only after a rate string. Put name, prefix and share into the policy object.";
   throw new SluiceError("unknown-option", message, { option: "options", expected: "a policy object alone" });

@@ -27,11 +27,11 @@ interface ProcessLike {
   emitWarning?(message: string, options: { type: string; code: string }): void;
 }
 
-/** An error as text for a warning. */
+/** An error as text for a warning, without a full stop. */
 export function describeError(error: unknown): string {
   try {
     // Without the link of our own errors: the warning ends with one.
-    return String(error).replace(/ See \S+$/, "");
+    return String(error).replace(/\.?(?: See \S+)?$/, "");
   } catch {
     // An object without a prototype, or one whose toString throws.
     return typeof error;

@@ -1,5 +1,5 @@
 /** Creates limiters straight from a client or binding. Limiters on one client share a store, so that `combine` is one step. */
-import { checkOptions } from "../core/options.ts";
+import { checkOptions, type OptionHints } from "../core/options.ts";
 import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
@@ -31,6 +31,14 @@ interface KnownStore {
 /** Stores kept per client. Options with functions that are created per request would be new ones every time. */
 const MAX_STORES = 16;
 
+const IN_POLICY = 'It belongs to the policy: tokenBucket("5/s", { name: "login", prefix: "my-app" }).';
+const HINTS: OptionHints = {
+  name: IN_POLICY,
+  prefix: IN_POLICY,
+  share: IN_POLICY,
+  keyPrefix: 'Set prefix in the policy: tokenBucket("5/s", { prefix: "my-app" }).',
+};
+
 /** The stores of every client, one for each set of options. */
 const storesOf = /* @__PURE__ */ shared("storesOf", () => new WeakMap<object, readonly KnownStore[]>());
 
@@ -41,7 +49,7 @@ export function limiterForClient<Client extends object, Options extends object>(
   policy: Policy | PolicyText,
   options: Options & FailureOptions,
 ): RateLimiter {
-  checkOptions(kind.where, options, [...kind.options, ...FAILURE_OPTIONS]);
+  checkOptions(kind.where, options, [...kind.options, ...FAILURE_OPTIONS], HINTS);
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   const isStoreOption = ([name]: [string, unknown]) => kind.options.includes(name);
   const storeOptions = Object.fromEntries(given.filter(isStoreOption));

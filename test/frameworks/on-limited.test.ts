@@ -65,8 +65,7 @@ describe.each(frameworks)("%s", (framework) => {
       options: {
         policy: "1/d",
         key: () => "k",
-        // As in express-rate-limit: (request, response) => response.send().
-        onLimited: ((_request: unknown, response: { send(): void }) => response.send()) as never,
+        onLimited: (({ response }: { response: { send(): void } }) => response.send()) as never,
       },
     });
     const statuses: number[] = [];

@@ -8,7 +8,7 @@ import { rateLimit as limitFastify } from "sluice/fastify";
 import { rateLimit as limitFetch } from "sluice/fetch";
 import { rateLimit as limitHono } from "sluice/hono";
 import { rateLimit as limitNode } from "sluice/node";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { listening, sendRequest, served } from "./servers.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: the arguments have the wrong types on purpose
@@ -68,17 +68,10 @@ const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
     return errors[0];
   },
   async node(middleware) {
-    const errors: unknown[] = [];
-    const url = await listening(async (...args) => {
-      try {
-        // As createServer calls it, where the error would end the process.
-        await middleware(...args);
-      } catch (error) {
-        errors.push(error);
-      }
-    });
-    expect((await sendRequest(url)).status).toBe(500);
-    return errors[0];
+    const url = await listening(middleware);
+    // Several requests, all of them with a response: an error thrown here would end the process.
+    for (let i = 0; i < 3; i++) expect((await sendRequest(url)).status).toBe(500);
+    return undefined;
   },
   async fetch(middleware) {
     const errors: unknown[] = [];
@@ -95,9 +88,31 @@ const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
   },
 };
 
-function expectNamed(error: unknown, imported: string, caller: string): void {
+/** The process warnings of this file. Each is emitted once per process, so they are collected over all tests. */
+const warnings: string[] = [];
+const { emitWarning } = process;
+beforeAll(() => {
+  process.emitWarning = ((text: string, { code }: { code?: string } = {}) => {
+    if (code === "SLUICE_MISUSE") warnings.push(text);
+  }) as typeof emitWarning;
+});
+afterAll(() => {
+  process.emitWarning = emitWarning;
+});
+
+/** The message of an error, or of the one warning for node:http, which has no error handler. */
+function messageOf(error: unknown, imported: string, caller: string): string {
+  if (caller === "node") {
+    const own = warnings.filter((text) => text.startsWith(`rateLimit from "sluice/${imported}" was called`));
+    expect(own).toHaveLength(1);
+    return own[0] as string;
+  }
   expect(error).toBeInstanceOf(SluiceError);
-  const { message } = error as SluiceError;
+  return (error as SluiceError).message;
+}
+
+function expectNamed(error: unknown, imported: string, caller: string): void {
+  const message = messageOf(error, imported, caller);
   if (caller !== imported) {
     expect(message).toMatch(new RegExp(`^rateLimit from "sluice/${imported}" was called by `));
     expect(message).toContain(`Import rateLimit from "sluice/${caller}" and use it as `);

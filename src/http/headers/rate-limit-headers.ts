@@ -34,6 +34,9 @@ export function rateLimitHeaders(
   options: HeaderOptions & HeaderContext = {},
 ): HeaderFields {
   const { key, keys, now, ...rest } = options;
+  if (typeof decision?.allowed !== "boolean") {
+    throw optionError("invalid-option", "decision", "a decision: await limiter.consume(key) first", decision);
+  }
   checkPolicies(policies);
   return headerWriter(rest)(decision, policies, {
     ...(key === undefined ? {} : { key }),
@@ -108,7 +111,8 @@ function checkModes(given: HeaderMode | readonly HeaderMode[]): HeaderMode[] {
   for (const mode of modes) checkOneOf("headers", mode, Object.keys(WRITERS));
   const chosen = [...new Set<HeaderMode>(modes)];
   if (chosen.includes("draft-8") && chosen.some((mode) => mode === "draft-7" || mode === "draft-6")) {
-    const message = "headers can't combine draft-8 with draft-7 or draft-6, because they use the same field names.";
+    const message =
+      "headers can't combine draft-8 with draft-7 or draft-6, because they use the same field names. Keep one of them.";
     const expected = "draft-8 alone or with legacy, or a list without draft-8";
     throw new SluiceError("invalid-option", message, { option: "headers", expected, received: modes.join(", ") });
   }

@@ -3,7 +3,7 @@
  * be taken for another address.
  */
 import ipaddr from "ipaddr.js";
-import { optionError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../core/errors.ts";
 
 /** An IPv4 address, or an IPv6 address that does not embed an IPv4 one. Opaque outside of this file. */
 export interface Address {
@@ -59,6 +59,13 @@ export function isIn(ranges: readonly Range[], address: Address): boolean {
   return ranges.some(([base, bits]) => base.kind() === address.kind() && within(address, base, bits));
 }
 
+/** Names that Express's "trust proxy" accepts for ranges. */
+const EXPRESS_RANGES: Readonly<Record<string, string>> = {
+  loopback: '"127.0.0.0/8" and "::1"',
+  linklocal: '"169.254.0.0/16" and "fe80::/10"',
+  uniquelocal: '"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16" and "fc00::/7"',
+};
+
 /** Parses a range such as `10.0.0.0/8`, or one address. Bits after the prefix are ignored. */
 export function parseRange(option: string, text: unknown): Range {
   const [host = "", bits, ...more] = typeof text === "string" ? text.split("/") : [];
@@ -70,7 +77,10 @@ export function parseRange(option: string, text: unknown): Range {
   const width = base?.kind() === "ipv4" ? 32 : 128;
   const length = bits === undefined ? width : /^(?:0|[1-9]\d{0,2})$/.test(bits) ? Number(bits) : -1;
   if (!base || more.length > 0 || length < 0 || length > width) {
-    throw optionError("invalid-option", option, "IP addresses and ranges such as 10.0.0.0/8 or 2001:db8::/32", text);
+    const expected = "IP addresses and ranges such as 10.0.0.0/8 or 2001:db8::/32";
+    if (!Object.hasOwn(EXPRESS_RANGES, host)) throw optionError("invalid-option", option, expected, text);
+    const message = `${option} must be ${expected}. For Express's "${host}", write ${EXPRESS_RANGES[host]}.`;
+    throw new SluiceError("invalid-option", message, { option, expected, received: text });
   }
   const narrowed = narrow(base);
   const prefix = narrowed === base ? length : length - 96;

@@ -3,6 +3,7 @@ import { monotonicMs } from "../../core/clock.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
 import type { ReadHeader, Warn } from "./client-ip.ts";
+import { runsOnWorkers } from "./presets.ts";
 
 /** How tokens are read and verified. Exactly one of `secret` and `jwks` is required. */
 export interface JwtOptions {
@@ -20,7 +21,7 @@ export interface JwtOptions {
   claim?: string;
   /** Returns the token of a request. Default: the one in `Authorization: Bearer`. */
   token?: (header: ReadHeader) => string | undefined;
-  /** The module namespace of `jose`, for bundles that can't import it dynamically. Default: imported on first use. */
+  /** The module namespace of `jose`, for bundles that can't import it dynamically. Default: imported when the options are read. */
   jose?: JoseLike;
 }
 
@@ -53,9 +54,12 @@ export function jwtSubject(
   const keysFetched = (): void => {
     warned = false;
   };
+  // Loaded before the first request, so a missing package is reported at the start. Workers load nothing outside of requests.
+  const early = options.jose || runsOnWorkers() ? undefined : loadJose(undefined);
+  early?.catch(() => warn(NO_JOSE, undefined, "SLUICE_MISUSE"));
   let ready: Promise<{ jose: JoseLike; key: unknown }> | undefined;
   const verify = async (token: string, context: unknown): Promise<string | undefined> => {
-    ready ??= loadJose(options.jose).then((jose) => ({ jose, key: keyFrom(jose, keysFetched) }));
+    ready ??= (early ?? loadJose(options.jose)).then((jose) => ({ jose, key: keyFrom(jose, keysFetched) }));
     const { jose, key } = await ready;
     const verified = await jose.jwtVerify(token, key as never, expected).catch((error: unknown) => {
       // An invalid token is the client's fault: identify it by its address.
@@ -85,13 +89,14 @@ function bearerToken(header: ReadHeader): string | undefined {
   return /^Bearer +([^ ]+)$/i.exec(header("authorization") ?? "")?.[1];
 }
 
+const NO_JOSE = "jwt requires the package jose. Run npm install jose, or pass the module as jwt.jose.";
+
 async function loadJose(given: JoseLike | undefined): Promise<JoseLike> {
   if (given) return given;
   try {
     return (await import("jose")) as JoseLike;
   } catch (cause) {
-    const message = "jwt requires the package jose. Run npm install jose, or pass the module as jwt.jose.";
-    throw new SluiceError("invalid-option", message, { option: "jwt", expected: "the package jose", cause });
+    throw new SluiceError("invalid-option", NO_JOSE, { option: "jwt", expected: "the package jose", cause });
   }
 }
 

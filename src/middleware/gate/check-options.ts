@@ -1,7 +1,7 @@
 /** Validates the options of `rateLimit` when it is called, before the first request. */
 import { checkCost } from "../../core/charge.ts";
-import { optionError, SluiceError } from "../../core/errors.ts";
-import { checkOptions, checkWhole } from "../../core/options.ts";
+import { optionError, SluiceError, show } from "../../core/errors.ts";
+import { checkOptions, checkWhole, type OptionHints } from "../../core/options.ts";
 import { checkLimits } from "./limits.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
@@ -29,12 +29,14 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 const USE_POLICY = 'Use policy instead, such as policy: "100/m".';
 const USE_HEADERS = 'Use headers instead, such as headers: "draft-8".';
 /** Options of other rate limiters, and what to use here. */
-const REPLACEMENTS: Readonly<Record<string, string>> = {
+const REPLACEMENTS: OptionHints = {
   store: "Pass a limiter that uses the store instead: limiter: createLimiter({ policy, store }).",
   max: USE_POLICY,
   limit: USE_POLICY,
   windowMs: USE_POLICY,
   timeWindow: USE_POLICY,
+  points: USE_POLICY,
+  duration: USE_POLICY,
   keyGenerator: "Use key instead.",
   handler: "Use onLimited instead.",
   message: "Use onLimited instead, which writes the body of rejected requests.",
@@ -49,18 +51,10 @@ const REPLACEMENTS: Readonly<Record<string, string>> = {
 /** Throws for options that can't work. */
 export function checkRateLimitOptions<Args extends HandlerArgs, Own>(options: RateLimitOptions<Args, Own>): void {
   if (typeof options !== "object" || options === null) {
-    const message = 'rateLimit requires options, such as { policy: "100/m" }.';
+    const message = `rateLimit requires options, such as { policy: "100/m" }, but received ${show(options)}.`;
     throw new SluiceError("invalid-option", message, { option: "rateLimit", expected: "options", received: options });
   }
-  const foreign = Object.keys(options).find((name) => Object.hasOwn(REPLACEMENTS, name));
-  if (foreign !== undefined) {
-    const expected = REPLACEMENTS[foreign] as string;
-    throw new SluiceError("unknown-option", `${foreign} is not an option of rateLimit. ${expected}`, {
-      option: foreign,
-      expected,
-    });
-  }
-  checkOptions("rateLimit", options, KNOWN);
+  checkOptions("rateLimit", options, KNOWN, REPLACEMENTS);
   checkSource(options);
   for (const name of FUNCTIONS) {
     const given = options[name];
@@ -68,7 +62,13 @@ export function checkRateLimitOptions<Args extends HandlerArgs, Own>(options: Ra
       throw optionError("invalid-option", name, "a function", given);
     }
   }
-  const { cost, mode, maxDelayMs, refundIf, key, identity, limits } = options;
+  const { cost, mode, maxDelayMs, refundIf, key, identity, limits, onLimited } = options;
+  // As in express-rate-limit. The response would be undefined at the first rejected request.
+  if (onLimited && onLimited.length > 1) {
+    const expected = "onLimited: ({ args, decision }) => …";
+    const message = `onLimited is called with one object, not with (request, response). Write ${expected} and read the request from args.`;
+    throw new SluiceError("invalid-option", message, { option: "onLimited", expected, received: onLimited });
+  }
   if (typeof cost !== "function" && cost !== undefined) checkCost(cost);
   if (limits !== undefined) checkLimits(limits);
   if (maxDelayMs !== undefined) checkWhole("maxDelayMs", maxDelayMs, 0, MAX_TIMER_MS);

@@ -33,7 +33,8 @@ export function keysOf<Args extends HandlerArgs>(
     const message = `This runtime exposes no socket addresses. Set identity to the platform in front (one of ${names}) or to { trustedProxies }, or set key.`;
     throw new SluiceError("invalid-option", message, { option: "identity", expected: `one of ${names}` });
   }
-  const warn: Warn = (message, args, code) => reports.warn(message, args as Args, code);
+  // Without a request, if the options are wrong.
+  const warn: Warn = (message, args = [], code) => reports.warn(message, args as Args, code);
   // With keys of the application, the address is only needed for preflights, which may come without one.
   const identify = identifier(hasOwnKeys ? { unidentified: "share" } : (identity ?? "peer"), warn);
   const headerOf = (args: Args): ReadHeader => {

@@ -220,7 +220,7 @@ describe("limits", () => {
     const { byUser } = limiters();
     const gate = gateOf({ limits: [{ limiter: byUser, key: userKey }], onEvent: (event) => void events.push(event) });
     for (let i = 0; i < 100; i++) enter(gate);
-    expect(events).toMatchObject([{ message: expect.stringContaining('ended in "undefined"') }]);
+    expect(events).toMatchObject([{ message: expect.stringContaining('contained "undefined"') }]);
   });
 });
 

@@ -5,8 +5,10 @@ import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.
 import { checkOptions } from "../../core/options.ts";
 import type { ResolvedPolicy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
+import type { WarningCode } from "../../core/warnings.ts";
 import type { CheckedCharge } from "../../limiter/charges.ts";
 import type { ComposableLimiter } from "../../limiter/limiter-part.ts";
+import { bucketWatch } from "./bucket-watch.ts";
 import { type Keys, watchedKey } from "./keys.ts";
 import { limiterWatch } from "./limiter-watch.ts";
 import { notALimiter } from "./limiters.ts";
@@ -57,16 +59,18 @@ export function jointCharges<Args extends HandlerArgs>(
   keys: Keys<Args>,
   reports: Reports<Args>,
 ): ChargesFor<Args> {
-  const watch = limiterWatch<Args>((message, args, code) => reports.warn(message, args, code));
+  const warn = (message: string, args: Args, code: WarningCode): void => reports.warn(message, args, code);
+  const watch = limiterWatch(warn);
   const limits = (options.limits as readonly RequestLimit<Args>[]).map(({ limiter, key, cost }) => ({
     limiter,
     key: key && watchedKey(key, options, reports),
     cost: cost ?? options.cost ?? 1,
+    watchBucket: typeof limiter === "function" ? undefined : bucketWatch(limiter, warn),
   }));
   type Limit = (typeof limits)[number];
 
   const chargeOf = (
-    { key: ownKey, cost: ownCost, limiter: source }: Limit,
+    { key: ownKey, cost: ownCost, limiter: source, watchBucket }: Limit,
     args: Args,
     limiter: RateLimiter,
     clientKey: () => MaybePromise<string>,
@@ -74,6 +78,7 @@ export function jointCharges<Args extends HandlerArgs>(
     andThen(ownKey ? ownKey(args) : clientKey(), (key) => {
       checkKey(key);
       if (typeof source === "function") watch(limiter, key, args);
+      watchBucket?.(key, args);
       return andThen(typeof ownCost === "number" ? ownCost : ownCost(...args), (cost) => {
         checkCost(cost);
         return { limiter, key, cost };

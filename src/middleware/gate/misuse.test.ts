@@ -1,4 +1,4 @@
-import { memoryRateLimiter, memoryStore, SluiceError, tokenBucket } from "sluice";
+import { createLimiter, memoryRateLimiter, memoryStore, type RateLimiter, SluiceError, tokenBucket } from "sluice";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type Gate, openGate } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
@@ -71,13 +71,42 @@ describe("a limiter created for every request (issue 13)", () => {
 });
 
 describe("a key without its id (issue 13)", () => {
-  it.each(["user:undefined", "null", "tenant:7/user:null"])("causes one warning: %s", (key) => {
+  it.each([
+    "user:undefined",
+    "userundefined",
+    "null",
+    "tenant:7/user:null",
+    "tenant:undefined:user:7",
+    "NaN/7",
+    "user:[object Object]",
+    "[object Promise]",
+  ])("causes one warning: %s", (key) => {
     const gate = gateOf({ policy: "9/m", key: () => key });
-    for (let i = 0; i < 19; i++) enter(gate);
+    for (let i = 0; i < 4; i++) enter(gate);
     expect(warnings).toEqual([]);
     for (let i = 0; i < 2000; i++) enter(gate);
     expect(codes()).toEqual(["SLUICE_MISUSE"]);
-    expect(warnings[0]?.text).toContain('20 of the last 20 keys ended in "undefined" or "null"');
+    expect(warnings[0]?.text).toContain('5 of the last 5 keys contained "undefined", "null"');
+    expect(warnings[0]?.text).toContain("Run rateLimit after authentication");
+  });
+
+  it.each(["user:nullable", "user:mcnull", "user:NaNcy", "user:undefined7", "user:Nan", "user:[object]"])(
+    "causes no warning for a whole name: %s",
+    (key) => {
+      const gate = gateOf({ policy: "9/m", key: () => key });
+      for (let i = 0; i < 50; i++) enter(gate);
+      expect(warnings).toEqual([]);
+    },
+  );
+
+  it("causes a warning if it starts after 10 000 requests", () => {
+    let next = 0;
+    const gate = gateOf({ policy: "9/m", key: () => (next++ < 10_000 ? "user:1" : "user:undefined") });
+    for (let i = 0; i < 10_000; i++) enter(gate);
+    expect(warnings).toEqual([]);
+    // One of 17 keys is searched.
+    for (let i = 0; i < 5 * 17; i++) enter(gate);
+    expect(codes()).toEqual(["SLUICE_MISUSE"]);
   });
 
   it("causes a warning if most of the last 1000 keys lack it", () => {
@@ -127,12 +156,18 @@ describe("options of something else (issue 13)", () => {
     [
       "message",
       { policy: "1/s", message: "slow down" },
-      "message is not an option of rateLimit. Use onLimited instead",
+      '"message" is not an option of rateLimit. Use onLimited instead',
     ],
     [
       "statusCode",
       { policy: "1/s", statusCode: 420 },
-      "statusCode is not an option of rateLimit. Use onLimited instead",
+      '"statusCode" is not an option of rateLimit. Use onLimited instead',
+    ],
+    ["points", { points: 10, duration: 1 }, '"points" is not an option of rateLimit. Use policy instead'],
+    [
+      "onLimited of express-rate-limit",
+      { policy: "1/s", onLimited: (_request: unknown, response: { send(): void }) => response.send() },
+      "onLimited is called with one object, not with (request, response).",
     ],
     ["a function as policy", { policy: () => "1/s" }, "To choose a limit for each request, pass a function as limiter"],
     ["preflight: skip", { policy: "1/s", preflight: "skip" }, '"50/s burst 500", or "charge", but received "skip"'],
@@ -174,5 +209,52 @@ describe("options of something else (issue 13)", () => {
     });
     expect(await enter(gate)).toMatchObject({ pendingHeaders: undefined });
     expect(await enter(gate)).toMatchObject({ rejection: { status: 429, headers: { "Retry-After": "2" } } });
+  });
+});
+
+describe("an unnamed policy on two routes and one store", () => {
+  const shared = (policy: Parameters<typeof createLimiter>[0]["policy"], count = 2) => {
+    const store = memoryStore();
+    return Array.from({ length: count }, () => createLimiter({ policy, store }));
+  };
+  const visit = (gates: readonly Gate<Args>[], peer = "192.0.2.1") => {
+    for (const gate of gates) enter(gate, { peer });
+  };
+
+  it("causes one warning for each policy", () => {
+    const gates = shared("9/m").map((limiter) => gateOf({ limiter }));
+    visit(gates);
+    expect(warnings).toEqual([]);
+    for (let i = 0; i < 50; i++) visit(gates);
+    expect(codes()).toEqual(["SLUICE_MISUSE"]);
+    expect(warnings[0]?.text).toContain('Two limiters with the policy "9/m burst 9" on one store share their buckets');
+  });
+
+  it("causes a warning in limits, and one event instead if onEvent is set", () => {
+    const events: unknown[] = [];
+    const onEvent = (event: unknown): void => void events.push(event);
+    const gates = shared("9/m").map((limiter) => gateOf({ limits: [{ limiter }], onEvent }));
+    for (let i = 0; i < 50; i++) visit(gates);
+    expect(warnings).toEqual([]);
+    expect(events).toMatchObject([{ type: "warning", message: expect.stringContaining("Give each policy a name") }]);
+  });
+
+  it("is not confused with names, prefixes, one limiter, other keys, other stores or a limiter per request", () => {
+    const [one] = shared("9/m", 1);
+    const limiters = [
+      ...shared(tokenBucket("9/m", { name: "api" })),
+      ...shared(tokenBucket("9/m", { prefix: "api" })),
+      one,
+      one,
+      ...shared("9/m", 1),
+      ...shared("9/m", 1),
+    ] as RateLimiter[];
+    const gates = limiters.map((limiter) => gateOf({ limiter }));
+    for (let i = 0; i < 50; i++) visit(gates);
+    const byKind = shared("9/m").map((limiter, i) => gateOf({ limiter, key: () => `${i === 0 ? "ip" : "user"}:1` }));
+    for (let i = 0; i < 50; i++) visit(byKind);
+    // As on Workers, where a binding is only known in a request.
+    for (const limiter of shared("9/m", 50)) visit([gateOf({ limiter })]);
+    expect(warnings).toEqual([]);
   });
 });

@@ -1,6 +1,8 @@
 /** Finds the charge of a request for the options `policy`, `policies` and `limiter`: one limiter, one key, one cost. */
 import { SluiceError } from "../../core/errors.ts";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import type { WarningCode } from "../../core/warnings.ts";
+import { bucketWatch } from "./bucket-watch.ts";
 import type { Keys } from "./keys.ts";
 import { limiterWatch, type WatchLimiter } from "./limiter-watch.ts";
 import { checkLimiter, limiterFrom } from "./limiters.ts";
@@ -33,11 +35,15 @@ export function singleCharge<Args extends HandlerArgs>(
     throw new SluiceError("invalid-limiter", message, { option: "refundIf", expected: "refund(key, cost)" });
   };
 
+  const warn = (message: string, args: Args, code: WarningCode): void => reports.warn(message, args, code);
   if (typeof limiter === "object") {
     checkRefund(limiter);
-    return (args) => withLimiter(args, limiter);
+    // The limiter of `policy` has a store of its own.
+    const watchBucket = options.limiter && bucketWatch(limiter, warn);
+    const watch: WatchLimiter<Args> | undefined = watchBucket && ((_limiter, key, args) => watchBucket(key, args));
+    return (args) => withLimiter(args, limiter, watch);
   }
-  const watch = limiterWatch<Args>((message, args, code) => reports.warn(message, args, code));
+  const watch = limiterWatch(warn);
   return (args) =>
     andThen(limiter(...args), (chosen) => {
       checkRefund(checkLimiter(chosen));

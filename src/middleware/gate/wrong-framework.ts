@@ -3,6 +3,7 @@
  * name `rateLimit`, so an editor may import the wrong one; without this check the request would hang.
  */
 import { SluiceError } from "../../core/errors.ts";
+import { emitProcessWarning } from "../../core/warnings.ts";
 
 /** The subpath that a middleware is imported from. */
 export type Server = "express" | "fastify" | "hono" | "fetch" | "node";
@@ -18,9 +19,13 @@ const USAGE: Readonly<Record<Server, { caller: string; code: string }>> = {
 // biome-ignore lint/suspicious/noExplicitAny: the arguments of an unknown framework
 type UnknownArgs = readonly any[];
 
+/** Messages of process warnings that were emitted, to emit each once. There are at most as many as pairs of servers. */
+const warned = new Set<string>();
+
 /**
  * Fails a call with the arguments of another framework, or without a handler. The error is thrown, or passed to the
- * framework's callback where a thrown one would not be caught.
+ * framework's callback where a thrown one would not be caught. On `node:http`, which has no error handler, the response
+ * is a 500 and the error a process warning: a thrown one would end the process at its first request.
  */
 export function rejectWrongFramework(imported: Server, args: UnknownArgs): void {
   const [first, response, next] = args;
@@ -33,12 +38,14 @@ export function rejectWrongFramework(imported: Server, args: UnknownArgs): void 
     next(error);
     return;
   }
-  // The error ends the process unless the application catches it; in that case the client still needs a response.
-  if (caller === "node" && !response.headersSent) {
-    response.statusCode = 500;
-    response.end();
+  if (caller !== "node") throw error;
+  if (!warned.has(message)) {
+    warned.add(message);
+    emitProcessWarning("SLUICE_MISUSE", message);
   }
-  throw error;
+  if (response.headersSent) return;
+  response.statusCode = 500;
+  response.end();
 }
 
 /** The framework that calls a function with these arguments. */

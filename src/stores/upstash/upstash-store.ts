@@ -21,7 +21,12 @@ function connectionTo(redis: UpstashClient): Connection {
   const methods = redis as Partial<UpstashClient> | null | undefined;
   // ioredis has methods of these names with other parameters; only its clients have a status.
   if (typeof methods?.evalsha !== "function" || typeof methods.eval !== "function" || "status" in methods) {
-    throw optionError("invalid-option", "redis", "a client of @upstash/redis", redis);
+    throw optionError(
+      "invalid-option",
+      "redis",
+      "a client of @upstash/redis (for other Redis clients, use sluice/redis)",
+      redis,
+    );
   }
   // Not part of the client's types. A request that is retried because its response was lost may be charged twice.
   const { retry } = (redis as { client?: { retry?: { attempts?: number } } }).client ?? {};
