@@ -3,6 +3,7 @@ import { checkCost, checkKey } from "../core/charge.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { optionError, SluiceError } from "../core/errors.ts";
 import { isGrant } from "../core/grant.ts";
+import type { HoldDecision, HoldOptions } from "../core/hold.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import { checkOptions } from "../core/options.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
@@ -10,8 +11,9 @@ import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { PolicyBuckets, SyncStore } from "../core/store.ts";
 import { applyJointly, checkTogether, refundJointly } from "./joint-charge.ts";
 import { Limiter } from "./limiter.ts";
-import { chargeTo, type JointCharge, type LimiterPart, partsOf } from "./limiter-part.ts";
+import { type JointCharge, type LimiterPart, partsOf } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
+import { hasRate, takeCharge } from "./part-charges.ts";
 
 /** Combines limiters that are charged the same key and cost, all or nothing: a burst limit and a daily quota. */
 export function combine(limiters: readonly SyncRateLimiter[]): SyncRateLimiter;
@@ -59,7 +61,7 @@ class CombinedLimiter extends Limiter {
 }
 
 class SyncCombinedLimiter extends CombinedLimiter implements SyncRateLimiter {
-  /** The one store of all parts, if no bucket is named twice: then a decision is one short step. */
+  /** The one store of all parts, if all have a rate and no bucket is named twice: then a decision is one short step. */
   private readonly store: SyncStore | undefined;
   private readonly buckets: readonly PolicyBuckets[];
 
@@ -67,7 +69,8 @@ class SyncCombinedLimiter extends CombinedLimiter implements SyncRateLimiter {
     super(parts);
     const { port } = parts[0] as LimiterPart;
     const ids = new Set(parts.map(({ policy }) => policy.id));
-    const isOneStore = ids.size === parts.length && parts.every((part) => part.port.store === port.store);
+    const isOneStore =
+      ids.size === parts.length && parts.every((part) => part.port.store === port.store && hasRate(part.policy));
     this.store = isOneStore ? port.syncStore : undefined;
     this.buckets = this.store ? parts.map(({ policy }) => (this.store as SyncStore).open(policy)) : [];
   }
@@ -76,7 +79,11 @@ class SyncCombinedLimiter extends CombinedLimiter implements SyncRateLimiter {
     this.check(key, cost);
     if (this.store) return merge(this.store.takeAll(this.buckets, key, cost));
     // Synchronous, because every store is.
-    return applyJointly(this.limiterParts.map((part) => chargeTo(part, key, cost, "take"))) as Decision;
+    return applyJointly(this.limiterParts.map((part) => takeCharge(part, key, cost))) as Decision;
+  }
+
+  holdSync(key: string, amount = 1, options: HoldOptions = {}): HoldDecision {
+    return this.holdParts(key, amount, options) as HoldDecision;
   }
 
   override consume(key: string, cost = 1): Promise<Decision> {
@@ -127,5 +134,5 @@ export function consumeChecked(charges: readonly Required<LimiterCharge>[]): May
 
 /** The charges to all parts of the limiters, in order. */
 export function jointCharges(charges: readonly Required<LimiterCharge>[]): JointCharge[] {
-  return charges.flatMap(({ limiter, key, cost }) => partsOf(limiter).map((part) => chargeTo(part, key, cost, "take")));
+  return charges.flatMap(({ limiter, key, cost }) => partsOf(limiter).map((part) => takeCharge(part, key, cost)));
 }

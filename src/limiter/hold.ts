@@ -1,22 +1,21 @@
-/** Holds of one or more parts: the handle that `hold` and `holdAll` return. */
+/** Holds of one or more parts: the handle that `hold` and `holdAll` return, and settlements. */
 import { isCost } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
-import type { Allowed, Decision } from "../core/decision.ts";
+import type { Allowed, Decision, DecisionFields, DecisionSource } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
-import { type Hold, type HoldDecision, type HoldMethods, parseHoldMs, type RenewOptions, type Settlement } from "../core/hold.ts";
-import { checkOptions, checkWhole } from "../core/options.ts";
+import {
+  type Hold,
+  type HoldDecision,
+  type HoldMethods,
+  parseHoldMs,
+  type RenewOptions,
+  type Settlement,
+} from "../core/hold.ts";
+import { checkOptions } from "../core/options.ts";
+import { emit } from "../resilience/events.ts";
 import type { JointCharge } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
 import { isConcurrency } from "./part-charges.ts";
-
-/** One held charge, and where its hold is. */
-interface HeldCharge {
-  readonly charge: JointCharge;
-  /** Index of the caller's charge that it belongs to, of `holdAll`. */
-  readonly index: number;
-  /** The decision that granted it. */
-  readonly decision: Decision;
-}
 
 /** What `hold` and `holdAll` ask for. */
 export interface HoldRequest {
@@ -24,56 +23,97 @@ export interface HoldRequest {
   readonly forMs: number;
   /** The charges, in modes hold, take and penalty. */
   readonly charges: readonly JointCharge[];
-  /** For each charge, the index of the caller's charge. */
-  readonly indexes: readonly number[];
+  /** For each charge, the index of the caller's charge. Absent: all belong to the same one. */
+  readonly indexes?: readonly number[];
+}
+
+/** One held charge, and where its hold is. */
+interface HeldCharge {
+  readonly charge: JointCharge;
+  /** Index of the caller's charge that it belongs to, of `holdAll`. */
+  readonly index: number;
+  /** Where the hold is, if not in the store. */
+  readonly source: DecisionSource | undefined;
 }
 
 /** Adds the hold to an allowed decision. `sentAt` is when the request was sent, in monotonic ms. */
 export function withHold(decision: Decision, request: HoldRequest, sentAt: number): HoldDecision {
   if (!decision.allowed) return decision;
-  const parts = decision.parts ?? [decision];
+  const { charges, indexes, id, forMs } = request;
   const held: HeldCharge[] = [];
-  for (const [i, charge] of request.charges.entries()) {
-    if (charge.mode === "hold") held.push({ charge, index: request.indexes[i] as number, decision: parts[i] as Decision });
+  for (let i = 0; i < charges.length; i++) {
+    const charge = charges[i] as JointCharge;
+    if (charge.mode !== "hold") continue;
+    held.push({ charge, index: indexes?.[i] ?? 0, source: (decision.parts?.[i] ?? decision).source });
   }
-  const hold = new HeldCharges(held, request, sentAt) as unknown as Hold;
+  const hold = new HeldCharges(held, id, forMs, sentAt + forMs) as unknown as Hold;
   return Object.assign(decision as Allowed, { hold });
 }
 
+/** Returns the actual cost, or throws. */
+export function checkActual(actual: number): number {
+  if (isCost(actual)) return actual;
+  throw optionError("invalid-cost", "actual", "a whole number from 0 to 2147483647", actual);
+}
+
+/** Returns the amount of a hold, or throws. */
+export function checkAmount(amount: number): number {
+  if (isCost(amount) && amount > 0) return amount;
+  throw optionError("invalid-cost", "amount", "a whole number from 1 to 2147483647", amount);
+}
+
+/** Settles holds. `endsAt` is when they end at the latest, in monotonic ms. */
+export async function settleAll(
+  settlements: readonly { readonly charge: JointCharge; readonly source?: DecisionSource | undefined }[],
+  endsAt: number,
+): Promise<Settlement> {
+  const decisions = await Promise.all(
+    settlements.map(async ({ charge, source }) => {
+      const decision = await charge.port.settle(charge, source, endsAt);
+      const { forgiven } = decision ?? {};
+      const { policy, failurePolicy } = charge;
+      if (forgiven) emit(failurePolicy.onEvent, { type: "cost-forgiven", policy: policy.name, cost: forgiven });
+      return decision;
+    }),
+  );
+  const known = decisions.filter((decision) => decision !== undefined);
+  const fields = known.length > 0 ? tightest(known) : unknownFields((settlements[0] as { charge: JointCharge }).charge);
+  const settled = known.some(({ allowed }) => allowed);
+  return known.length < decisions.length ? { ...fields, settled, pending: true } : { ...fields, settled };
+}
+
+/** `Symbol.asyncDispose`, or what compilers use where the runtime does not have it. */
+const ASYNC_DISPOSE: symbol = (Symbol as { asyncDispose?: symbol }).asyncDispose ?? Symbol.for("Symbol.asyncDispose");
+
+/** A hold of one or more charges. */
 class HeldCharges implements HoldMethods {
   readonly id: string;
   readonly key: string;
   amount: number;
-  private readonly held: readonly HeldCharge[];
+  private held: readonly HeldCharge[];
   private readonly forMs: number;
-  /** When the hold ends at the latest, by this process's clock. */
+  /** When it ends at the latest, in monotonic ms: the store has started to count after it was sent. */
   private endsAt: number;
   private isSettled = false;
 
-  constructor(held: readonly HeldCharge[], { id, forMs }: HoldRequest, sentAt: number) {
+  constructor(held: readonly HeldCharge[], id: string, forMs: number, endsAt: number) {
+    const { charge } = held[0] as HeldCharge;
     this.id = id;
+    this.key = charge.key;
+    this.amount = charge.cost;
     this.held = held;
-    this.key = held[0]?.charge.key ?? "";
-    this.amount = held[0]?.charge.cost ?? 0;
     this.forMs = forMs;
-    this.endsAt = sentAt + forMs;
+    this.endsAt = endsAt;
   }
 
   async settle(actual?: number | readonly number[]): Promise<Settlement> {
-    const costs = this.held.map(({ charge, index }) => {
-      if (isConcurrency(charge.policy)) return 0;
-      const cost = (typeof actual === "object" ? actual[index] : actual) ?? charge.cost;
-      if (!isCost(cost)) throw optionError("invalid-cost", "actual", "a whole number from 0 to 2147483647", cost);
-      return cost;
+    const settlements = this.held.map(({ charge, index, source }) => {
+      const given = typeof actual === "object" ? actual[index] : actual;
+      const cost = isConcurrency(charge.policy) ? 0 : checkActual(given ?? charge.cost);
+      return { charge: settlementOf(charge, this.id, cost), source };
     });
     this.isSettled = true;
-    const settled = await Promise.all(
-      this.held.map(({ charge, decision }, i) => {
-        const settlement: JointCharge = { ...charge, mode: "settle", cost: costs[i] as number, hold: settleHold(this.id) };
-        return charge.port.settle(settlement, decision.source, this.endsAt);
-      }),
-    );
-    return settlementOf(settled, this.held);
+    return settleAll(settlements, this.endsAt);
   }
 
   cancel(): Promise<Settlement> {
@@ -81,33 +121,57 @@ class HeldCharges implements HoldMethods {
   }
 
   async renew(options: RenewOptions = {}): Promise<Decision> {
-    checkOptions("the options of renew", options, ["forMs", "amount"]);
+    checkOptions("renew", options, ["forMs", "amount"]);
     const forMs = options.forMs === undefined ? this.forMs : parseHoldMs(options.forMs);
-    const { amount } = options;
-    if (amount !== undefined) checkWhole("amount", amount, 1, 2 ** 31 - 1);
+    const amount = options.amount === undefined ? undefined : checkAmount(options.amount);
     const sentAt = monotonicMs();
+    // The amount is that of the rates. It is the weight of a concurrency limit only if there is nothing else.
+    const hasRates = this.held.some(({ charge }) => !isConcurrency(charge.policy));
+    const renewed = this.held.map((held) => {
+      const { charge } = held;
+      const cost = amount === undefined || (hasRates && isConcurrency(charge.policy)) ? charge.cost : amount;
+      return { ...held, charge: { ...charge, cost, hold: { id: this.id, forMs }, isNewHold: false } };
+    });
     const decisions = await Promise.all(
-      this.held.map(({ charge, decision }) => {
-        const cost = amount === undefined || isConcurrency(charge.policy) !== this.isConcurrencyAlone ? charge.cost : amount;
-        const renewal: JointCharge = { ...charge, cost, hold: { id: this.id, forMs }, isNewHold: false };
-        return charge.port.renew(renewal, decision.source, this.endsAt);
-      }),
+      renewed.map(({ charge, source }) => charge.port.renew(charge, source, this.endsAt)),
     );
     const decision = decisions.length === 1 ? (decisions[0] as Decision) : merge(decisions);
     if (decision.allowed) {
+      this.held = renewed;
       this.endsAt = sentAt + forMs;
-      if (amount !== undefined) this.amount = amount;
+      this.amount = amount ?? this.amount;
     }
     return decision;
   }
 
-  /** Settles in full unless it was settled before. Assigned to `Symbol.asyncDispose`, which old runtimes don't have. */
-  async dispose(): Promise<void> {
+  async [ASYNC_DISPOSE](): Promise<void> {
     if (!this.isSettled) await this.settle();
   }
+}
 
-  /** Whether only concurrency limits are held. Their amount is a weight, and may be renewed. */
-  private get isConcurrencyAlone(): boolean {
-    return this.held.every(({ charge }) => isConcurrency(charge.policy));
-  }
+/** The charge that settles a hold. */
+export function settlementOf(charge: JointCharge, id: string, cost: number): JointCharge {
+  return { ...charge, mode: "settle", cost, hold: { id, forMs: 0 } };
+}
+
+/** The fields of the part that is left with the least. */
+function tightest(decisions: readonly Decision[]): DecisionFields {
+  const least = decisions.reduce((a, b) => (b.remaining < a.remaining ? b : a));
+  const { policy, limit, remaining, resetAfterMs, nextAfterMs, held, forgiven, degraded } = least;
+  return {
+    policy,
+    limit,
+    remaining,
+    resetAfterMs,
+    nextAfterMs,
+    ...(held !== undefined && { held }),
+    ...(forgiven !== undefined && { forgiven }),
+    ...(degraded && { degraded }),
+    ...(decisions.length > 1 && { parts: decisions }),
+  };
+}
+
+/** The fields of a settlement that has not reached the store. */
+function unknownFields({ policy }: JointCharge): DecisionFields {
+  return { policy: policy.name, limit: policy.limit, remaining: 0, resetAfterMs: 0, nextAfterMs: 0, unknown: true };
 }

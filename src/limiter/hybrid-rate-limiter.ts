@@ -72,6 +72,14 @@ class Hybrid implements RateLimiter {
     ]);
   }
 
+  async hold(): Promise<never> {
+    return rejectHolds();
+  }
+
+  async settle(): Promise<never> {
+    return rejectHolds();
+  }
+
   async reset(key: string): Promise<void> {
     this.check(key, 0);
     await Promise.all([this.onFirst((first) => first.reset(key)), this.exact.reset(key)]);
@@ -115,6 +123,12 @@ class Hybrid implements RateLimiter {
       throw error;
     }
   }
+}
+
+/** The first limiter is approximate, so it can't promise what it holds. */
+function rejectHolds(): never {
+  const message = "A hybridRateLimiter does not support holds. Use the exact limiter alone.";
+  throw new SluiceError("unsupported", message, { option: "hold", expected: "an exact limiter" });
 }
 
 /** Errors of `first` that leave the decision to `exact`. */

@@ -1,8 +1,9 @@
 /**
  * Charges to several policies, all or nothing. In one shard of one store that is one atomic step. Across shards or
- * stores it is peek, take, and refund what was taken if one denies: that never admits more, and another caller may be
- * denied in between.
+ * stores it is peek, take or hold, and refund or cancel that if one denies: that never admits more, and another caller
+ * may be denied in between.
  */
+import { countsAsViolation } from "../algorithms/decide.ts";
 import { MAX_CHARGES } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
@@ -42,12 +43,14 @@ export function checkTogether(option: string, parts: readonly (LimiterPart & { r
   }
 }
 
-/** Applies charges that take or peek, all in the same mode, within the shortest deadline of them. */
+/** Applies charges that can be denied, within the shortest deadline of them. */
 export function applyJointly(charges: readonly JointCharge[]): MaybePromise<Decision> {
-  const { port, mode } = charges[0] as JointCharge;
+  const { port } = charges[0] as JointCharge;
   if (charges.every((charge) => charge.port.syncStore)) return applySync(charges);
-  // Denials by several stores are not cached.
-  const isCached = mode === "take" && charges.every((charge) => charge.port === port);
+  // Denials by several stores are not cached, and a hold that may exist already can be replaced by a smaller one.
+  const isCached =
+    !isLook(charges) &&
+    charges.every((charge) => charge.port === port && (charge.mode !== "hold" || charge.isNewHold === true));
   const sentAt = monotonicMs();
   const denial = isCached ? port.cachedDenial(charges, sentAt, true) : undefined;
   if (denial) return denial;
@@ -61,7 +64,7 @@ export function applyJointly(charges: readonly JointCharge[]): MaybePromise<Deci
 
 async function applyShards(charges: readonly JointCharge[], sentAt: number): Promise<Decision> {
   const shards = splitByShard(charges);
-  const inTurn = shards.length > 1 && charges[0]?.mode === "take";
+  const inTurn = shards.length > 1 && !isLook(charges);
   const due = sentAt + deadlineOf(charges);
   const replies = await Promise.all(
     // Async, so that a synchronous port that throws leaves no promise of another port unhandled.
@@ -69,7 +72,36 @@ async function applyShards(charges: readonly JointCharge[], sentAt: number): Pro
   );
   const looks = replies.map(({ decisions }) => decisions);
   const look = assemble(shards, looks, charges.length);
-  return inTurn && look.allowed ? takeInTurn(shards, replies, charges.length) : look;
+  if (!inTurn) return look;
+  return look.allowed ? takeInTurn(shards, replies, charges.length) : strikeShards(shards, looks, charges.length);
+}
+
+/** Records the strikes of a violation that was seen across shards, each in a step of its own. */
+async function strikeShards(
+  shards: readonly ShardCharges[],
+  looks: readonly Decision[][],
+  count: number,
+): Promise<Decision> {
+  const fit = looks.map((decisions) => decisions.map(({ allowed }) => allowed));
+  const group = shards.flatMap((shard) => shard.charges);
+  if (!countsAsViolation(group, fit.flat())) return assemble(shards, looks, count);
+  const struck = await Promise.all(
+    shards.map(async ({ port, charges }, s) =>
+      Promise.all(
+        charges.map(async (charge, i) =>
+          charge.mode === "penalty"
+            ? port.applyOne({ ...charge, mode: "take" })
+            : ((looks[s] as Decision[])[i] as Decision),
+        ),
+      ),
+    ),
+  );
+  return assemble(shards, struck, count);
+}
+
+/** Whether charges change nothing. */
+function isLook(charges: readonly JointCharge[]): boolean {
+  return charges.every(({ mode }) => mode === "peek");
 }
 
 /** Takes from one shard after the other. If one denies, refunds what the others have taken. */
@@ -79,7 +111,7 @@ async function takeInTurn(
   count: number,
 ): Promise<Decision> {
   const taken: Decision[][] = [];
-  const undo = () => Promise.all(taken.map((decisions, i) => refundShard(shards[i] as ShardCharges, decisions, false)));
+  const undo = () => Promise.all(taken.map((decisions, i) => undoShard(shards[i] as ShardCharges, decisions)));
   for (const [i, { port, charges }] of shards.entries()) {
     let decisions: Decision[];
     try {
@@ -109,16 +141,30 @@ function applySync(charges: readonly JointCharge[]): Decision {
   const shards = splitByShard(charges);
   const apply = ({ port }: ShardCharges, group: readonly JointCharge[]): Decision[] =>
     port.syncStore?.applySync(group) ?? [];
-  if (shards.length > 1 && charges[0]?.mode === "take") {
+  if (shards.length > 1 && !isLook(charges)) {
     const looks = shards.map((shard) => apply(shard, asPeeks(shard.charges)));
-    const look = assemble(shards, looks, charges.length);
-    if (!look.allowed) return look;
+    if (!assemble(shards, looks, charges.length).allowed) return strikeSync(shards, looks, charges.length);
   }
   return assemble(
     shards,
     shards.map((shard) => apply(shard, shard.charges)),
     charges.length,
   );
+}
+
+/** The same as `strikeShards` for synchronous stores. */
+function strikeSync(shards: readonly ShardCharges[], looks: readonly Decision[][], count: number): Decision {
+  const fit = looks.flat().map(({ allowed }) => allowed);
+  const group = shards.flatMap(({ charges }) => charges);
+  const strikes = countsAsViolation(group, fit);
+  const decisions = shards.map(({ port, charges }, s) =>
+    charges.map((charge, i) =>
+      strikes && charge.mode === "penalty"
+        ? (port.applyOne({ ...charge, mode: "take" }) as Decision)
+        : ((looks[s] as Decision[])[i] as Decision),
+    ),
+  );
+  return assemble(shards, decisions, count);
 }
 
 /** Refunds charges; with the decisions on them, no more than is still in use of each grant. */
@@ -128,6 +174,23 @@ export async function refundJointly(charges: readonly JointCharge[], decisions?:
     return refundShard(shard, own, true);
   });
   await Promise.all(refunds);
+}
+
+/** Refunds what was taken, and cancels what was held. */
+async function undoShard(shard: ShardCharges, decisions: readonly Decision[]): Promise<void> {
+  const { port, charges } = shard;
+  const cancelled = charges.map((charge, i) => {
+    const { mode, hold } = charge;
+    if (mode !== "hold" || !hold) return undefined;
+    const cancel = { ...charge, mode: "settle", cost: 0, hold: { id: hold.id, forMs: 0 } } as const;
+    return port.settle(cancel, decisions[i]?.source, monotonicMs() + hold.forMs);
+  });
+  const taken = charges.flatMap((charge, i) => (charge.mode === "take" ? [i] : []));
+  const refunds = refundsOf(
+    taken.map((i) => charges[i] as JointCharge),
+    taken.map((i) => decisions[i] as Decision),
+  );
+  await Promise.all([refunds.length > 0 ? port.refund(refunds, false) : undefined, ...cancelled]);
 }
 
 async function refundShard(
@@ -157,6 +220,10 @@ function splitByShard(charges: readonly JointCharge[]): ShardCharges[] {
     if (!shard) shards.push((shard = { port, shard: id, charges: [], indexes: [] }));
     const i = shard.charges.findIndex((other) => other.key === key && other.policy.id === policy.id);
     const same = shard.charges[i];
+    if (same && same.mode !== charge.mode) {
+      const message = `"${policy.name}" is both held and taken for one key. Hold or take the sum of both.`;
+      throw new SluiceError("policy-conflict", message, { option: "charges", expected: "each bucket once" });
+    }
     if (same) {
       shard.charges[i] = { ...same, cost: same.cost + charge.cost };
       shard.indexes[i]?.push(index);

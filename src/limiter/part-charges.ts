@@ -2,6 +2,7 @@
 import { algorithms } from "../algorithms/algorithms.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { SluiceError } from "../core/errors.ts";
+import { DEFAULT_HOLD_MS } from "../core/hold.ts";
 import { chargeTo, type JointCharge, type LimiterPart } from "./limiter-part.ts";
 
 /** Largest limit of a sliding log with holds: while there are holds, each call reads the whole log. */
@@ -66,6 +67,16 @@ function checkHolds({ algorithm, limit, windowMs, name }: CompiledPolicy): void 
   }
   if (windowMs > MAX_HELD_WINDOW_MS) {
     const message = "Holds need a window or fill time of at most 2^50 ms. Use a shorter window or a higher rate.";
-    throw new SluiceError("out-of-range", message, { option: "hold", expected: "a shorter window", received: windowMs });
+    throw new SluiceError("out-of-range", message, {
+      option: "hold",
+      expected: "a shorter window",
+      received: windowMs,
+    });
   }
+}
+
+/** The default duration of a hold on several parts: the shortest lease, in ms. */
+export function leaseOf(parts: readonly LimiterPart[]): number {
+  const leases = parts.filter(({ policy }) => isConcurrency(policy)).map(({ policy }) => policy.windowMs);
+  return leases.length > 0 ? Math.min(...leases) : DEFAULT_HOLD_MS;
 }

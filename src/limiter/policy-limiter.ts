@@ -1,11 +1,14 @@
 /** Limiters of one policy: the base class, and that of synchronous stores. */
 import { isCost } from "../core/charge.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
+import type { HoldDecision, HoldOptions } from "../core/hold.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { PolicyBuckets, Store, SyncStore } from "../core/store.ts";
 import { Limiter } from "./limiter.ts";
-import { chargeTo, type JointCharge, type LimiterPart } from "./limiter-part.ts";
+import type { JointCharge, LimiterPart } from "./limiter-part.ts";
+import { hasRate, takeCharge } from "./part-charges.ts";
+import { penaltyMethods } from "./penalty-methods.ts";
 import { refundsOf } from "./refunds.ts";
 
 /** One policy on any store. */
@@ -18,6 +21,11 @@ export class PolicyLimiter<S extends Store = Store> extends Limiter {
     super([part]);
     this.store = part.port.store as S;
     this.release = release;
+    if (part.policy.block)
+      Object.assign(
+        this,
+        penaltyMethods(part, (key) => this.check(key, 0)),
+      );
   }
 
   override async dispose(): Promise<void> {
@@ -31,7 +39,7 @@ export class PolicyLimiter<S extends Store = Store> extends Limiter {
     try {
       this.check(key, cost);
       const part = this.limiterParts[0] as LimiterPart;
-      return Promise.resolve(part.port.applyOne(chargeTo(part, key, cost, "take")));
+      return Promise.resolve(part.port.applyOne(takeCharge(part, key, cost)));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -61,7 +69,12 @@ export class SyncLimiter extends PolicyLimiter<SyncStore> implements SyncRateLim
 
   constructor(part: LimiterPart, release: () => Promise<void>) {
     super(part, release);
-    this.buckets = this.store.open(part.policy);
+    this.buckets = hasRate(part.policy) ? this.store.open(part.policy) : bucketsWithoutRate(part);
+  }
+
+  holdSync(key: string, amount = 1, options: HoldOptions = {}): HoldDecision {
+    // Synchronous, because the store is.
+    return this.holdParts(key, amount, options) as HoldDecision;
   }
 
   consumeSync(key: string, cost = 1): Decision {
@@ -77,4 +90,9 @@ export class SyncLimiter extends PolicyLimiter<SyncStore> implements SyncRateLim
       return Promise.reject(error);
     }
   }
+}
+
+/** What `consume` does on a policy without a rate: it checks a penalty, and rejects a concurrency limit. */
+function bucketsWithoutRate(part: LimiterPart): PolicyBuckets {
+  return { take: (key, cost) => part.port.applyOne(takeCharge(part, key, cost)) as Decision };
 }

@@ -2,10 +2,11 @@
  * The one way from limiters to a store. Every decision of every limiter is made by a port: by a synchronous store
  * directly, by any other with denial cache, deadline, circuit breaker and fallback.
  */
+import { algorithms } from "../algorithms/algorithms.ts";
 import type { Charge } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
-import type { Decision, Denied, Inspection } from "../core/decision.ts";
+import type { Decision, DecisionSource, Denied, Inspection } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { recordUnknownGrant } from "../core/grant.ts";
 import { shared } from "../core/shared-state.ts";
@@ -13,6 +14,7 @@ import { isSync, type Store } from "../core/store.ts";
 import { emit, type OnEvent } from "../resilience/events.ts";
 import type { PartCharge } from "../resilience/failure-policy.ts";
 import { decideWithout } from "../resilience/fallback.ts";
+import { queueOf } from "../resilience/settlement-queue.ts";
 import { healthOf, isStoreFailure, type StoreFailure, type StoreHealth } from "../resilience/store-health.ts";
 import { memoryOf, type StoreMemory } from "../resilience/store-memory.ts";
 import { reportsOf } from "../resilience/store-reports.ts";
@@ -44,7 +46,7 @@ class RemotePort implements StorePort {
     const now = monotonicMs();
     const charges = [charge];
     const { localDenialMs } = charge.failurePolicy;
-    const isCached = charge.mode === "take" && charge.cost > 0 && localDenialMs > 0;
+    const isCached = isCacheable(charge) && charge.cost > 0 && localDenialMs > 0;
     const denial = isCached ? this.memory.cachedDenial(charges, now, localDenialMs, false) : undefined;
     return denial ? Promise.resolve(denial) : this.sendOne(charge, charges, now, isCached);
   }
@@ -56,7 +58,10 @@ class RemotePort implements StorePort {
       store.apply(groups, call),
     );
     for (const { failurePolicy, policy } of charges) emitStoreWarning(store, failurePolicy.onEvent, policy.name);
-    if (isStoreFailure(reply)) return { decisions: this.applyWithout(charges, reply), failure: reply };
+    if (isStoreFailure(reply)) {
+      this.cancelSent(charges, reply);
+      return { decisions: this.applyWithout(charges, reply), failure: reply };
+    }
     const [decisions] = reply;
     if (decisions?.length !== charges.length) throw missingDecision();
     for (const [i, { mode, cost }] of charges.entries()) {
@@ -94,6 +99,79 @@ class RemotePort implements StorePort {
     }
   }
 
+  async settle(charge: PartCharge, source: DecisionSource | undefined, endsAt: number): Promise<Decision | undefined> {
+    if (source !== undefined) return this.applyElsewhere(charge, source);
+    const { policy, cost, failurePolicy } = charge;
+    const reply = await this.sendNow(charge);
+    if (!isStoreFailure(reply)) return reply;
+    const onLost = (error: SluiceError) =>
+      emit(
+        failurePolicy.onEvent,
+        algorithms[policy.algorithm].holdsOnly
+          ? { type: "hold-lost", policy: policy.name, error }
+          : { type: "settle-lost", policy: policy.name, cost, error },
+      );
+    queueOf(this.store).add({ store: this.store, charge, endsAt, error: reply.error, onLost });
+    if (failurePolicy.onStoreError === "throw") throw reply.error;
+    return undefined;
+  }
+
+  async renew(charge: PartCharge, source: DecisionSource | undefined, endsAt: number): Promise<Decision> {
+    if (source !== undefined) return this.applyElsewhere(charge, source);
+    const { policy, failurePolicy } = charge;
+    const reply = await this.sendNow(charge);
+    if (!isStoreFailure(reply)) return reply;
+    const onLost = (error: SluiceError) =>
+      emit(failurePolicy.onEvent, { type: "hold-lost", policy: policy.name, error });
+    queueOf(this.store).add({ store: this.store, charge, endsAt, error: reply.error, onLost });
+    if (failurePolicy.onStoreError === "throw") throw reply.error;
+    const { name, limit } = policy;
+    const fields = { policy: name, limit, remaining: 0, resetAfterMs: 0, nextAfterMs: 0, unknown: true } as const;
+    return { allowed: true, ...fields, degraded: true };
+  }
+
+  async applyOrThrow(charge: PartCharge): Promise<Decision> {
+    const reply = await this.sendNow(charge);
+    if (isStoreFailure(reply)) throw reply.error;
+    return reply;
+  }
+
+  /** Sends a charge that may free budget, in place of a waiting one about the same hold. */
+  private async sendNow(charge: PartCharge): Promise<Decision | StoreFailure> {
+    const { store, memory } = this;
+    queueOf(store).forget(charge);
+    const due = monotonicMs() + charge.failurePolicy.deadlineMs;
+    const groups = [[toCharge(charge)]];
+    const reply = await memory.invalidating([charge], () =>
+      this.health.attempt(store, charge.key, due, (call) => store.apply(groups, call)),
+    );
+    if (isStoreFailure(reply)) return reply;
+    return reply[0]?.[0] ?? Promise.reject(missingDecision());
+  }
+
+  /** Applies a charge to a hold that was granted without the store. */
+  private applyElsewhere(charge: PartCharge, source: DecisionSource): Decision {
+    const { name, limit } = charge.policy;
+    if (source === "local") {
+      const local = { ...toCharge(charge), policy: charge.failurePolicy.localPolicy };
+      return { ...(this.memory.fallback.applySync([local])[0] as Decision), degraded: true, source };
+    }
+    const fields = { policy: name, limit, remaining: limit, resetAfterMs: 0, nextAfterMs: 0 };
+    return { allowed: true, ...fields, degraded: true, source };
+  }
+
+  /** Cancels holds that a failed call may have made: they were decided without the store. */
+  private cancelSent(charges: readonly PartCharge[], { error, wasSent }: StoreFailure): void {
+    if (!wasSent) return;
+    const { store } = this;
+    for (const charge of charges) {
+      const { mode, hold } = charge;
+      if (mode !== "hold" || !hold) continue;
+      const cancel: PartCharge = { ...charge, mode: "settle", cost: 0, hold: { id: hold.id, forMs: 0 } };
+      queueOf(store).add({ store, charge: cancel, endsAt: monotonicMs() + hold.forMs, error, onLost() {} });
+    }
+  }
+
   async reset(charge: PartCharge): Promise<void> {
     const { store, memory } = this;
     const { key, failurePolicy } = charge;
@@ -124,13 +202,21 @@ class RemotePort implements StorePort {
     const due = sentAt + failurePolicy.deadlineMs;
     const reply = await this.health.attempt(store, key, due, (call) => store.apply(groups, call));
     if (failurePolicy.onEvent) emitStoreWarning(store, failurePolicy.onEvent, charge.policy.name);
-    if (isStoreFailure(reply)) return this.applyWithout(charges, reply)[0] as Decision;
+    if (isStoreFailure(reply)) {
+      if (charge.mode === "hold") this.cancelSent(charges, reply);
+      return this.applyWithout(charges, reply)[0] as Decision;
+    }
     const decision = reply[0]?.[0];
     if (!decision) throw missingDecision();
     if (charge.mode === "take") recordUnknownGrant(decision, cost);
     if (isCached) this.memory.recordDecision(charges, decision, sentAt, false);
     return decision;
   }
+}
+
+/** Whether a denial of the same key applies to a charge. A hold that may exist already can be replaced by a smaller one. */
+function isCacheable({ mode, isNewHold }: PartCharge): boolean {
+  return mode === "take" || (mode === "hold" && isNewHold === true);
 }
 
 /** The charge alone: a store may serialise it. */

@@ -1,6 +1,6 @@
 /** How limiters use a store, and the port of synchronous stores. */
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
-import type { Decision, Denied, Inspection } from "../core/decision.ts";
+import type { Decision, DecisionSource, Denied, Inspection } from "../core/decision.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { Store, SyncStore } from "../core/store.ts";
 import type { PartCharge } from "../resilience/failure-policy.ts";
@@ -17,9 +17,9 @@ export interface StorePort {
   readonly store: Store;
   /** The store, if its decisions are synchronous: for limiters that have `consumeSync`. */
   readonly syncStore: SyncStore | undefined;
-  /** Applies one charge that takes or peeks. */
+  /** Applies one charge that can be denied. */
   applyOne(charge: PartCharge): MaybePromise<Decision>;
-  /** Applies one group of charges that take or peek, all of one shard. Doesn't use the denial cache. */
+  /** Applies one group of charges that can be denied, all of one shard. Doesn't use the denial cache. */
   apply(charges: readonly PartCharge[], due: number): MaybePromise<PortReply>;
   /** Decides a group without the store, which failed before. */
   applyWithout(charges: readonly PartCharge[], failure: StoreFailure): Decision[];
@@ -32,6 +32,15 @@ export interface StorePort {
    * `mayThrow` is set; otherwise it emits `refund-lost`.
    */
   refund(refunds: readonly PartCharge[], mayThrow: boolean): MaybePromise<void>;
+  /**
+   * Settles a hold that `source` has granted; `undefined`: the store. Returns `undefined` if the store fails: the
+   * settlement is then retried in the background until `endsAt`. Throws instead if `onStoreError` is `"throw"`.
+   */
+  settle(charge: PartCharge, source: DecisionSource | undefined, endsAt: number): MaybePromise<Decision | undefined>;
+  /** Renews a hold that `source` has granted. If the store fails, it is retried in the background until `endsAt`. */
+  renew(charge: PartCharge, source: DecisionSource | undefined, endsAt: number): MaybePromise<Decision>;
+  /** Applies a charge, and rejects if the store fails, whatever the failure policy: the caller has to know. */
+  applyOrThrow(charge: PartCharge): MaybePromise<Decision>;
   /** Resets a key. Rejects if the store fails, whatever the failure policy: the caller has to know. */
   reset(charge: PartCharge): Promise<void>;
   /** Returns what is stored for a key. Rejects if the store fails. */
@@ -68,6 +77,18 @@ export class SyncPort implements StorePort {
 
   refund(refunds: readonly PartCharge[]): void {
     this.store.applySync(refunds);
+  }
+
+  settle(charge: PartCharge): Decision {
+    return this.applyOne(charge);
+  }
+
+  renew(charge: PartCharge): Decision {
+    return this.applyOne(charge);
+  }
+
+  applyOrThrow(charge: PartCharge): Decision {
+    return this.applyOne(charge);
   }
 
   async reset(charge: PartCharge): Promise<void> {

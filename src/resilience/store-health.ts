@@ -15,7 +15,7 @@ export class StoreFailure {
   /** Whether the store may have applied the call. */
   readonly wasSent: boolean;
 
-  constructor(error: SluiceError, shard: Shard = ALL_SHARDS, wasSent = error.option !== "client") {
+  constructor(error: SluiceError, shard: Shard = ALL_SHARDS, wasSent: boolean = error.option !== "client") {
     this.error = error;
     this.shard = shard;
     this.wasSent = wasSent;

@@ -1,0 +1,77 @@
+/** Holds and takes on several limiters in one step. */
+import { checkCost, checkKey } from "../core/charge.ts";
+import { monotonicMs } from "../core/clock.ts";
+import { optionError, SluiceError } from "../core/errors.ts";
+import { type HoldDecision, type HoldOptions, parseHoldOptions } from "../core/hold.ts";
+import { checkOptions } from "../core/options.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
+import { checkAmount, withHold } from "./hold.ts";
+import { applyJointly, checkTogether } from "./joint-charge.ts";
+import { type JointCharge, type LimiterPart, partsOf } from "./limiter-part.ts";
+import { holdCharge, leaseOf, takeCharge } from "./part-charges.ts";
+
+/** A charge of `holdAll`: `amount` is held, `cost` is taken at once. */
+export type HoldCharge =
+  | {
+      /** The limiter to charge. */
+      limiter: RateLimiter;
+      /** The key to charge. */
+      key: string;
+      /** The amount to hold. Default: 1. */
+      amount?: number;
+      cost?: never;
+    }
+  | {
+      /** The limiter to charge. */
+      limiter: RateLimiter;
+      /** The key to charge. */
+      key: string;
+      /** The cost to take at once. */
+      cost: number;
+      amount?: never;
+    };
+
+/**
+ * Holds or takes several charges with keys of their own, all or nothing: `amount` is held until it is settled, `cost` is
+ * taken at once.
+ */
+export async function holdAll(charges: readonly HoldCharge[], options: HoldOptions = {}): Promise<HoldDecision> {
+  if (!Array.isArray(charges)) {
+    throw optionError(
+      "invalid-option",
+      "charges",
+      "a list of { limiter, key, amount } or { limiter, key, cost }",
+      charges,
+    );
+  }
+  const parts = charges.map((charge: HoldCharge) => {
+    checkOptions("a charge of holdAll", charge, ["limiter", "key", "amount", "cost"]);
+    checkKey(charge.key);
+    if (charge.cost !== undefined && charge.amount !== undefined) {
+      const message = "A charge of holdAll() has an amount to hold or a cost to take, not both.";
+      throw new SluiceError("invalid-option", message, { option: "charges", expected: "amount or cost" });
+    }
+    if (charge.cost === undefined) checkAmount(charge.amount ?? 1);
+    else checkCost(charge.cost);
+    return partsOf(charge.limiter);
+  });
+  const hold = parseHoldOptions(options, leaseOf(parts.flat()));
+  const joint: JointCharge[] = [];
+  const indexes: number[] = [];
+  for (const [index, { key, cost, amount = 1 }] of charges.entries()) {
+    for (const part of parts[index] as readonly LimiterPart[]) {
+      joint.push(
+        cost === undefined
+          ? holdCharge(part, key, amount, hold, options.id === undefined)
+          : takeCharge(part, key, cost),
+      );
+      indexes.push(index);
+    }
+  }
+  checkTogether("charges", joint);
+  if (!joint.some(({ mode }) => mode === "hold")) {
+    throw optionError("invalid-option", "charges", "a list with at least one amount to hold", charges);
+  }
+  const sentAt = monotonicMs();
+  return withHold(await applyJointly(joint), { ...hold, charges: joint, indexes }, sentAt);
+}
