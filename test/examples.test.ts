@@ -5,15 +5,16 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
+import { hasRedis, withRedis } from "./servers/needs.ts";
 import { type RedisServer, startRedis } from "./servers/redis-server.js";
 import { until } from "./servers/until.js";
 import { startUpstashBridge } from "./servers/upstash-bridge.js";
 
 let redis: RedisServer;
 beforeAll(async () => {
-  redis = await startRedis();
+  if (hasRedis) redis = await startRedis();
 });
-afterAll(() => redis.stop());
+afterAll(() => redis?.stop());
 
 const running: ChildProcess[] = [];
 afterEach(() => {
@@ -21,7 +22,7 @@ afterEach(() => {
 });
 
 /** Starts an example and resolves when it has printed its URL. */
-async function start(file: string, redisUrl: string) {
+async function start(file: string, redisUrl = "") {
   const path = fileURLToPath(new URL(`../examples/${file}`, import.meta.url));
   const env = { ...process.env, REDIS_URL: redisUrl, PORT: "0" };
   const child = spawn(process.execPath, [path], { env, stdio: ["ignore", "pipe", "pipe"] });
@@ -59,7 +60,7 @@ const as = (user: string) => ({ authorization: `Basic ${btoa(user)}` });
 
 describe("examples/server.js", () => {
   it("allows a burst, rejects the next request and stops on Ctrl+C", async () => {
-    const server = await start("server.js", redis.url);
+    const server = await start("server.js");
     expect(server.lines[0]).toMatch(/^sluice guards \S+ with a burst of 10, then 5 requests a second\.$/);
     const answers = await Promise.all(times(20, "/").map((path) => server.ask(path)));
     const denied = answers.find(({ status }) => status === 429);
@@ -73,7 +74,7 @@ describe.each(["express-server.js", "fastify-server.js", "hono-server.js", "fetc
   "examples/%s",
   (file) => {
     it("limits everything but the health check, and failed logins separately", async () => {
-      const server = await start(file, redis.url);
+      const server = await start(file);
       const login = (password: string) => server.send("/login", { password });
       expect((await login("secret")).headers.get("ratelimit-policy")?.split(", ").sort()).toEqual([
         '"api";q=10;w=2',
@@ -98,7 +99,7 @@ describe.each(["express-server.js", "fastify-server.js", "hono-server.js", "fetc
   },
 );
 
-describe("examples/redis-server.js", () => {
+describe("examples/redis-server.js", withRedis, () => {
   it("responds with 200 and 429, with 503 while Redis is unavailable, and logs both transitions", async () => {
     const server = await start("redis-server.js", redis.url);
     const first = await server.ask("/");
@@ -128,7 +129,7 @@ describe("examples/redis-server.js", () => {
 });
 
 describe("examples/migrating/from-rate-limiter-flexible.js", () => {
-  it("responds as documented", async () => {
+  it("responds as documented", withRedis, async () => {
     const server = await start("migrating/from-rate-limiter-flexible.js", redis.url);
     const paths = [...times(6, "/"), "/export", ...times(6, "/")];
     expect(await server.statuses(paths)).toEqual([...times(6, 200), 429, ...times(4, 200), 429, 429]);
@@ -151,7 +152,7 @@ describe("examples/migrating/from-rate-limiter-flexible.js", () => {
   });
 });
 
-describe("examples/migrating/from-upstash-ratelimit.js", () => {
+describe("examples/migrating/from-upstash-ratelimit.js", withRedis, () => {
   it("responds as documented", async () => {
     const bridge = await startUpstashBridge(redis.port);
     try {
@@ -178,36 +179,42 @@ describe("examples/migrating/from-upstash-ratelimit.js", () => {
 });
 
 describe("examples/websocket-server.js", () => {
-  it.each(["", "on Redis"])(
-    "notifies and then closes a client over the limit, and rejects the sixth connection %s",
-    async (where) => {
-      const server = await start("websocket-server.js", where ? redis.url : "");
-      const url = String(await (await server.ask("/")).url).replace("http", "ws");
-      const connect = async () => {
-        const socket = new WebSocket(url);
-        await once(socket, "open");
-        return socket;
-      };
-      const [talker, ...others] = await Promise.all(times(5, undefined).map(connect));
-      if (!talker) throw new Error("no client connected");
-      await expect(connect()).rejects.toThrow("429");
-      const heard: { type: string; payload?: { code: string; retryAfterMs: number } }[] = [];
-      talker.on("message", (data) => heard.push(JSON.parse(String(data))));
-      for (let n = 0; n < 20; n++) talker.send(JSON.stringify({ type: "say", text: `${n}` }));
-      await until("no notice", async () =>
-        heard.some(({ type }) => type === "ERROR") ? undefined : `${heard.length}`,
-      );
-      expect(heard.filter(({ type }) => type === "said").length).toBeGreaterThanOrEqual(10);
-      expect(heard.find(({ payload }) => payload)?.payload).toMatchObject({
-        code: "RESOURCE_EXHAUSTED",
-        retryable: true,
-      });
-      const closed = once(talker, "close");
-      for (let n = 0; n < 100; n++) talker.send("junk");
-      expect((await closed)[0]).toBe(1013);
-      expect(server.lines.some((line) => line.startsWith("rate exceeded by public:ip:127.0.0.1:say"))).toBe(true);
-      for (const socket of others) socket.terminate();
-      expect(await server.end()).toBe(0);
-    },
-  );
+  for (const [where, options] of [
+    ["in memory", {}],
+    ["on Redis", withRedis],
+  ] as const) {
+    it(
+      `notifies and then closes a client over the limit, and rejects the sixth connection ${where}`,
+      options,
+      async () => {
+        const server = await start("websocket-server.js", where === "on Redis" ? redis.url : "");
+        const url = String(await (await server.ask("/")).url).replace("http", "ws");
+        const connect = async () => {
+          const socket = new WebSocket(url);
+          await once(socket, "open");
+          return socket;
+        };
+        const [talker, ...others] = await Promise.all(times(5, undefined).map(connect));
+        if (!talker) throw new Error("no client connected");
+        await expect(connect()).rejects.toThrow("429");
+        const heard: { type: string; payload?: { code: string; retryAfterMs: number } }[] = [];
+        talker.on("message", (data) => heard.push(JSON.parse(String(data))));
+        for (let n = 0; n < 20; n++) talker.send(JSON.stringify({ type: "say", text: `${n}` }));
+        await until("no notice", async () =>
+          heard.some(({ type }) => type === "ERROR") ? undefined : `${heard.length}`,
+        );
+        expect(heard.filter(({ type }) => type === "said").length).toBeGreaterThanOrEqual(10);
+        expect(heard.find(({ payload }) => payload)?.payload).toMatchObject({
+          code: "RESOURCE_EXHAUSTED",
+          retryable: true,
+        });
+        const closed = once(talker, "close");
+        for (let n = 0; n < 100; n++) talker.send("junk");
+        expect((await closed)[0]).toBe(1013);
+        expect(server.lines.some((line) => line.startsWith("rate exceeded by public:ip:127.0.0.1:say"))).toBe(true);
+        for (const socket of others) socket.terminate();
+        expect(await server.end()).toBe(0);
+      },
+    );
+  }
 });

@@ -2,12 +2,13 @@
 import { createLimiter, SluiceError, slidingLog, tokenBucket } from "sluice";
 import { redisRateLimiter, redisStore } from "sluice/redis";
 import { describe, expect, it } from "vitest";
+import { withRedis } from "../servers/needs.ts";
 import { redis, server } from "./own-redis.ts";
 import { spiedClient, storeOnly, withEmptyDatabase } from "./spied-client.ts";
 
 withEmptyDatabase();
 
-describe("issue 13: a sliding log of 10 000 grants", () => {
+describe("issue 13: a sliding log of 10 000 grants", withRedis, () => {
   const policy = slidingLog({ limit: 10_000, windowMs: 3_600_000, name: "long" });
   const [grants, span] = [9_900, 3_000_000];
 
@@ -55,7 +56,7 @@ describe("issue 13: a sliding log of 10 000 grants", () => {
   });
 });
 
-describe("a retry after setTimeout(retryAfterMs)", () => {
+describe("a retry after setTimeout(retryAfterMs)", withRedis, () => {
   it("reaches Redis each of 500 times, although timers fire early", async () => {
     const client = spiedClient();
     const limiter = redisRateLimiter(client, { capacity: 3, tokensPerSecond: "3/300ms", name: "waits" });
@@ -77,7 +78,7 @@ describe("a retry after setTimeout(retryAfterMs)", () => {
   });
 });
 
-describe("misuse of redisStore", () => {
+describe("misuse of redisStore", withRedis, () => {
   it("is rejected with an error that names the option", () => {
     const errorOf = (run: () => unknown) => {
       try {
