@@ -22,6 +22,7 @@ import { pathToFileURL } from "node:url";
 import { format, promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
+import { ERRORS_PAGE } from "../src/core/errors.ts";
 import { startWorkerd } from "./cloudflare/workerd.ts";
 import { freePort } from "./servers/free-port.js";
 import { hasRedis, withRedis, withWorkerd } from "./servers/needs.ts";
@@ -313,6 +314,12 @@ describe("docs/errors.md", () => {
     .flatMap((line, i) => (line.startsWith("## ") ? [{ code: line.slice(3), line: i + 1 }] : []));
   const headings = allHeadings.filter(({ code }) => !code.startsWith("sluice_"));
 
+  it("is the page that messages link to, in the repository of package.json", () => {
+    const { repository } = JSON.parse(read("package.json")) as { repository: { url: string } };
+    const address = repository.url.replace(/^git\+/, "").replace(/\.git$/, "");
+    expect(ERRORS_PAGE).toBe(`${address}/blob/main/docs/errors.md`);
+  });
+
   it("has a heading for every warning that is used, and for no other", () => {
     const source = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" }).filter(
       (file) => /(?<!\.test)\.ts$/.test(file) && !file.endsWith("warnings.ts"),
@@ -341,8 +348,8 @@ describe("docs/errors.md", () => {
     );
     const messages = own.flatMap((snippet) => [...promisesOf(snippet).values()]);
     expect(
-      messages.some((message) => message.endsWith(`. See docs/errors.md#${code}`)),
-      `a message that ends in "See docs/errors.md#${code}"`,
+      messages.some((message) => message.endsWith(`. See ${ERRORS_PAGE}#${code}`)),
+      `a message that ends in "See ${ERRORS_PAGE}#${code}"`,
     ).toBe(true);
   });
 });

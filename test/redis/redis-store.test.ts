@@ -89,7 +89,7 @@ describe("misuse of redisStore", withRedis, () => {
       throw new Error("no error");
     };
     expect(errorOf(() => redisStore(undefined as never)).message).toBe(
-      "client must be an ioredis, iovalkey or node-redis client (for @upstash/redis, use sluice/upstash), but received undefined. See docs/errors.md#invalid-option",
+      "client must be an ioredis, iovalkey or node-redis client (for @upstash/redis, use sluice/upstash), but received undefined. See https://github.com/sluicejs/sluice/blob/main/docs/errors.md#invalid-option",
     );
     expect(errorOf(() => redisStore({} as never))).toBeInstanceOf(SluiceError);
     expect(errorOf(() => redisStore(redis, { policy: {} } as never)).message).toContain("createLimiter");
