@@ -1,6 +1,7 @@
-/** Runs the examples like users do. Needs `npm run build`. */
+/** Runs the examples by the commands of examples/README.md. The Workers are run by integration/cloudflare. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
@@ -21,11 +22,22 @@ afterEach(() => {
   for (const child of running.splice(0)) child.kill("SIGKILL");
 });
 
-/** Starts an example and resolves when it has printed its URL. */
-async function start(file: string, redisUrl = "") {
-  const path = fileURLToPath(new URL(`../examples/${file}`, import.meta.url));
-  const env = { ...process.env, REDIS_URL: redisUrl, PORT: "0" };
-  const child = spawn(process.execPath, [path], { env, stdio: ["ignore", "pipe", "pipe"] });
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** The command of every example in the table. */
+const commands = new Map(
+  [...readFileSync(`${root}/examples/README.md`, "utf8").matchAll(/^\| \[([^\]]+)\].* \| `([^`]+)` \|$/gm)].map(
+    ([, file = "", command = ""]) => [file, command],
+  ),
+);
+
+/** Starts an example by its documented command and resolves when it has printed its URL. */
+async function start(file: string, variables: Record<string, string> = {}) {
+  const [program, ...args] = commands.get(file)?.split(" ") ?? [];
+  if (program !== "node") throw new Error(`${file} has no command in examples/README.md`);
+  const { REDIS_URL: _, UPSTASH_REDIS_REST_URL: __, ...inherited } = process.env;
+  const env = { ...inherited, PORT: "0", ...variables };
+  const child = spawn(process.execPath, args, { cwd: root, env, stdio: ["ignore", "pipe", "pipe"] });
   running.push(child);
   const lines: string[] = [];
   for (const stream of [child.stdout, child.stderr]) createInterface(stream).on("line", (line) => lines.push(line));
@@ -34,12 +46,12 @@ async function start(file: string, redisUrl = "") {
   return {
     lines,
     ask: (path: string, headers: Record<string, string> = {}) => fetch(new URL(path, url()), { headers }),
-    send: (path: string, body: unknown) =>
-      fetch(new URL(path, url()), {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify(body),
-      }),
+    request: (path: string, init: RequestInit) => fetch(new URL(path, url()), init),
+    post: (path: string, body: string, headers: Record<string, string>) =>
+      fetch(new URL(path, url()), { method: "POST", headers, body }),
+    send(path: string, body: unknown) {
+      return this.post(path, JSON.stringify(body), { "Content-Type": "application/json" });
+    },
     async statuses(paths: string[], headers: Record<string, string> = {}) {
       const statuses: number[] = [];
       for (const path of paths) statuses.push((await this.ask(path, headers)).status);
@@ -57,6 +69,23 @@ async function start(file: string, redisUrl = "") {
 
 const times = <T>(count: number, one: T): T[] => new Array<T>(count).fill(one);
 const as = (user: string) => ({ authorization: `Basic ${btoa(user)}` });
+
+describe("examples/README.md", () => {
+  it("lists every example", () => {
+    const notExamples = ["README.md", "tsconfig.json", "migrating", "run.js", "install-sluice.js"];
+    const files = readdirSync(`${root}/examples`).filter((file) => !notExamples.includes(file));
+    const migrating = readdirSync(`${root}/examples/migrating`).map((file) => `migrating/${file}`);
+    expect([...commands.keys()].sort()).toEqual([...files, ...migrating].sort());
+  });
+
+  it("has one command per example, which the example repeats", () => {
+    for (const [file, command] of commands) {
+      expect(command).toBe(`node examples/run.js ${file.replace(/\.js$/, "")}`);
+      const page = file.endsWith(".js") ? file : `${file}/README.md`;
+      expect(readFileSync(`${root}/examples/${page}`, "utf8"), page).toContain(command);
+    }
+  });
+});
 
 describe("examples/server.js", () => {
   it("allows a burst, rejects the next request and stops on Ctrl+C", async () => {
@@ -101,7 +130,7 @@ describe.each(["express-server.js", "fastify-server.js", "hono-server.js", "fetc
 
 describe("examples/redis-server.js", withRedis, () => {
   it("responds with 200 and 429, with 503 while Redis is unavailable, and logs both transitions", async () => {
-    const server = await start("redis-server.js", redis.url);
+    const server = await start("redis-server.js", { REDIS_URL: redis.url });
     const first = await server.ask("/");
     expect(first.status).toBe(200);
     expect(first.headers.get("ratelimit-policy")).toBe('"burst";q=10;w=2, "daily";q=5000;w=86400');
@@ -130,7 +159,7 @@ describe("examples/redis-server.js", withRedis, () => {
 
 describe("examples/migrating/from-rate-limiter-flexible.js", () => {
   it("responds as documented", withRedis, async () => {
-    const server = await start("migrating/from-rate-limiter-flexible.js", redis.url);
+    const server = await start("migrating/from-rate-limiter-flexible.js", { REDIS_URL: redis.url });
     const paths = [...times(6, "/"), "/export", ...times(6, "/")];
     expect(await server.statuses(paths)).toEqual([...times(6, 200), 429, ...times(4, 200), 429, 429]);
     const wait = Number((await server.ask("/")).headers.get("retry-after"));
@@ -145,7 +174,7 @@ describe("examples/migrating/from-rate-limiter-flexible.js", () => {
   });
 
   it("falls back to memory without Redis and rejects logins", async () => {
-    const server = await start("migrating/from-rate-limiter-flexible.js", "redis://127.0.0.1:1");
+    const server = await start("migrating/from-rate-limiter-flexible.js", { REDIS_URL: "redis://127.0.0.1:1" });
     expect(await server.statuses(times(11, "/"))).toEqual([...times(10, 200), 429]);
     expect(await server.statuses(["/login"], as("ada:secret"))).toEqual([503]);
     expect(await server.end()).toBe(0);
@@ -153,28 +182,45 @@ describe("examples/migrating/from-rate-limiter-flexible.js", () => {
 });
 
 describe("examples/migrating/from-upstash-ratelimit.js", withRedis, () => {
-  it("responds as documented", async () => {
+  const file = "migrating/from-upstash-ratelimit.js";
+  type Server = Awaited<ReturnType<typeof start>>;
+  const ask = (server: Server, user: string, words: number) =>
+    server.post("/", times(words, "w").join(" "), { authorization: `Bearer key-of-${user}` });
+
+  it("responds as documented, and without the limit if Upstash fails", async () => {
     const bridge = await startUpstashBridge(redis.port);
     try {
-      Object.assign(process.env, { UPSTASH_REDIS_REST_URL: bridge.url, UPSTASH_REDIS_REST_TOKEN: bridge.token });
-      const { default: app } = await import("../examples/migrating/from-upstash-ratelimit.js");
-      const ask = (user: string, words: number) => {
-        const headers = { authorization: `Bearer key-of-${user}` };
-        return app.fetch(
-          new Request("https://example.com/", { method: "POST", headers, body: times(words, "w").join(" ") }),
-        );
-      };
+      const server = await start(file, { UPSTASH_REDIS_REST_URL: bridge.url, UPSTASH_REDIS_REST_TOKEN: bridge.token });
       const statuses: number[] = [];
-      for (const words of [7, 5, 3]) statuses.push((await ask("ada", words)).status);
-      for (const words of [11, 1]) statuses.push((await ask("eve", words)).status);
+      for (const words of [7, 5, 3]) statuses.push((await ask(server, "ada", words)).status);
+      for (const words of [11, 1]) statuses.push((await ask(server, "eve", words)).status);
       expect(statuses).toEqual([200, 429, 200, 429, 200]);
-      expect((await ask("nobody", 1)).status).toBe(401);
-      expect((await ask("eve", 1)).headers.get("ratelimit-policy")).toBe('"chat";q=10;w=60');
+      expect((await ask(server, "nobody", 1)).status).toBe(401);
+      expect((await ask(server, "eve", 1)).headers.get("ratelimit-policy")).toBe('"chat";q=10;w=60');
       bridge.fail(500);
-      expect((await ask("eve", 1)).status).toBe(200);
+      expect((await ask(server, "eve", 1)).status).toBe(200);
+      expect(await server.end()).toBe(0);
     } finally {
       await bridge.stop();
     }
+  });
+});
+
+describe("examples on a temporary Redis", withRedis, () => {
+  it.each([
+    ["redis-server.js", { method: "GET" }],
+    ["migrating/from-rate-limiter-flexible.js", { method: "GET" }],
+    [
+      "migrating/from-upstash-ratelimit.js",
+      { method: "POST", headers: { authorization: "Bearer key-of-ada" }, body: "w" },
+    ],
+  ])("%s uses it and exits", async (file, init) => {
+    const server = await start(file);
+    const response = await server.request("/", init);
+    expect(response.status).toBe(200);
+    expect(response.headers.get("ratelimit")).toMatch(/;r=\d+/);
+    expect(await server.end()).toBe(0);
+    expect(server.lines.filter((line) => /store-down|unavailable/.test(line))).toEqual([]);
   });
 });
 
@@ -187,7 +233,7 @@ describe("examples/websocket-server.js", () => {
       `notifies and then closes a client over the limit, and rejects the sixth connection ${where}`,
       options,
       async () => {
-        const server = await start("websocket-server.js", where === "on Redis" ? redis.url : "");
+        const server = await start("websocket-server.js", where === "on Redis" ? { REDIS_URL: redis.url } : {});
         const url = String(await (await server.ask("/")).url).replace("http", "ws");
         const connect = async () => {
           const socket = new WebSocket(url);
