@@ -355,7 +355,8 @@ describe("docs/errors.md", () => {
 });
 
 describe("links", () => {
-  const linking = [...pages, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+  const examples = ["", "cloudflare-worker/", "cloudflare-kv/"].map((folder) => `examples/${folder}README.md`);
+  const linking = [...pages, ...examples, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
   const linked = new Set<string>();
 
   it.each(linking)("of %s lead somewhere", (page) => {
