@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { subpaths } from "./scripts/subpaths.js";
+import { ProgressReporter } from "./test/progress-reporter.ts";
 
 // Vitest uses Map.groupBy to print failures, which Node 20 does not have.
 if (!("groupBy" in Map)) {
@@ -24,6 +25,8 @@ export default defineConfig({
   },
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    globalSetup: "test/global-setup.ts",
+    reporters: ["default", new ProgressReporter()],
     testTimeout: 120_000,
     // Test files run in parallel: each starts the servers that it needs.
     hookTimeout: 120_000,

@@ -1,6 +1,6 @@
 /**
- * Express with two limits: one for everything by address, and one for wrong passwords.
- * PORT=8787 node examples/express-server.js
+ * Express with two limits: one per IP address for all routes, and one for failed logins.
+ * Run it with: node examples/run.js express-server
  */
 import express from "express";
 import { slidingLog, tokenBucket } from "sluice";
@@ -8,14 +8,14 @@ import { rateLimit } from "sluice/express";
 
 const app = express();
 
-// What must always answer comes first.
+// Before the limiter: health checks must never be rejected.
 app.get("/health", (_request, response) => void response.send("ok\n"));
 
-// Before bodies are parsed: that is what a flood would make you pay for. Behind a proxy, name it in `identity`.
+// Before body parsing, so that rejected requests cost nothing. Behind a proxy, set `identity`.
 app.use(rateLimit({ policy: tokenBucket("5/s", { burst: 10, name: "api" }) }));
 app.use(express.json());
 
-// Only wrong passwords count: what succeeds is given back.
+// Counts failed logins only: successful ones are refunded.
 const logins = rateLimit({ policy: slidingLog("3/15m", { name: "login" }), refundIf: "succeeded" });
 app.post("/login", logins, (request, response) => {
   if (request.body?.password === "secret") response.json({ welcome: true });

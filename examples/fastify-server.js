@@ -1,6 +1,6 @@
 /**
- * Fastify with a limit for the whole instance, and one for a route.
- * PORT=8787 node examples/fastify-server.js
+ * Fastify with two limits: one per IP address for all routes, and one for failed logins.
+ * Run it with: node examples/run.js fastify-server
  */
 import Fastify from "fastify";
 import { slidingLog, tokenBucket } from "sluice";
@@ -8,7 +8,7 @@ import { rateLimit } from "sluice/fastify";
 
 const app = Fastify();
 
-// Every route but one, and what is not found. Behind a proxy, name it in `identity`.
+// Every route but the health check, and requests without a route. Behind a proxy, set `identity`.
 app.addHook(
   "onRequest",
   rateLimit({
@@ -19,7 +19,7 @@ app.addHook(
 
 app.get("/health", async () => "ok\n");
 
-// Only wrong passwords count: what succeeds is given back.
+// Counts failed logins only: successful ones are refunded.
 const logins = rateLimit({ policy: slidingLog("3/15m", { name: "login" }), refundIf: "succeeded" });
 app.post("/login", { onRequest: logins }, async (request, reply) => {
   const { password } = /** @type {{ password?: string }} */ (request.body ?? {});

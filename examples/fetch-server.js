@@ -1,7 +1,7 @@
 /**
- * A handler from `Request` to `Response` with two limits, one inside of the other. On Bun and Deno nothing else is needed
- * to serve it; on Node a package does.
- * PORT=8787 node examples/fetch-server.js
+ * A fetch handler (`Request` to `Response`) with two limits: one per IP address for all routes, and one for failed logins.
+ * Bun and Deno serve such handlers; on Node, @hono/node-server does.
+ * Run it with: node examples/run.js fetch-server
  */
 import { serve } from "@hono/node-server";
 import { slidingLog, tokenBucket } from "sluice";
@@ -17,10 +17,10 @@ const everything = rateLimit({
   skip: (request) => pathOf(request) === "/health",
   onError,
 });
-// Only wrong passwords count: what succeeds is given back.
+// Counts failed logins only: successful ones are refunded.
 const logins = rateLimit({ policy: slidingLog("3/15m", { name: "login" }), refundIf: "succeeded", onError });
 
-// The runtime's own arguments are handed on, because they tell the address of the client.
+// Pass the runtime's own arguments on: they contain the client's IP address.
 const login = logins(async (/** @type {Request} */ request, /** @type {unknown[]} */ ..._runtime) => {
   const { password } = await request.json().catch(() => ({}));
   return password === "secret" ? Response.json({ welcome: true }) : Response.json({ welcome: false }, { status: 401 });

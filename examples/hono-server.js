@@ -1,7 +1,7 @@
 /**
- * Hono with two limits: one for everything by address, and one for wrong passwords. This file runs it on Node; on
- * Workers it would be `export default app`, with `identity: "cloudflare"`.
- * PORT=8787 node examples/hono-server.js
+ * Hono with two limits: one per IP address for all routes, and one for failed logins. This file runs on Node; on
+ * Workers, use `export default app` and `identity: "cloudflare"`.
+ * Run it with: node examples/run.js hono-server
  */
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
@@ -11,14 +11,14 @@ import { rateLimit } from "sluice/hono";
 
 const app = new Hono();
 
-// What must always answer comes first.
+// Before the limiter: health checks must never be rejected.
 app.get("/health", (c) => c.text("ok\n"));
 
-// CORS before the limiter, so that scripts of other origins can read a denial.
+// CORS before the limiter, so that scripts of other origins can read a 429 response.
 app.use(cors());
 app.use(rateLimit({ policy: tokenBucket("5/s", { burst: 10, name: "api" }) }));
 
-// Only wrong passwords count: what succeeds is given back.
+// Counts failed logins only: successful ones are refunded.
 const logins = rateLimit({ policy: slidingLog("3/15m", { name: "login" }), refundIf: "succeeded" });
 app.post("/login", logins, async (c) => {
   const { password } = await c.req.json().catch(() => ({}));

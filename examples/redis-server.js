@@ -1,6 +1,7 @@
 /**
- * An HTTP API whose limits all of its processes share: a burst and a daily quota for each address, kept in Redis.
- * REDIS_URL=redis://127.0.0.1:6379 PORT=8787 node examples/redis-server.js
+ * An HTTP API whose processes share their limits in Redis: a burst limit and a daily quota per IP address.
+ * Run it with: node examples/run.js redis-server
+ * It starts a temporary Redis unless REDIS_URL is set.
  */
 import { createServer } from "node:http";
 import { Redis } from "ioredis";
@@ -9,7 +10,7 @@ import { rateLimitHeaders, tooManyRequests } from "sluice/http";
 import { redisStore } from "sluice/redis";
 
 const redis = new Redis(process.env.REDIS_URL ?? "redis://127.0.0.1:6379", { autoResendUnfulfilledCommands: false });
-// ioredis tells of every attempt to connect; the limiter tells once that the store is down, and once that it is back.
+// ioredis emits an error for every attempt to connect. The limiter emits one event per outage and one per recovery.
 redis.on("error", () => {});
 
 const store = redisStore(redis);
@@ -19,7 +20,7 @@ const burst = createLimiter({
   onStoreError: "closed",
   onEvent: log,
 });
-// One listener is enough: both limiters share the store and its fate.
+// One listener is enough, because both limiters use the same store.
 const daily = createLimiter({ policy: fixedWindow("5000/d", { name: "daily" }), store, onStoreError: "closed" });
 const limiter = combine([burst, daily]);
 const policies = limiter.getPolicies?.() ?? limiter.getPolicy();
@@ -32,10 +33,10 @@ function log(event) {
 }
 
 const server = createServer(async (request, response) => {
-  // The socket's peer is the only address that a client can't write itself.
+  // The address of the socket, which a client can't forge. Behind a proxy, it is the proxy's.
   const decision = await limiter.consume(`ip:${request.socket.remoteAddress ?? "unidentified"}`);
   if (!decision.allowed) {
-    // 429, or 503 when the decision is `unavailable`: then the client has done nothing wrong.
+    // 429, or 503 if the store is unavailable.
     const { status, headers, body } = tooManyRequests(decision, policies, { accept: request.headers.accept });
     response.writeHead(status, headers).end(body);
     return;
@@ -49,7 +50,7 @@ server.listen(Number(process.env.PORT ?? 8787), "127.0.0.1", () => {
   console.log(`sluice guards http://127.0.0.1:${port}/ with Redis`);
 });
 
-// First the server, which answers what has come in; then what it uses.
+// Close the server first, so that it finishes the requests in flight, then the limiters, the store and the client.
 const close = () => {
   server.close(async () => {
     for (const one of [limiter, burst, daily]) await one.dispose();

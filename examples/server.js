@@ -1,4 +1,7 @@
-/** A guarded HTTP API to try with curl: a burst of 10, then 5 requests a second for each address. */
+/**
+ * An HTTP API to try with curl: each IP address gets bursts of 10 requests, refilled at 5 per second.
+ * Run it with: node examples/run.js server
+ */
 import { createServer } from "node:http";
 import { tokenBucket } from "sluice";
 import { rateLimit } from "sluice/node";
@@ -32,11 +35,11 @@ server.listen(port, "127.0.0.1", () => {
   const url = `http://127.0.0.1:${port}/`;
   console.log(`sluice guards ${url} with a burst of 10, then 5 requests a second.
 
-Ten requests pass and the next ones are denied. In another terminal:
+Ten requests are allowed and the next ones are rejected. In another terminal:
 
   for i in $(seq 12); do curl -s -o /dev/null -w '%{http_code} ' ${url}; done; echo
 
-What a denied client is told:
+To see the headers of the responses:
 
   for i in $(seq 12); do curl -si ${url} | grep -iE '^(HTTP|retry-after|ratelimit)'; done
 

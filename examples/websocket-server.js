@@ -1,6 +1,7 @@
 /**
- * A guarded chat for a browser: a burst of 10 messages, then 2 per second. After 50 denied messages the connection is
- * closed. With REDIS_URL set, several servers on different ports share the limit.
+ * A chat for a browser that limits each client to bursts of 10 messages, refilled at 2 per second. After 50 denied messages it
+ * closes the connection. With REDIS_URL set, several servers on different ports share the limit.
+ * Run it with: node examples/run.js websocket-server
  */
 import { createServer } from "node:http";
 import { Redis } from "ioredis";

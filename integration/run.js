@@ -1,18 +1,21 @@
 /**
- * What is tried with other people's servers, clients and runtimes, each folder with packages and types of its own.
- * `node integration/run.js express redis/cluster` runs some of it. Installs the packages of a folder before its tests.
+ * Runs the integration tests with real servers, clients and runtimes. Each folder has its own packages and types.
+ * `node integration/run.js express redis/cluster` runs some of them. Installs the packages of a folder before its tests.
  */
-import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { install, runtimesFolder, workerdFolder } from "../runtime-tests/install.js";
+import { startHeartbeat } from "../scripts/heartbeat.js";
+import { runChild } from "../scripts/run-child.js";
+import { ensureNginx } from "../test/servers/ensure-nginx.js";
+import { ensureRedis } from "../test/servers/ensure-redis.js";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const ofRoot = (path) => join(here, "../node_modules", path);
 
-/** Where the packages of a folder are: the runtimes of the edge are installed already where all runtimes are. */
+/** Where the packages of a folder are. The edge runtimes are installed with all other runtimes. */
 const packagesOf = (folder) => (folder === "edge" ? [runtimesFolder, workerdFolder] : [join(here, folder)]);
 
 const suites = readdirSync(here, { withFileTypes: true })
@@ -26,18 +29,18 @@ const suites = readdirSync(here, { withFileTypes: true })
 const nameOf = ({ folder, suite }) => `${folder}/${suite}`;
 
 function run(script, ...args) {
-  return spawnSync(process.execPath, [script, ...args], { cwd: here, encoding: "utf8", maxBuffer: 2 ** 28 });
+  return runChild(process.execPath, [script, ...args], { cwd: here });
 }
 
 /** One line of the report, and the cells below it. */
-function underVitest({ folder, suite }) {
+async function underVitest({ folder, suite }) {
   const dir = mkdtempSync(join(tmpdir(), "sluice-integration-"));
   const reportFile = join(dir, "report.json");
   const root = join(here, folder);
   const where = ["--root", root, "--config", join(here, "vitest.config.ts")];
   const report = ["--reporter=json", `--outputFile=${reportFile}`];
   const args = ["run", join(root, `${suite}.test.ts`), ...where, ...report];
-  const { status, stdout, stderr } = run(ofRoot("vitest/vitest.mjs"), ...args);
+  const { status, stdout, stderr } = await run(ofRoot("vitest/vitest.mjs"), ...args);
   if (!existsSync(reportFile)) return { failures: [`exit ${status}: ${(stderr || stdout).slice(-2000)}`] };
   const { testResults } = JSON.parse(readFileSync(reportFile, "utf8"));
   rmSync(dir, { recursive: true });
@@ -47,7 +50,7 @@ function underVitest({ folder, suite }) {
     const names = [...ancestorTitles, title].map((name) => cellOf(name).name);
     return `${names.join(" > ")}: ${failureMessages[0] ?? status}`;
   });
-  // A file that fails before, after or beside its tests has failed all the same.
+  // A file can also fail outside its tests.
   if (failures.length === 0 && status !== 0) {
     failures.push(`exit ${status}: ${testResults.map((file) => file.message).join("\n")}${stderr.slice(-2000)}`);
   }
@@ -62,16 +65,17 @@ function underVitest({ folder, suite }) {
   return { passed: tests.length - failed.length, failures, cells: [...cells.values()] };
 }
 
-/** The title of a suite says what is left out of it, which is too long for one line. */
+/** The title of a suite lists the tests that it leaves out, which is too long for one line. */
 function cellOf(title) {
   const [name, ...left] = title.split("; left out: ");
   return { name, left };
 }
 
 /** A folder has several configurations where one package has several versions. */
-function underTsc({ folder }) {
+async function underTsc({ folder }) {
   const configs = readdirSync(join(here, folder)).filter((file) => /^tsconfig.*\.json$/.test(file));
-  const results = configs.map((config) => run(ofRoot("typescript/bin/tsc"), "-p", join(here, folder, config)));
+  const check = (config) => run(ofRoot("typescript/bin/tsc"), "-p", join(here, folder, config));
+  const results = await Promise.all(configs.map(check));
   const failures = results.flatMap(({ status, stdout, stderr }) => (status === 0 ? [] : [stdout + stderr]));
   return { passed: configs.length - failures.length, failures };
 }
@@ -86,10 +90,15 @@ const chosen = wanted.length > 0 ? suites.filter((suite) => wanted.some((name) =
 for (const folder of new Set(chosen.map(({ folder }) => folder))) {
   for (const packages of packagesOf(folder)) if (existsSync(join(packages, "package.json"))) install(packages);
 }
+// Here, and not in the tests: an installation is announced, and a missing server is one error instead of many.
+if (chosen.some(({ suite }) => suite !== "types")) await ensureRedis();
+if (chosen.some(({ folder, suite }) => folder === "nginx" && suite !== "types")) await ensureNginx();
 const total = { passed: 0, failed: 0 };
 for (const one of chosen) {
   const start = Date.now();
-  const { passed = 0, failures, cells = [] } = one.suite === "types" ? underTsc(one) : underVitest(one);
+  const stopHeartbeat = startHeartbeat(() => `integration/${nameOf(one)}`);
+  const { passed = 0, failures, cells = [] } = await (one.suite === "types" ? underTsc(one) : underVitest(one));
+  stopHeartbeat();
   total.passed += passed;
   total.failed += failures.length;
   console.log(`${nameOf(one).padEnd(24)} ${summary(passed, failures.length, Date.now() - start)}`);

@@ -18,5 +18,19 @@ export function install(folder) {
   const changed = (/** @type {string} */ path) => statSync(join(folder, path)).mtimeMs;
   const installed = "node_modules/.package-lock.json";
   if (existsSync(join(folder, installed)) && changed(installed) >= changed("package-lock.json")) return;
-  execFileSync("npm", ["ci", "--ignore-scripts"], { cwd: folder, stdio: ["ignore", "ignore", "inherit"] });
+  execFileSync("npm", ["ci", "--ignore-scripts"], {
+    cwd: folder,
+    stdio: ["ignore", "ignore", "inherit"],
+    // npm is a script on Windows, which only a shell can start.
+    shell: process.platform === "win32",
+  });
+}
+
+/** Platforms that workerd is published for, as in the names of its packages. */
+const WORKERD_PLATFORMS = ["darwin-x64", "darwin-arm64", "linux-x64", "linux-arm64", "win32-x64"];
+
+/** The reason why workerd can't run on this machine, or undefined. */
+export function workerdProblem() {
+  const platform = `${process.platform}-${process.arch}`;
+  return WORKERD_PLATFORMS.includes(platform) ? undefined : `There is no workerd for ${platform}. Use another machine.`;
 }

@@ -3,11 +3,12 @@
  * workerd and in the Vercel edge runtime, which have no Node API.
  * `node runtime-tests/run.js bun deno` runs some of them. Installs the binaries of the runtimes (Linux x64).
  */
-import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { startRedis } from "../test/servers/redis-server.js";
+import { startHeartbeat } from "../scripts/heartbeat.js";
+import { runChild } from "../scripts/run-child.js";
+import { ensureRedis, startRedis } from "../test/servers/redis-server.js";
 import { startUpstashBridge } from "../test/servers/upstash-bridge.js";
 import { install, runtimesFolder, workerdFolder } from "./install.js";
 import { bundle } from "./workerd/bundle.js";
@@ -42,12 +43,11 @@ const runtimes = {
   edge: () => inEdgeRuntime(),
 };
 
-function underVitest(runtime, command, args) {
+async function underVitest(runtime, command, args) {
   const env = { ...process.env, SLUICE_RUNTIME: runtime, DENO_NO_UPDATE_CHECK: "1" };
   const reportFile = join(mkdtempSync(join(tmpdir(), "sluice-runtime-")), "report.json");
-  const options = { cwd: root, env, encoding: "utf8", maxBuffer: 2 ** 28 };
   const reporter = ["--reporter=json", `--outputFile=${reportFile}`];
-  const { status, stdout, stderr } = spawnSync(command, [...args, ...suite, ...reporter], options);
+  const { status, stdout, stderr } = await runChild(command, [...args, ...suite, ...reporter], { cwd: root, env });
   if (!existsSync(reportFile))
     throw new Error(`the test run wrote no report (exit ${status}): ${(stderr || stdout).slice(-2000)}`);
   const report = JSON.parse(readFileSync(reportFile, "utf8"));
@@ -131,12 +131,16 @@ const selected = process.argv.slice(2);
 const unknown = selected.filter((name) => !(name in runtimes));
 if (unknown.length > 0)
   throw new Error(`Unknown runtime: ${unknown.join(", ")}. Available: ${Object.keys(runtimes).join(", ")}.`);
+// Announces an installation, and rejects with what to install: no runtime may skip the Redis tests.
+await ensureRedis();
 let [passed, failed] = [0, 0];
 for (const name of selected.length > 0 ? selected : Object.keys(runtimes)) {
   const start = Date.now();
+  const stopHeartbeat = startHeartbeat(() => `runtime-tests/${name}`);
   const result = await Promise.resolve()
     .then(runtimes[name])
     .catch((error) => ({ passed: 0, failures: [String(error.stack)] }));
+  stopHeartbeat();
   passed += result.passed;
   failed += result.failures.length;
   console.log(

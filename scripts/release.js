@@ -2,6 +2,7 @@
  * Releases the version in package.json. Checks it, tags it and pushes the tag; .github/workflows/release.yml publishes.
  *
  *   npm run release -- --dry-run                  all checks, without tagging or publishing
+ *   npm run release -- --dry-run --local          only the checks that hold in every clone; .ci/run runs them
  *   npm run release                               all checks, then the tag
  *   node scripts/release.js --check-tag v1.2.3    the checks that hold for a tag; release.yml runs them
  *
@@ -9,13 +10,19 @@
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { basename, join, posix } from "node:path";
+import { join, posix } from "node:path";
 import { argv, exit } from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { BUILDS, entryFiles } from "./subpaths.js";
+import { makeJsr } from "./make-jsr.js";
+import { packageExports } from "./subpaths.js";
 
-/** @typedef {{ name: string, problem: () => string | undefined }} Check `problem` is undefined if the check passes */
+/**
+ * @typedef {object} Check
+ * @property {string} name
+ * @property {() => string | undefined} problem undefined if the check passes
+ * @property {boolean} [onlyForRelease] whether it can fail in a clone that is otherwise ready
+ */
 /** @typedef {{ version: string, repository: { url: string } }} Manifest */
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -31,7 +38,12 @@ const repositoryUrl = manifest.repository.url.replace(/^git\+/, "").replace(/\.g
 
 /** @type {Check[]} */
 const versionChecks = [
-  { name: "the changelog has this version and its date", problem: () => changelogProblem(read("CHANGELOG.md")) },
+  { name: "the changelog begins with this version", problem: () => headingProblem(read("CHANGELOG.md")) },
+  { name: "the changelog has its date", problem: () => dateProblem(read("CHANGELOG.md")), onlyForRelease: true },
+  {
+    name: "jsr.json is fresh",
+    problem: () => (read("jsr.json") === makeJsr() ? undefined : "Run node scripts/make-jsr.js."),
+  },
   { name: "the package contains the build and its documents only", problem: packageProblem },
 ];
 
@@ -39,29 +51,42 @@ const versionChecks = [
 const repositoryChecks = [
   {
     name: "the working tree is clean",
-    problem: () => (git("status", "--porcelain") === "" ? undefined : "Commit or remove the changes first."),
+    problem: () => {
+      const changes = git("status", "--porcelain");
+      return changes === "" ? undefined : `Commit or remove the changes first:\n${changes}`;
+    },
   },
   {
     name: "the branch is main",
+    onlyForRelease: true,
     problem: () => {
       const branch = git("rev-parse", "--abbrev-ref", "HEAD");
       return branch === "main" ? undefined : `The branch is ${branch}. Check out main.`;
     },
   },
-  { name: "origin is the repository in package.json", problem: originProblem },
-  { name: "main is pushed and the tag is new", problem: pushedProblem },
+  { name: "origin is the repository in package.json", problem: originProblem, onlyForRelease: true },
+  { name: "main is pushed and the tag is new", problem: pushedProblem, onlyForRelease: true },
 ];
 
 /** Compares the newest heading of the changelog, such as `## 1.2.3 - 2026-01-31`, with package.json. */
-function changelogProblem(/** @type {string} */ changelog) {
+function headingProblem(/** @type {string} */ changelog) {
   if (!/^\d+\.\d+\.\d+$/.test(manifest.version)) {
     return `package.json has ${manifest.version}. release.yml publishes to the dist-tag "latest", so prereleases are refused.`;
   }
+  const { heading, version } = newestHeading(changelog);
+  if (version === manifest.version) return undefined;
+  return `package.json has ${manifest.version}, CHANGELOG.md begins with "${heading}".`;
+}
+
+function dateProblem(/** @type {string} */ changelog) {
+  const { date } = newestHeading(changelog);
+  return /^\d{4}-\d\d-\d\d$/.test(date ?? "") ? undefined : `Replace "${date}" in CHANGELOG.md by the date.`;
+}
+
+function newestHeading(/** @type {string} */ changelog) {
   const [, heading = "no heading"] = /^## (.+)$/m.exec(changelog) ?? [];
   const [, version, date] = /^\[?([^\]\s]+)\]? - (.+)$/.exec(heading) ?? [];
-  if (version !== manifest.version)
-    return `package.json has ${manifest.version}, CHANGELOG.md begins with "${heading}".`;
-  return /^\d{4}-\d\d-\d\d$/.test(date ?? "") ? undefined : `Replace "${date}" in CHANGELOG.md by the date.`;
+  return { heading, version, date };
 }
 
 /** Builds the package and compares the files that npm would publish with those that it needs. */
@@ -76,20 +101,24 @@ function packageProblem() {
   return `Missing: ${missing.join(", ") || "none"}. Not expected: ${extra.join(", ") || "none"}.`;
 }
 
-/** The entry points in dist/, and every chunk that they import. */
+/** The files that the exports name, their declarations, and every chunk that they import. */
 function builtFiles() {
-  const endings = Object.values(BUILDS).flatMap(({ code, types }) => [code, types]);
-  const names = entryFiles.map((file) => `dist/${basename(file, ".ts")}`);
-  const found = new Set(names.flatMap((name) => endings.map((ending) => `${name}${ending}`)));
+  const exported = [...JSON.stringify(packageExports).matchAll(/"\.\/(dist\/[^"]+)"/g)].map(([, file = ""]) => file);
+  const found = new Set(exported.flatMap((file) => [file, declarationOf(file)]));
   // The loop also visits the chunks that it adds.
   for (const file of found) {
     for (const [, path = ""] of read(file).matchAll(/(?:from|import\(?|require\() ?"(\.[^"]+)"/g)) {
       const chunk = posix.join("dist", path);
-      found.add(/\.d\.c?ts$/.test(file) ? chunk.replace(/\.(c?)js$/, ".d.$1ts") : chunk);
+      found.add(/\.d\.c?ts$/.test(file) ? declarationOf(chunk) : chunk);
     }
   }
   const code = [...found].filter((file) => /js$/.test(file));
   return [...found, ...code.map((file) => `${file}.map`)];
+}
+
+/** "x.js" -> "x.d.ts" and "x.cjs" -> "x.d.cts" */
+function declarationOf(/** @type {string} */ file) {
+  return file.replace(/\.(c?)js$/, ".d.$1ts");
 }
 
 /** A tag pushed to a fork would start the fork's workflow. */
@@ -108,9 +137,13 @@ function pushedProblem() {
 }
 
 /** Runs all checks, prints a line for each, and returns whether all passed. */
-function passes(/** @type {Check[]} */ checks) {
+function passes(/** @type {Check[]} */ checks, local = false) {
   let passed = true;
-  for (const { name, problem } of checks) {
+  for (const { name, problem, onlyForRelease } of checks) {
+    if (local && onlyForRelease) {
+      console.log(`n/a     ${name}: not applicable with --local`);
+      continue;
+    }
     const found = attempt(problem);
     console.log(found === undefined ? `ok      ${name}` : `FAILED  ${name}: ${found}`);
     passed &&= found === undefined;
@@ -148,15 +181,16 @@ function run(/** @type {string} */ command, /** @type {string[]} */ args) {
 function main(/** @type {string[]} */ args) {
   const { values } = parseArgs({
     args,
-    options: { "dry-run": { type: "boolean" }, "check-tag": { type: "string" } },
+    options: { "dry-run": { type: "boolean" }, local: { type: "boolean" }, "check-tag": { type: "string" } },
   });
+  if (values.local && !values["dry-run"]) throw new Error("--local is only for --dry-run.");
   const given = values["check-tag"];
   if (given !== undefined) {
     const problem = () =>
       given === tag ? undefined : `The tag is ${given}, but package.json has ${manifest.version}.`;
     return passes([{ name: "the tag is the version in package.json", problem }, ...versionChecks]) ? 0 : 1;
   }
-  if (!passes([...repositoryChecks, ...versionChecks])) return 1;
+  if (!passes([...repositoryChecks, ...versionChecks], values.local)) return 1;
   if (values["dry-run"]) {
     console.log(`Dry run: ${tag} was not tagged and not published.`);
     return 0;

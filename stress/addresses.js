@@ -1,21 +1,16 @@
 /** Runs the fuzz tests of `test/identity` with a million hostile addresses, each checked against a slow reference parser. */
-import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { runChild } from "../scripts/run-child.js";
 
 const count = Number(process.env.SLUICE_FUZZ ?? 1_000_000);
 
 export async function* addresses() {
   const root = fileURLToPath(new URL("..", import.meta.url));
   const start = performance.now();
-  const { status, stdout, stderr } = spawnSync(
+  const { status, stdout, stderr } = await runChild(
     process.execPath,
     ["node_modules/vitest/vitest.mjs", "run", "test/identity"],
-    {
-      cwd: root,
-      env: { ...process.env, SLUICE_FUZZ: String(count), NO_COLOR: "1" },
-      encoding: "utf8",
-      maxBuffer: 2 ** 26,
-    },
+    { cwd: root, env: { ...process.env, SLUICE_FUZZ: String(count), NO_COLOR: "1" } },
   );
   const tests = /^ *Tests +(.*)$/m.exec(stdout)?.[1] ?? "no tests";
   const seconds = ((performance.now() - start) / 1000).toFixed(0);

@@ -2,6 +2,8 @@
  * Runs the stress tests, which take too long for `npm test`, and prints one line per claim.
  * `node stress/run.js hot-key` runs one of them. Needs `npm run build`.
  */
+import { startHeartbeat } from "../scripts/heartbeat.js";
+import { ensureRedis } from "../test/servers/ensure-redis.js";
 import { addresses } from "./addresses.js";
 import { faults } from "./faults.js";
 import { hotKey } from "./hot-key.js";
@@ -19,13 +21,17 @@ process.on("unhandledRejection", (error) => {
   failed++;
   console.log(`unhandled rejection: ${error}`);
 });
+// Announces an installation, and rejects with what to install.
+await ensureRedis();
 for (const name of selected.length > 0 ? selected : Object.keys(parts)) {
+  const stopHeartbeat = startHeartbeat(() => `stress/${name}`);
   for await (const { claim, details, failures } of parts[name]()) {
     console.log(`${failures.length > 0 ? "FAILED" : "ok    "} ${claim.padEnd(34)} ${details}`);
     for (const failure of failures.slice(0, 5)) console.log(`         ${failure}`);
     if (failures.length > 0) failed++;
     else passed++;
   }
+  stopHeartbeat();
 }
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 || passed === 0 ? 1 : 0;

@@ -22,8 +22,10 @@ import { pathToFileURL } from "node:url";
 import { format, promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
+import { ERRORS_PAGE } from "../src/core/errors.ts";
 import { startWorkerd } from "./cloudflare/workerd.ts";
 import { freePort } from "./servers/free-port.js";
+import { hasRedis, withRedis, withWorkerd } from "./servers/needs.ts";
 import { type RedisServer, startRedis } from "./servers/redis-server.js";
 import { until } from "./servers/until.js";
 import { startUpstashBridge, type UpstashBridge } from "./servers/upstash-bridge.js";
@@ -72,17 +74,19 @@ export { expect, it as test };
 `;
 
 describe("snippets", () => {
-  let redis: RedisServer;
-  let bridge: UpstashBridge;
+  let redis: RedisServer | undefined;
+  let bridge: UpstashBridge | undefined;
 
   beforeAll(async () => {
-    redis = await startRedis();
-    bridge = await startUpstashBridge(redis.port);
-    Object.assign(process.env, {
-      REDIS_URL: redis.url,
-      UPSTASH_REDIS_REST_URL: bridge.url,
-      UPSTASH_REDIS_REST_TOKEN: bridge.token,
-    });
+    if (hasRedis) {
+      redis = await startRedis();
+      bridge = await startUpstashBridge(redis.port);
+      Object.assign(process.env, {
+        REDIS_URL: redis.url,
+        UPSTASH_REDIS_REST_URL: bridge.url,
+        UPSTASH_REDIS_REST_TOKEN: bridge.token,
+      });
+    }
     mkdirSync(join(CACHE, "run"), { recursive: true });
     for (const snippet of snippets) {
       writeFileSync(join(CACHE, `${nameOf(snippet)}.${snippet.extension}`), snippet.lines.join("\n"));
@@ -105,12 +109,13 @@ describe("snippets", () => {
 
   afterAll(async () => {
     rmSync(CACHE, { recursive: true });
-    await bridge.stop();
-    await redis.stop();
+    await bridge?.stop();
+    await redis?.stop();
   });
 
   /** Who is connected to Redis, apart from the one who asks. */
   async function guests(): Promise<string[]> {
+    if (!redis) return [];
     const clients = String(await redis.call("CLIENT", "LIST", "TYPE", "normal"))
       .trim()
       .split("\n");
@@ -121,6 +126,7 @@ describe("snippets", () => {
 
   /** How many scripts were run. */
   async function scripts(): Promise<number> {
+    if (!redis) return 0;
     return Number(/cmdstat_evalsha:calls=(\d+)/.exec(String(await redis.call("INFO", "commandstats")))?.[1] ?? 0);
   }
 
@@ -132,7 +138,7 @@ describe("snippets", () => {
   });
 
   for (const snippet of snippetsOfKind("worker")) {
-    it(`${snippet.page}:${snippet.line} runs as a Worker and prints what it says`, async () => {
+    it(`${snippet.page}:${snippet.line} runs as a Worker and prints what it says`, withWorkerd, async () => {
       const file = join(CACHE, "run", `${nameOf(snippet)}.${snippet.extension}`);
       // What the Worker prints is given out by another path of it. A class that it exports itself stands before ours.
       const staged = file.replace(/\.ts$/, "-staged.ts");
@@ -181,7 +187,8 @@ describe("snippets", () => {
   }
 
   for (const snippet of snippetsOfKind("node")) {
-    it(`${snippet.page}:${snippet.line} runs and prints what it says`, async () => {
+    const usesRedis = ["REDIS_URL", "UPSTASH_REDIS_REST_URL", "fromEnv"].some((text) => says(snippet, text));
+    it(`${snippet.page}:${snippet.line} runs and prints what it says`, usesRedis ? withRedis : {}, async () => {
       const promises = promisesOf(snippet);
       const printed = new Map<number, string>();
       const stage: Stage = {
@@ -208,7 +215,7 @@ describe("snippets", () => {
       }
       for (const [line, promise] of promises) expect(printed.get(line), `${snippet.page}:${line}`).toBe(promise);
       close();
-      if (["REDIS_URL", "UPSTASH_REDIS_REST_URL", "fromEnv"].some((text) => says(snippet, text))) {
+      if (usesRedis) {
         // Without Redis the limiter decides by itself, and many a promise would be kept.
         expect(await scripts(), `${snippet.page}:${snippet.line} asks Redis`).toBeGreaterThan(asked);
       }
@@ -312,6 +319,12 @@ describe("docs/errors.md", () => {
     .flatMap((line, i) => (line.startsWith("## ") ? [{ code: line.slice(3), line: i + 1 }] : []));
   const headings = allHeadings.filter(({ code }) => !code.startsWith("sluice_"));
 
+  it("is the page that messages link to, in the repository of package.json", () => {
+    const { repository } = JSON.parse(read("package.json")) as { repository: { url: string } };
+    const address = repository.url.replace(/^git\+/, "").replace(/\.git$/, "");
+    expect(ERRORS_PAGE).toBe(`${address}/blob/main/docs/errors.md`);
+  });
+
   it("has a heading for every warning that is used, and for no other", () => {
     const source = readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" }).filter(
       (file) => /(?<!\.test)\.ts$/.test(file) && !file.endsWith("warnings.ts"),
@@ -340,14 +353,15 @@ describe("docs/errors.md", () => {
     );
     const messages = own.flatMap((snippet) => [...promisesOf(snippet).values()]);
     expect(
-      messages.some((message) => message.endsWith(`. See docs/errors.md#${code}`)),
-      `a message that ends in "See docs/errors.md#${code}"`,
+      messages.some((message) => message.endsWith(`. See ${ERRORS_PAGE}#${code}`)),
+      `a message that ends in "See ${ERRORS_PAGE}#${code}"`,
     ).toBe(true);
   });
 });
 
 describe("links", () => {
-  const linking = [...pages, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+  const examples = ["", "cloudflare-worker/", "cloudflare-kv/"].map((folder) => `examples/${folder}README.md`);
+  const linking = [...pages, ...examples, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
   const linked = new Set<string>();
 
   it.each(linking)("of %s lead somewhere", (page) => {

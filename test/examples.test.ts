@@ -1,30 +1,43 @@
-/** Runs the examples like users do. Needs `npm run build`. */
+/** Runs the examples by the commands of examples/README.md. The Workers are run by integration/cloudflare. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
+import { hasRedis, withRedis } from "./servers/needs.ts";
 import { type RedisServer, startRedis } from "./servers/redis-server.js";
 import { until } from "./servers/until.js";
 import { startUpstashBridge } from "./servers/upstash-bridge.js";
 
 let redis: RedisServer;
 beforeAll(async () => {
-  redis = await startRedis();
+  if (hasRedis) redis = await startRedis();
 });
-afterAll(() => redis.stop());
+afterAll(() => redis?.stop());
 
 const running: ChildProcess[] = [];
 afterEach(() => {
   for (const child of running.splice(0)) child.kill("SIGKILL");
 });
 
-/** Starts an example and resolves when it has printed its URL. */
-async function start(file: string, redisUrl: string) {
-  const path = fileURLToPath(new URL(`../examples/${file}`, import.meta.url));
-  const env = { ...process.env, REDIS_URL: redisUrl, PORT: "0" };
-  const child = spawn(process.execPath, [path], { env, stdio: ["ignore", "pipe", "pipe"] });
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** The command of every example in the table. */
+const commands = new Map(
+  [...readFileSync(`${root}/examples/README.md`, "utf8").matchAll(/^\| \[([^\]]+)\].* \| `([^`]+)` \|$/gm)].map(
+    ([, file = "", command = ""]) => [file, command],
+  ),
+);
+
+/** Starts an example by its documented command and resolves when it has printed its URL. */
+async function start(file: string, variables: Record<string, string> = {}) {
+  const [program, ...args] = commands.get(file)?.split(" ") ?? [];
+  if (program !== "node") throw new Error(`${file} has no command in examples/README.md`);
+  const { REDIS_URL: _, UPSTASH_REDIS_REST_URL: __, ...inherited } = process.env;
+  const env = { ...inherited, PORT: "0", ...variables };
+  const child = spawn(process.execPath, args, { cwd: root, env, stdio: ["ignore", "pipe", "pipe"] });
   running.push(child);
   const lines: string[] = [];
   for (const stream of [child.stdout, child.stderr]) createInterface(stream).on("line", (line) => lines.push(line));
@@ -33,12 +46,12 @@ async function start(file: string, redisUrl: string) {
   return {
     lines,
     ask: (path: string, headers: Record<string, string> = {}) => fetch(new URL(path, url()), { headers }),
-    send: (path: string, body: unknown) =>
-      fetch(new URL(path, url()), {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify(body),
-      }),
+    request: (path: string, init: RequestInit) => fetch(new URL(path, url()), init),
+    post: (path: string, body: string, headers: Record<string, string>) =>
+      fetch(new URL(path, url()), { method: "POST", headers, body }),
+    send(path: string, body: unknown) {
+      return this.post(path, JSON.stringify(body), { "Content-Type": "application/json" });
+    },
     async statuses(paths: string[], headers: Record<string, string> = {}) {
       const statuses: number[] = [];
       for (const path of paths) statuses.push((await this.ask(path, headers)).status);
@@ -57,9 +70,26 @@ async function start(file: string, redisUrl: string) {
 const times = <T>(count: number, one: T): T[] => new Array<T>(count).fill(one);
 const as = (user: string) => ({ authorization: `Basic ${btoa(user)}` });
 
+describe("examples/README.md", () => {
+  it("lists every example", () => {
+    const notExamples = ["README.md", "tsconfig.json", "migrating", "run.js", "install-sluice.js"];
+    const files = readdirSync(`${root}/examples`).filter((file) => !notExamples.includes(file));
+    const migrating = readdirSync(`${root}/examples/migrating`).map((file) => `migrating/${file}`);
+    expect([...commands.keys()].sort()).toEqual([...files, ...migrating].sort());
+  });
+
+  it("has one command per example, which the example repeats", () => {
+    for (const [file, command] of commands) {
+      expect(command).toBe(`node examples/run.js ${file.replace(/\.js$/, "")}`);
+      const page = file.endsWith(".js") ? file : `${file}/README.md`;
+      expect(readFileSync(`${root}/examples/${page}`, "utf8"), page).toContain(command);
+    }
+  });
+});
+
 describe("examples/server.js", () => {
   it("allows a burst, rejects the next request and stops on Ctrl+C", async () => {
-    const server = await start("server.js", redis.url);
+    const server = await start("server.js");
     expect(server.lines[0]).toMatch(/^sluice guards \S+ with a burst of 10, then 5 requests a second\.$/);
     const answers = await Promise.all(times(20, "/").map((path) => server.ask(path)));
     const denied = answers.find(({ status }) => status === 429);
@@ -73,7 +103,7 @@ describe.each(["express-server.js", "fastify-server.js", "hono-server.js", "fetc
   "examples/%s",
   (file) => {
     it("limits everything but the health check, and failed logins separately", async () => {
-      const server = await start(file, redis.url);
+      const server = await start(file);
       const login = (password: string) => server.send("/login", { password });
       expect((await login("secret")).headers.get("ratelimit-policy")?.split(", ").sort()).toEqual([
         '"api";q=10;w=2',
@@ -98,9 +128,9 @@ describe.each(["express-server.js", "fastify-server.js", "hono-server.js", "fetc
   },
 );
 
-describe("examples/redis-server.js", () => {
+describe("examples/redis-server.js", withRedis, () => {
   it("responds with 200 and 429, with 503 while Redis is unavailable, and logs both transitions", async () => {
-    const server = await start("redis-server.js", redis.url);
+    const server = await start("redis-server.js", { REDIS_URL: redis.url });
     const first = await server.ask("/");
     expect(first.status).toBe(200);
     expect(first.headers.get("ratelimit-policy")).toBe('"burst";q=10;w=2, "daily";q=5000;w=86400');
@@ -128,8 +158,8 @@ describe("examples/redis-server.js", () => {
 });
 
 describe("examples/migrating/from-rate-limiter-flexible.js", () => {
-  it("responds as documented", async () => {
-    const server = await start("migrating/from-rate-limiter-flexible.js", redis.url);
+  it("responds as documented", withRedis, async () => {
+    const server = await start("migrating/from-rate-limiter-flexible.js", { REDIS_URL: redis.url });
     const paths = [...times(6, "/"), "/export", ...times(6, "/")];
     expect(await server.statuses(paths)).toEqual([...times(6, 200), 429, ...times(4, 200), 429, 429]);
     const wait = Number((await server.ask("/")).headers.get("retry-after"));
@@ -144,70 +174,93 @@ describe("examples/migrating/from-rate-limiter-flexible.js", () => {
   });
 
   it("falls back to memory without Redis and rejects logins", async () => {
-    const server = await start("migrating/from-rate-limiter-flexible.js", "redis://127.0.0.1:1");
+    const server = await start("migrating/from-rate-limiter-flexible.js", { REDIS_URL: "redis://127.0.0.1:1" });
     expect(await server.statuses(times(11, "/"))).toEqual([...times(10, 200), 429]);
     expect(await server.statuses(["/login"], as("ada:secret"))).toEqual([503]);
     expect(await server.end()).toBe(0);
   });
 });
 
-describe("examples/migrating/from-upstash-ratelimit.js", () => {
-  it("responds as documented", async () => {
+describe("examples/migrating/from-upstash-ratelimit.js", withRedis, () => {
+  const file = "migrating/from-upstash-ratelimit.js";
+  type Server = Awaited<ReturnType<typeof start>>;
+  const ask = (server: Server, user: string, words: number) =>
+    server.post("/", times(words, "w").join(" "), { authorization: `Bearer key-of-${user}` });
+
+  it("responds as documented, and without the limit if Upstash fails", async () => {
     const bridge = await startUpstashBridge(redis.port);
     try {
-      Object.assign(process.env, { UPSTASH_REDIS_REST_URL: bridge.url, UPSTASH_REDIS_REST_TOKEN: bridge.token });
-      const { default: app } = await import("../examples/migrating/from-upstash-ratelimit.js");
-      const ask = (user: string, words: number) => {
-        const headers = { authorization: `Bearer key-of-${user}` };
-        return app.fetch(
-          new Request("https://example.com/", { method: "POST", headers, body: times(words, "w").join(" ") }),
-        );
-      };
+      const server = await start(file, { UPSTASH_REDIS_REST_URL: bridge.url, UPSTASH_REDIS_REST_TOKEN: bridge.token });
       const statuses: number[] = [];
-      for (const words of [7, 5, 3]) statuses.push((await ask("ada", words)).status);
-      for (const words of [11, 1]) statuses.push((await ask("eve", words)).status);
+      for (const words of [7, 5, 3]) statuses.push((await ask(server, "ada", words)).status);
+      for (const words of [11, 1]) statuses.push((await ask(server, "eve", words)).status);
       expect(statuses).toEqual([200, 429, 200, 429, 200]);
-      expect((await ask("nobody", 1)).status).toBe(401);
-      expect((await ask("eve", 1)).headers.get("ratelimit-policy")).toBe('"chat";q=10;w=60');
+      expect((await ask(server, "nobody", 1)).status).toBe(401);
+      expect((await ask(server, "eve", 1)).headers.get("ratelimit-policy")).toBe('"chat";q=10;w=60');
       bridge.fail(500);
-      expect((await ask("eve", 1)).status).toBe(200);
+      expect((await ask(server, "eve", 1)).status).toBe(200);
+      expect(await server.end()).toBe(0);
     } finally {
       await bridge.stop();
     }
   });
 });
 
+describe("examples on a temporary Redis", withRedis, () => {
+  it.each([
+    ["redis-server.js", { method: "GET" }],
+    ["migrating/from-rate-limiter-flexible.js", { method: "GET" }],
+    [
+      "migrating/from-upstash-ratelimit.js",
+      { method: "POST", headers: { authorization: "Bearer key-of-ada" }, body: "w" },
+    ],
+  ])("%s uses it and exits", async (file, init) => {
+    const server = await start(file);
+    const response = await server.request("/", init);
+    expect(response.status).toBe(200);
+    expect(response.headers.get("ratelimit")).toMatch(/;r=\d+/);
+    expect(await server.end()).toBe(0);
+    expect(server.lines.filter((line) => /store-down|unavailable/.test(line))).toEqual([]);
+  });
+});
+
 describe("examples/websocket-server.js", () => {
-  it.each(["", "on Redis"])(
-    "notifies and then closes a client over the limit, and rejects the sixth connection %s",
-    async (where) => {
-      const server = await start("websocket-server.js", where ? redis.url : "");
-      const url = String(await (await server.ask("/")).url).replace("http", "ws");
-      const connect = async () => {
-        const socket = new WebSocket(url);
-        await once(socket, "open");
-        return socket;
-      };
-      const [talker, ...others] = await Promise.all(times(5, undefined).map(connect));
-      if (!talker) throw new Error("no client connected");
-      await expect(connect()).rejects.toThrow("429");
-      const heard: { type: string; payload?: { code: string; retryAfterMs: number } }[] = [];
-      talker.on("message", (data) => heard.push(JSON.parse(String(data))));
-      for (let n = 0; n < 20; n++) talker.send(JSON.stringify({ type: "say", text: `${n}` }));
-      await until("no notice", async () =>
-        heard.some(({ type }) => type === "ERROR") ? undefined : `${heard.length}`,
-      );
-      expect(heard.filter(({ type }) => type === "said").length).toBeGreaterThanOrEqual(10);
-      expect(heard.find(({ payload }) => payload)?.payload).toMatchObject({
-        code: "RESOURCE_EXHAUSTED",
-        retryable: true,
-      });
-      const closed = once(talker, "close");
-      for (let n = 0; n < 100; n++) talker.send("junk");
-      expect((await closed)[0]).toBe(1013);
-      expect(server.lines.some((line) => line.startsWith("rate exceeded by public:ip:127.0.0.1:say"))).toBe(true);
-      for (const socket of others) socket.terminate();
-      expect(await server.end()).toBe(0);
-    },
-  );
+  for (const [where, options] of [
+    ["in memory", {}],
+    ["on Redis", withRedis],
+  ] as const) {
+    it(
+      `notifies and then closes a client over the limit, and rejects the sixth connection ${where}`,
+      options,
+      async () => {
+        const server = await start("websocket-server.js", where === "on Redis" ? { REDIS_URL: redis.url } : {});
+        const url = String(await (await server.ask("/")).url).replace("http", "ws");
+        const connect = async () => {
+          const socket = new WebSocket(url);
+          await once(socket, "open");
+          return socket;
+        };
+        const [talker, ...others] = await Promise.all(times(5, undefined).map(connect));
+        if (!talker) throw new Error("no client connected");
+        await expect(connect()).rejects.toThrow("429");
+        const heard: { type: string; payload?: { code: string; retryAfterMs: number } }[] = [];
+        talker.on("message", (data) => heard.push(JSON.parse(String(data))));
+        for (let n = 0; n < 20; n++) talker.send(JSON.stringify({ type: "say", text: `${n}` }));
+        await until("no notice", async () =>
+          heard.some(({ type }) => type === "ERROR") ? undefined : `${heard.length}`,
+        );
+        expect(heard.filter(({ type }) => type === "said").length).toBeGreaterThanOrEqual(10);
+        expect(heard.find(({ payload }) => payload)?.payload).toMatchObject({
+          code: "RESOURCE_EXHAUSTED",
+          retryable: true,
+        });
+        const closed = once(talker, "close");
+        for (let n = 0; n < 100; n++) talker.send("junk");
+        expect((await closed)[0]).toBe(1013);
+        expect(server.lines.some((line) => line.startsWith("rate exceeded by public:ip:127.0.0.1:say"))).toBe(true);
+        for (const socket of others) socket.terminate();
+        expect(await server.end()).toBe(0);
+      },
+    );
+  }
 });

@@ -11,13 +11,14 @@ import { randomFrom } from "../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../src/testing/subject.ts";
 import { onFakeTime } from "./redis/on-fake-time.ts";
 import { redis } from "./redis/own-redis.ts";
+import { withRedis } from "./servers/needs.ts";
 
 /** Steps in memory, a tenth of them also on Redis. Use `SLUICE_STEPS=1000000` for a long run. */
 const STEPS = Number(process.env.SLUICE_STEPS ?? 100_000);
 const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const PER_PAIR = 400;
 
-describe(`two plans of one name (seed ${seed})`, () => {
+describe(`two plans of one name (seed ${seed})`, withRedis, () => {
   it.each(ALGORITHMS)(
     "%s: stay within their bounds and get equal decisions in memory and on Redis",
     async (algorithm) => {
@@ -54,7 +55,7 @@ describe(`two plans of one name (seed ${seed})`, () => {
   );
 });
 
-describe("a rolling deploy that changes a named policy", () => {
+describe("a rolling deploy that changes a named policy", withRedis, () => {
   // Regression: state further ahead than the reader's fill time was treated as a clock step back.
   it.each(ALGORITHMS)("%s: admits at most one capacity of 100 per day beside 10 per second", async (algorithm) => {
     const clock = fakeClock(1_790_000_000_000);

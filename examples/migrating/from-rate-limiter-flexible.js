@@ -1,4 +1,7 @@
-/** The app of docs/migrating/from-rate-limiter-flexible.md after the move: an API and a login, limited in Redis. */
+/**
+ * The app of docs/migrating/from-rate-limiter-flexible.md after the migration: an API and a login, limited in Redis.
+ * Run it with: node examples/run.js migrating/from-rate-limiter-flexible
+ */
 import { createServer } from "node:http";
 import { Redis } from "ioredis";
 import { slidingLog, tokenBucket } from "sluice";
@@ -16,7 +19,7 @@ const server = createServer(async (request, response) => {
     if (request.url === "/login") await logIn(request, response);
     else await report(request, response);
   } catch (error) {
-    // A denial never comes here: this is misuse.
+    // A denial is not an error: only misuse and failures get here.
     console.error(error);
     response.writeHead(500).end("the limiter failed\n");
   }

@@ -1,4 +1,7 @@
-/** The app of docs/migrating/from-upstash-ratelimit.md after the move: a fetch handler, limited in Upstash Redis. */
+/**
+ * The app of docs/migrating/from-upstash-ratelimit.md after the migration: a fetch handler, limited in Upstash Redis.
+ * Run it with: node examples/run.js migrating/from-upstash-ratelimit
+ */
 import { Redis } from "@upstash/redis";
 import { slidingWindow } from "sluice";
 import { rateLimitHeaders, tooManyRequests } from "sluice/http";
@@ -16,7 +19,7 @@ export default {
   /** @type {(request: Request) => Promise<Response>} */
   async fetch(request) {
     const user = users.get(request.headers.get("authorization") ?? "");
-    if (user === undefined) return new Response("who are you?\n", { status: 401 });
+    if (user === undefined) return new Response("unknown API key\n", { status: 401 });
     const words = (await request.text()).split(" ").length;
     const decision = await limiter.consume(`user:${user}`, words);
     if (decision.allowed) {

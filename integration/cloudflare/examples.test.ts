@@ -17,6 +17,14 @@ const tempFolder = mkdtempSync(join(tmpdir(), "sluice-cloudflare-"));
 process.env.TMPDIR = tempFolder;
 afterAll(() => rmSync(tempFolder, { recursive: true, force: true, maxRetries: 10 }));
 
+/** A bucket as the debug route returns it. */
+interface Bucket {
+  readonly found: boolean;
+  readonly storedKey: string;
+  readonly ttlMs: number;
+  readonly raw: unknown;
+}
+
 interface Line {
   readonly level: string;
   readonly message: string;
@@ -212,7 +220,8 @@ describe("cloudflare-worker with missing configuration", () => {
 describe("cloudflare-kv", () => {
   let example: Example;
   beforeAll(async () => {
-    example = await startExample("cloudflare-kv", { durableObjects: objects, kvNamespaces: ["KV"] });
+    const bindings = { DEBUG_SECRET: SECRET };
+    example = await startExample("cloudflare-kv", { durableObjects: objects, kvNamespaces: ["KV"], bindings });
   });
   afterAll(() => example?.stop());
 
@@ -234,5 +243,31 @@ describe("cloudflare-kv", () => {
     expect((await request(example.to("/kv"), address)).status).toBe(429);
     expect((await request(example.to("/exact"), address)).status).toBe(200);
     expect((await request(example.to("/nowhere"), address)).status).toBe(404);
+  });
+
+  it("shows the stored value and its TTL on both stores, only with the secret", async () => {
+    const { address } = await burst(example.to("/kv"), 3);
+    for (let i = 0; i < 2; i++) await request(example.to("/exact"), address);
+    const key = `ip:${address}`;
+    const inspect = (given: string, query = `?key=${key}`) =>
+      request(example.to(`/debug/bucket${query}`), newAddress(), given === "" ? {} : { Authorization: given });
+    for (const given of ["", SECRET, "Bearer", "Bearer undefined", `Bearer ${SECRET}s`]) {
+      expect([given, (await inspect(given)).status]).toEqual([given, 404]);
+    }
+    expect((await inspect(`Bearer ${SECRET}`, "")).status).toBe(400);
+
+    // The write to KV ends after its response.
+    const shown = async () =>
+      (await (await inspect(`Bearer ${SECRET}`)).json()) as Record<"kv" | "durableObject", Bucket>;
+    await until("the write to KV", async () => ((await shown()).kv.found ? undefined : "not yet"));
+    const { kv, durableObject } = await shown();
+    expect(kv).toMatchObject({ policy: "pages", key, limit: 100, remaining: 97, raw: expect.any(String) });
+    expect(durableObject).toMatchObject({ policy: "pages", key, limit: 100, remaining: 98, found: true });
+    expect(durableObject.raw).not.toBeNull();
+    for (const { ttlMs, storedKey } of [kv, durableObject]) {
+      expect(ttlMs).toBeGreaterThan(0);
+      expect(storedKey).toContain(key);
+    }
+    expect((await inspect(`Bearer ${SECRET}`)).headers.get("Cache-Control")).toBe("no-store");
   });
 });

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { burst, expectBucket, newAddress, request } from "./clients.ts";
-import { type Dev, startDev, wrangler } from "./wrangler.ts";
+import { type Dev, startDev, startExampleCommand, wrangler } from "./wrangler.ts";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, "../..");
@@ -64,9 +64,10 @@ describe.each(Object.entries(examples))("%s as installed", (name, bindings) => {
     const { dependencies, devDependencies } = read(join(root, "examples", name, "package.json"));
     const { version } = read(join(root, "package.json"));
     expect(dependencies).toEqual({ sluice: `^${version}` });
-    // Before the package is published, the README installs the packed file.
-    const readme = readFileSync(join(root, "examples", name, "README.md"), "utf8");
-    expect(readme).toContain(`npm install ../sluice-${version}.tgz`);
+    // The README says that this version is not published.
+    expect(readFileSync(join(root, "examples", name, "README.md"), "utf8")).toContain(
+      `version ${version} is not on npm`,
+    );
     const versions = Object.entries(tools).map(([tool, at]) => {
       const { dependencies, devDependencies } = read(join(at, "package.json"));
       return [tool, { ...dependencies, ...devDependencies }[tool]];
@@ -82,6 +83,26 @@ describe.each(Object.entries(examples))("%s as installed", (name, bindings) => {
     const output = await wrangler(folder, home, "deploy", "--dry-run");
     for (const binding of bindings) expect(output).toContain(`env.${binding} `);
     expect(output).not.toMatch(/warning|error/i);
+  });
+});
+
+describe.each(Object.keys(examples))("node examples/run.js %s", (name) => {
+  it("installs this version without changing a tracked file, and serves it", async () => {
+    const folder = join(root, "examples", name);
+    rmSync(join(folder, "node_modules/sluice"), { recursive: true, force: true });
+    const before = readFileSync(join(folder, "package.json"), "utf8");
+    const dev = await startExampleCommand(name);
+    try {
+      const { version } = read(join(root, "package.json"));
+      expect(read(join(folder, "node_modules/sluice/package.json")).version).toBe(version);
+      const { passed, denied } = await burst(new URL(name === "cloudflare-kv" ? "/kv" : "/api", dev.url), 120);
+      expect(passed).toBeGreaterThanOrEqual(10);
+      expect(denied).toBeGreaterThan(0);
+    } finally {
+      await dev.stop();
+    }
+    expect(readFileSync(join(folder, "package.json"), "utf8")).toBe(before);
+    expect(existsSync(join(folder, "package-lock.json"))).toBe(false);
   });
 });
 

@@ -3,12 +3,15 @@ import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { install, runtimesFolder } from "../../runtime-tests/install.js";
 import { until } from "../../test/servers/until.js";
 
 const SCRIPT = "node_modules/wrangler/bin/wrangler.js";
 const MAX_RUN_MS = 30_000;
+/** Includes the installation of wrangler. */
+const MAX_START_MS = 100_000;
 
 /** wrangler requires a newer Node than the tests. */
 function newerNode(): string {
@@ -50,13 +53,24 @@ export interface Dev {
 }
 
 /** Starts `wrangler dev` on a free port. */
-export async function startDev(folder: string, home: string): Promise<Dev> {
+export function startDev(folder: string, home: string): Promise<Dev> {
   const args = [SCRIPT, "dev", "--ip", "127.0.0.1", "--port", "0", "--inspector-port", "0"];
-  const child = spawn(newerNode(), args, {
-    cwd: folder,
-    env: environment(home),
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  return untilReady(args, folder, environment(home));
+}
+
+/** Starts an example of this repository by its documented command, on a free port. It installs its packages first. */
+export function startExampleCommand(name: string): Promise<Dev> {
+  // npm needs the user's settings, such as the registry.
+  const inherited = Object.entries(process.env).filter(
+    ([key]) => !/^(?:VITEST|TEST$|NODE_ENV$|MODE$|DEV$|PROD$)/.test(key),
+  );
+  const { HOME: _, XDG_CONFIG_HOME: __, TMPDIR: ___, ...offline } = environment("");
+  const env = { ...Object.fromEntries(inherited), ...offline, PORT: "0" };
+  return untilReady(["examples/run.js", name], fileURLToPath(new URL("../..", import.meta.url)), env);
+}
+
+async function untilReady(args: string[], cwd: string, env: NodeJS.ProcessEnv): Promise<Dev> {
+  const child = spawn(newerNode(), args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
   const exited = once(child, "exit");
   const { pid } = child;
   if (pid === undefined) throw new Error("wrangler did not start");
@@ -77,10 +91,14 @@ export async function startDev(folder: string, home: string): Promise<Dev> {
 
   try {
     const ready = () => /Ready on (http:\S+)/.exec(output)?.[1];
-    await until("wrangler dev was not ready", async () => {
-      if (child.exitCode !== null) return `it has ended: ${output.slice(-2000)}`;
-      return ready() ? undefined : output.slice(-2000);
-    });
+    await until(
+      "wrangler dev was not ready",
+      async () => {
+        if (child.exitCode !== null) return `it has ended: ${output.slice(-2000)}`;
+        return ready() ? undefined : output.slice(-2000);
+      },
+      MAX_START_MS,
+    );
     return { url: ready() as string, output: () => output, stop };
   } catch (error) {
     await stop();

@@ -9,6 +9,7 @@ import {
   type RateLimitBinding,
 } from "sluice/cloudflare";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { withWorkerd } from "../servers/needs.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
 let workerd: Workerd;
@@ -30,7 +31,7 @@ interface Bindings extends Record<string, unknown> {
 
 const WINDOWS = ["fixed-window", "sliding-window", "sliding-log"] as const;
 
-describe("KV", () => {
+describe("KV", withWorkerd, () => {
   it.each(WINDOWS)("%s: passes the suite of approximate stores", async (algorithm) => {
     expect(await workerd.run("contractSuite", { algorithm })).toEqual([]);
   });
@@ -144,7 +145,7 @@ async function avoidWindowEnd(): Promise<void> {
   if (leftMs < 5000) await new Promise((resolve) => setTimeout(resolve, leftMs + 50));
 }
 
-describe("the rate limit binding", () => {
+describe("the rate limit binding", withWorkerd, () => {
   it("admits its limit, with decisions marked unknown", async () => {
     await avoidWindowEnd();
     const { errors, ...seen } = await workerd.run<Record<string, unknown>>("binding");
@@ -169,14 +170,14 @@ describe("the rate limit binding", () => {
   });
 });
 
-describe("limiters created per request", () => {
+describe("limiters created per request", withWorkerd, () => {
   it("share their fallback while KV or the binding is down, and don't share a budget across policies", async () => {
     await avoidWindowEnd();
     expect(await workerd.run("limitersPerRequest")).toEqual({ byKV: 5, byBinding: 5, login: 20, search: true });
   });
 });
 
-describe("hybrid limiters", () => {
+describe("hybrid limiters", withWorkerd, () => {
   it("deny by the first limiter, decide by the exact one, and skip a first one that fails", async () => {
     await avoidWindowEnd();
     expect(await workerd.run("hybrid")).toEqual({
@@ -197,7 +198,7 @@ describe("hybrid limiters", () => {
   });
 });
 
-describe("bindings in Node, through a proxy", () => {
+describe("bindings in Node, through a proxy", withWorkerd, () => {
   it("use the same objects, KV and binding", async () => {
     await avoidWindowEnd();
     const { OBJECTS, KV, RL } = (await workerd.bindings()) as Bindings;
@@ -216,7 +217,7 @@ describe("bindings in Node, through a proxy", () => {
   });
 });
 
-describe("invalid input", () => {
+describe("invalid input", withWorkerd, () => {
   it("is rejected with a clear error", async () => {
     expect(await workerd.run("invalidInput")).toMatchSnapshot();
   });

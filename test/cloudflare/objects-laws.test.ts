@@ -1,6 +1,7 @@
 /** Durable Objects in real workerd: the contract suite, and random steps compared with memory. Needs `npm run build`. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { STRIKE_LOG } from "../list-state/strike-log.ts";
+import { withWorkerd } from "../servers/needs.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
 
 let workerd: Workerd;
@@ -13,7 +14,7 @@ afterAll(() => workerd?.stop());
 
 const ALGORITHMS = ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-log"] as const;
 
-describe("the contract suite in workerd", () => {
+describe("the contract suite in workerd", withWorkerd, () => {
   it.each(
     [...ALGORITHMS, STRIKE_LOG].flatMap((algorithm) =>
       ([128, "per-key"] as const).map((shards) => ({ algorithm, shards })),
@@ -28,7 +29,7 @@ describe("the contract suite in workerd", () => {
   });
 });
 
-describe("random steps with crashes", () => {
+describe("random steps with crashes", withWorkerd, () => {
   it.each([...ALGORITHMS, STRIKE_LOG])("%s: give the same 4000 decisions as memory", async (algorithm) => {
     const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
     const { done, crashes, allowed } = await workerd.run<{ done: number; crashes: number; allowed: number }>(
@@ -46,7 +47,7 @@ describe("random steps with crashes", () => {
   });
 });
 
-describe("two plans with one name, interleaved at random", () => {
+describe("two plans with one name, interleaved at random", withWorkerd, () => {
   // A hundredth of the steps in memory: `SLUICE_STEPS=1000000` runs 10 000 on Durable Objects.
   const steps = Number(process.env.SLUICE_STEPS ?? 100_000) / 100 / ALGORITHMS.length;
   it.each(ALGORITHMS)("%s: stay within the bound of each and give the decisions of memory", async (algorithm) => {

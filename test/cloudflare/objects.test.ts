@@ -1,6 +1,7 @@
 /** Durable Objects in real workerd: concurrency, restarts, expiry, failures, invalid input. Needs `npm run build`. */
 import type { Decision, Inspection } from "sluice";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { withWorkerd } from "../servers/needs.ts";
 import { until } from "../servers/until.js";
 import { startWorkerd, storageFolder, type Workerd } from "./workerd.ts";
 
@@ -32,7 +33,7 @@ interface ObjectState {
   instanceId: number;
 }
 
-describe("200 calls at once on a capacity of 50", () => {
+describe("200 calls at once on a capacity of 50", withWorkerd, () => {
   const FIFTY = { admitted: 50, remaining: 0 };
 
   it.each([1, 16, "per-key"] as const)("admit 50 in one RPC, %s shards", async (shards) => {
@@ -58,7 +59,7 @@ describe("200 calls at once on a capacity of 50", () => {
   });
 });
 
-describe("stored state", () => {
+describe("stored state", withWorkerd, () => {
   it("survives a restart of the runtime", async () => {
     expect(await workerd.run("spend", { run: "restart", count: 30 })).toMatchObject({ admitted: 30 });
     await workerd.stop();
@@ -76,7 +77,7 @@ describe("stored state", () => {
   });
 });
 
-describe("real time", () => {
+describe("real time", withWorkerd, () => {
   it.concurrent("does not refill a bucket while its idle object is evicted", async () => {
     const before = await workerd.run<{ admitted: number; objectState: ObjectState }>("spend", {
       run: "idle",
@@ -121,7 +122,7 @@ describe("real time", () => {
   });
 });
 
-describe("expiry", () => {
+describe("expiry", withWorkerd, () => {
   it("leaves no row, table or alarm behind after the last bucket", async () => {
     expect(await workerd.run("fill", { run: "empty", short: 3, long: 3 })).toMatchObject({ objectState: { rows: 6 } });
     const empty = await workerd.run<ObjectState>("expireAll", { run: "empty", ms: 2 * 3_600_000 });
@@ -174,7 +175,7 @@ describe("expiry", () => {
   });
 });
 
-describe("writes to storage", () => {
+describe("writes to storage", withWorkerd, () => {
   it("happen only for grants: peeks, denials and impossible costs create no row and no table", async () => {
     const { before, untouched, granted, denied, same, refunded } = await workerd.run<{
       before: string[];
@@ -225,7 +226,7 @@ describe("writes to storage", () => {
   });
 });
 
-describe("limiters on Durable Objects", () => {
+describe("limiters on Durable Objects", withWorkerd, () => {
   it("charge policies of one key in one RPC, and keys in several objects one after the other", async () => {
     expect(await workerd.run("jointCharges")).toEqual({ admitted: 5, calls: 1, daily: 15, apart: 3, left: 2 });
   });
@@ -259,7 +260,7 @@ describe("limiters on Durable Objects", () => {
   });
 });
 
-describe("invalid input", () => {
+describe("invalid input", withWorkerd, () => {
   it("is rejected with a clear error and changes nothing", async () => {
     const { byRpc, methods, store, unchanged } = await workerd.run<{
       byRpc: Record<string, string>;

@@ -16,6 +16,7 @@ import { policyOf } from "../../src/testing/subject.ts";
 import { onFakeTime } from "../redis/on-fake-time.ts";
 import { redis, server } from "../redis/own-redis.ts";
 import { FAKE_CLOCK, variant } from "../redis/script-variants.js";
+import { describeWithRedis, hasRedis, withRedis } from "../servers/needs.ts";
 import { startUpstashBridge } from "../servers/upstash-bridge.js";
 import { addStrikeLog, STRIKE_LOG } from "./strike-log.ts";
 
@@ -25,7 +26,7 @@ afterAll(removeStrikeLog);
 
 const lua = readFileSync(new URL("strike-log.lua", import.meta.url), "utf8");
 const script = variant(joinScript({ clock: FAKE_CLOCK }, [lua]));
-const options = { describe, it, algorithms: [STRIKE_LOG], time: "fake", restart: true } as const;
+const options = { describe: describeWithRedis, it, algorithms: [STRIKE_LOG], time: "fake", restart: true } as const;
 
 storeSuite(
   "memory, list state",
@@ -33,7 +34,7 @@ storeSuite(
     const clock = fakeClock(1_790_000_000_123);
     return { store: memoryStore({ clock }), advance: clock.advance };
   },
-  { ...options, restart: false },
+  { ...options, describe, restart: false },
 );
 
 storeSuite(
@@ -51,6 +52,7 @@ storeSuite(
 let bridge: Awaited<ReturnType<typeof startUpstashBridge>>;
 let upstash: UpstashRedis;
 beforeAll(async () => {
+  if (!hasRedis) return;
   bridge = await startUpstashBridge(server.port);
   upstash = new UpstashRedis({ url: bridge.url, token: bridge.token, retry: { retries: 0 } });
 });
@@ -82,7 +84,7 @@ storeSuite(
   options,
 );
 
-describe("random groups with penalties and list states", () => {
+describe("random groups with penalties and list states", withRedis, () => {
   const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
   const steps = Math.max(500, Number(process.env.SLUICE_STEPS ?? 100_000) / 50);
 

@@ -6,6 +6,7 @@ import { type NodeRateLimitOptions, rateLimit } from "sluice/node";
 import { redisStore } from "sluice/redis";
 import { expect, it } from "vitest";
 import { redis } from "../redis/own-redis.ts";
+import { withRedis } from "../servers/needs.ts";
 import { until } from "../servers/until.js";
 import { listen } from "./mount.ts";
 
@@ -13,7 +14,7 @@ const API_KEY = "sk_live_canary_4713";
 const WRONG_KEY = "sk_live_canary_4714";
 const SECRET = "canary-secret-canary-secret-canary";
 
-it("exposes no API key and no token", async () => {
+it("exposes no API key and no token", withRedis, async () => {
   const commands: string[] = [];
   const monitor = await redis.monitor();
   monitor.on("monitor", (_time: string, args: string[]) => commands.push(JSON.stringify(args)));

@@ -4,12 +4,13 @@ import { redisRateLimiter, redisStore } from "sluice/redis";
 import { describe, expect, it } from "vitest";
 import { randomFrom } from "../../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
+import { withRedis } from "../servers/needs.ts";
 import { redis } from "./own-redis.ts";
 import { spiedClient, storeOnly, withEmptyDatabase } from "./spied-client.ts";
 
 withEmptyDatabase();
 
-describe("limiters on one client", () => {
+describe("limiters on one client", withRedis, () => {
   it("use separate stored keys per policy", async () => {
     const client = spiedClient();
     const a = redisRateLimiter(client, tokenBucket("1/h", { burst: 3, name: "a" }));
@@ -57,7 +58,7 @@ describe("limiters on one client", () => {
   });
 });
 
-describe("batches", () => {
+describe("batches", withRedis, () => {
   const policy: Policy = { capacity: 10, tokensPerSecond: "1/h", name: "batched" };
 
   it("contain the calls of one tick from all stores on the client, in order", async () => {

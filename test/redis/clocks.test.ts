@@ -6,7 +6,8 @@ import { createLimiter } from "sluice";
 import { redisStore } from "sluice/redis";
 import { describe, expect, it } from "vitest";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
-import { hasCompiler, startShiftedRedis } from "../servers/clock-shim.js";
+import { startShiftedRedis } from "../servers/clock-shim.js";
+import { withRedis, withShiftedRedis } from "../servers/needs.ts";
 import { startRedis } from "../servers/redis-server.js";
 
 const storeOnly = { onStoreError: "throw", localDenialMs: 0, deadlineMs: 20_000 } as const;
@@ -46,7 +47,7 @@ const consumer = (offsetMs: number, port: number) => `
   console.log(JSON.stringify({ admitted, before, after, denied, last }));
 `;
 
-describe("processes whose clocks are 500 ms apart", () => {
+describe("processes whose clocks are 500 ms apart", withRedis, () => {
   it("admit together exactly as much as one process would", async () => {
     const server = await startRedis();
     try {
@@ -72,7 +73,7 @@ describe("processes whose clocks are 500 ms apart", () => {
 });
 
 // The shim is a C library. Without a compiler, only expiry.test.ts covers states dated in the future.
-describe.skipIf(!hasCompiler())("a server whose clock steps", () => {
+describe("a server whose clock steps", withShiftedRedis(), () => {
   it.each(ALGORITHMS)(
     "%s: creates no tokens and denies no longer than one refill, an hour back and forth",
     async (algorithm) => {

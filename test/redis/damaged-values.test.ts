@@ -9,6 +9,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { AlgorithmName } from "../../src/core/policy.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
+import { withRedis } from "../servers/needs.ts";
 import { redis } from "./own-redis.ts";
 
 const VALUES = Number(process.env.SLUICE_DAMAGED_VALUES ?? 1000);
@@ -47,7 +48,7 @@ beforeEach(async () => {
   await limiters["token-bucket"].consume("warm-up");
 });
 
-describe(`a damaged value (seed ${seed})`, () => {
+describe(`a damaged value (seed ${seed})`, withRedis, () => {
   it.each(ALGORITHMS)("%s: affects no other charge of its call and never exceeds the bound", async (algorithm) => {
     const random = randomFrom(seed);
     const limiter = limiters[algorithm];

@@ -3,12 +3,13 @@ import { createLimiter, tokenBucket } from "sluice";
 import { redisStore } from "sluice/redis";
 import { describe, expect, it } from "vitest";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
+import { withRedis } from "../servers/needs.ts";
 import { redis } from "./own-redis.ts";
 import { storeOnly, withEmptyDatabase } from "./spied-client.ts";
 
 withEmptyDatabase();
 
-describe("expiry", () => {
+describe("expiry", withRedis, () => {
   it.each(ALGORITHMS)("%s: happens when the bucket is full", async (algorithm) => {
     const limiter = createLimiter({
       policy: policyOf(algorithm, 10, 60_000, "t"),
@@ -80,7 +81,7 @@ describe("expiry", () => {
   });
 });
 
-describe("a denial", () => {
+describe("a denial", withRedis, () => {
   it.each(ALGORITHMS)("%s: writes nothing", async (algorithm) => {
     const limiter = createLimiter({
       policy: policyOf(algorithm, 3, 3_600_000, "d"),
@@ -99,7 +100,7 @@ describe("a denial", () => {
   });
 });
 
-describe("a state dated one hour in the future", () => {
+describe("a state dated one hour in the future", withRedis, () => {
   it.each(ALGORITHMS)("%s: denies for no longer than one refill", async (algorithm) => {
     const limiter = createLimiter({ policy: policyOf(algorithm, 4, 400, "h"), store: redisStore(redis), ...storeOnly });
     const hour = 3_600_000;
@@ -119,7 +120,7 @@ describe("a state dated one hour in the future", () => {
   });
 });
 
-describe("a policy whose numbers change", () => {
+describe("a policy whose numbers change", withRedis, () => {
   it("keeps its state, as in memory", async () => {
     const limiterWith = (capacity: number, windowMs = 36_000_000) =>
       createLimiter({

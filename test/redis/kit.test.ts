@@ -1,7 +1,8 @@
 /** The contract suites on Redis: with a fake clock, and with the server's clock and all defaults. */
 import { type RedisClient, redisRateLimiter, redisStore } from "sluice/redis";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
-import { describe, it } from "vitest";
+import { it } from "vitest";
+import { describeWithRedis } from "../servers/needs.ts";
 import { onFakeTime } from "./on-fake-time.ts";
 import { redis } from "./own-redis.ts";
 
@@ -14,7 +15,7 @@ storeSuite(
     const client = onFakeTime(redis, clock);
     return { store: open(client), advance: clock.advance, restart: () => open(client) };
   },
-  { describe, it, time: "fake", restart: true },
+  { describe: describeWithRedis, it, time: "fake", restart: true },
 );
 
 let made = 0;
@@ -24,5 +25,5 @@ describeRateLimiter(
     const limiter = redisRateLimiter(redis, { ...policy, prefix: `kit ${made++}` }, { deadlineMs: "20s" });
     return { limiter, advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)) };
   },
-  { describe, it, time: "real" },
+  { describe: describeWithRedis, it, time: "real" },
 );

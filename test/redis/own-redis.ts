@@ -1,12 +1,14 @@
-/** A redis-server and a client for the test file that imports this module. */
+/** A redis-server and a client for the test file that imports this module. Its tests that use them need `withRedis`. */
 import { Redis } from "ioredis";
 import { afterAll, beforeAll } from "vitest";
+import { hasRedis } from "../servers/needs.ts";
 import { type RedisServer, startRedis } from "../servers/redis-server.js";
 
 export let server: RedisServer;
 export let redis: Redis;
 
 beforeAll(async () => {
+  if (!hasRedis) return;
   server = await startRedis();
   redis = new Redis(server.port);
 });

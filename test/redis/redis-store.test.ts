@@ -2,12 +2,13 @@
 import { createLimiter, SluiceError, slidingLog, tokenBucket } from "sluice";
 import { redisRateLimiter, redisStore } from "sluice/redis";
 import { describe, expect, it } from "vitest";
+import { withRedis } from "../servers/needs.ts";
 import { redis, server } from "./own-redis.ts";
 import { spiedClient, storeOnly, withEmptyDatabase } from "./spied-client.ts";
 
 withEmptyDatabase();
 
-describe("issue 13: a sliding log of 10 000 grants", () => {
+describe("issue 13: a sliding log of 10 000 grants", withRedis, () => {
   const policy = slidingLog({ limit: 10_000, windowMs: 3_600_000, name: "long" });
   const [grants, span] = [9_900, 3_000_000];
 
@@ -55,7 +56,7 @@ describe("issue 13: a sliding log of 10 000 grants", () => {
   });
 });
 
-describe("a retry after setTimeout(retryAfterMs)", () => {
+describe("a retry after setTimeout(retryAfterMs)", withRedis, () => {
   it("reaches Redis each of 500 times, although timers fire early", async () => {
     const client = spiedClient();
     const limiter = redisRateLimiter(client, { capacity: 3, tokensPerSecond: "3/300ms", name: "waits" });
@@ -77,7 +78,7 @@ describe("a retry after setTimeout(retryAfterMs)", () => {
   });
 });
 
-describe("misuse of redisStore", () => {
+describe("misuse of redisStore", withRedis, () => {
   it("is rejected with an error that names the option", () => {
     const errorOf = (run: () => unknown) => {
       try {
@@ -88,7 +89,7 @@ describe("misuse of redisStore", () => {
       throw new Error("no error");
     };
     expect(errorOf(() => redisStore(undefined as never)).message).toBe(
-      "client must be an ioredis, iovalkey or node-redis client (for @upstash/redis, use sluice/upstash), but received undefined. See docs/errors.md#invalid-option",
+      "client must be an ioredis, iovalkey or node-redis client (for @upstash/redis, use sluice/upstash), but received undefined. See https://github.com/sluicejs/sluice/blob/main/docs/errors.md#invalid-option",
     );
     expect(errorOf(() => redisStore({} as never))).toBeInstanceOf(SluiceError);
     expect(errorOf(() => redisStore(redis, { policy: {} } as never)).message).toContain("createLimiter");

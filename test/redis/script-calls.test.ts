@@ -6,12 +6,13 @@ import { describe, expect, it } from "vitest";
 import { sha } from "../../src/stores/redis/script.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
+import { withRedis } from "../servers/needs.ts";
 import { redis, server } from "./own-redis.ts";
 import { spiedClient, storeOnly, withEmptyDatabase } from "./spied-client.ts";
 
 withEmptyDatabase();
 
-describe("script calls", () => {
+describe("script calls", withRedis, () => {
   it("send the text once after SCRIPT FLUSH, then the hash again", async () => {
     const client = spiedClient();
     const limiter = createLimiter({
@@ -155,7 +156,7 @@ describe("script calls", () => {
   });
 });
 
-describe("least privilege", () => {
+describe("least privilege", withRedis, () => {
   it("suffices with the commands and keys that docs/stores/redis.md lists", async () => {
     await redis.acl("SETUSER", "sluice", "reset", "on", ">pass", "~s1:*", "+eval", "+evalsha", "+get", "+set", "+del");
     await redis.acl("SETUSER", "sluice", "+pttl", "+time", "+select", "+info", "+ping");

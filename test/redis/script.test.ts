@@ -16,6 +16,7 @@ import { encodeJobs } from "../../src/stores/redis/script-arguments.ts";
 import { resolveJobs } from "../../src/stores/redis/script-reply.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
+import { withRedis } from "../servers/needs.ts";
 import { redis } from "./own-redis.ts";
 import { FAKE_CLOCK, fakeClockScript, LOGGED_REPLY, loggedScript } from "./script-variants.js";
 
@@ -27,7 +28,7 @@ beforeAll(async () => {
   await redis.script("LOAD", fakeClockScript.text);
 });
 
-describe("the script", () => {
+describe("the script", withRedis, () => {
   it("is generated from the current Lua files", () => {
     const file = new URL("../../src/stores/redis/script.ts", import.meta.url);
     expect(readFileSync(file, "utf8"), "stale: node scripts/make-redis-script.js").toBe(scriptModule());
@@ -57,7 +58,7 @@ describe("the script", () => {
 });
 
 /** Random jobs and groups on the policies of one algorithm, at times that also step back. */
-describe(`the script against the pure functions (seed ${seed})`, () => {
+describe(`the script against the pure functions (seed ${seed})`, withRedis, () => {
   it.each(ALGORITHMS)(`%s: ${STEPS} random steps give equal decisions`, async (algorithm) => {
     const random = randomFrom(seed);
     const clock = fakeClock(1_790_000_000_000);
@@ -118,7 +119,7 @@ describe(`the script against the pure functions (seed ${seed})`, () => {
   });
 });
 
-describe(`long logs against the pure functions (seed ${seed})`, () => {
+describe(`long logs against the pure functions (seed ${seed})`, withRedis, () => {
   it("give equal decisions with up to 3000 grants, also after refunds and clock steps", async () => {
     const random = randomFrom(seed);
     const clock = fakeClock(1_790_000_000_000);

@@ -5,12 +5,13 @@ import { describe, expect, it } from "vitest";
 import { hashSlot } from "../../src/stores/redis/hash-slot.ts";
 import { keyTag, storedKey } from "../../src/stores/stored-key.ts";
 import { randomFrom } from "../../src/testing/random.ts";
+import { withRedis } from "../servers/needs.ts";
 import { redis } from "./own-redis.ts";
 import { storeOnly, withEmptyDatabase } from "./spied-client.ts";
 
 withEmptyDatabase();
 
-describe("stored keys", () => {
+describe("stored keys", withRedis, () => {
   it("contain version, key and policy in readable form", async () => {
     const limiter = redisRateLimiter(redis, tokenBucket("10/s", { burst: 600 }));
     await limiter.consume("user:1234567890");

@@ -14,7 +14,6 @@ export async function aptInstall({ name, commands, advice, path = process.env.PA
   // RUNLEVEL=1 prevents the package from starting its server. systemd ignores it, so the service is disabled afterwards.
   const script = `
 if ${commands.map((command) => `command -v ${command}`).join(" && ")}; then exit 0; fi
-if [ -n "$SLUICE_NO_APT" ]; then echo "SLUICE_NO_APT is set" >&2; exit 1; fi
 set -e
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
 as_root apt-get update

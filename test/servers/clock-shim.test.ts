@@ -1,6 +1,7 @@
 /** Tests that the wall clock of a redis-server can be shifted. */
 import { describe, expect, it, onTestFinished } from "vitest";
-import { hasCompiler, startShiftedRedis } from "./clock-shim.js";
+import { startShiftedRedis } from "./clock-shim.js";
+import { withShiftedRedis } from "./needs.ts";
 import { connect } from "./resp.js";
 
 async function shifted() {
@@ -15,7 +16,7 @@ async function shifted() {
   return { server, connection, ahead };
 }
 
-describe.skipIf(!hasCompiler())("a redis-server with a shifted clock", () => {
+describe("a redis-server with a shifted clock", withShiftedRedis(), () => {
   it("starts at the real time", async () => {
     const { ahead } = await shifted();
     expect(Math.abs(await ahead("TIME"))).toBeLessThan(500);

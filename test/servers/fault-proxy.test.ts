@@ -2,6 +2,7 @@
 import { connect as dial } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { startProxy } from "./fault-proxy.js";
+import { withRedis } from "./needs.ts";
 import { startRedis } from "./redis-server.js";
 import { connect } from "./resp.js";
 import { until } from "./until.js";
@@ -27,7 +28,7 @@ async function proxied(port = server.port) {
 const becomes = (value: () => unknown, wanted: unknown) =>
   until(`no ${wanted}`, async () => ((await value()) === wanted ? undefined : `it is ${await value()}`), 5000);
 
-describe("the fault proxy", () => {
+describe("the fault proxy", withRedis, () => {
   it("forwards bytes and counts connections", async () => {
     const { proxy, open } = await proxied();
     const large = "x".repeat(3_000_000);

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { withRedis } from "./needs.ts";
 import { ensureRedis, freePort, startRedis } from "./redis-server.js";
 import { connect } from "./resp.js";
 import { startProcess } from "./server-process.js";
@@ -52,7 +53,7 @@ const program = (then: string) => [
    ${then}`,
 ];
 
-describe("a redis-server", () => {
+describe("a redis-server", withRedis, () => {
   it("listens on loopback only, stores nothing on disk and allows DEBUG", async () => {
     const server = await started();
     expect(server.url).toBe(`redis://127.0.0.1:${server.port}`);
@@ -191,15 +192,21 @@ describe("freePort", () => {
 });
 
 describe("ensureRedis", () => {
-  it("accepts an installed redis-server", () => ensureRedis());
+  it("accepts an installed redis-server", withRedis, () => ensureRedis());
 
-  it("names the missing programs when it can't install them", () => {
+  it.each([
+    ["there is no apt-get", {}, /there is no apt-get to install it|automatically on/],
+    ["SLUICE_NO_APT is set", { SLUICE_NO_APT: "1" }, /SLUICE_NO_APT is set/],
+  ])("names the missing program when %s", (_, env, reason) => {
     const source = JSON.stringify(new URL("ensure-redis.js", import.meta.url).href);
     const script = `import { ensureRedis } from ${source}; await ensureRedis().catch((e) => console.log(e.message));`;
     const { stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", script], {
       encoding: "utf8",
-      env: { PATH: "/nowhere" },
+      env: { PATH: "/nowhere", ...env },
     });
-    expect(stdout).toMatch(/^Install redis-server and redis-cli 7.0 or newer and add both to the PATH\. .*failed/);
+    expect(stdout).toMatch(
+      /^Install redis-server and redis-cli 7.0 or newer and add both to the PATH\. Reason: there is no/,
+    );
+    expect(stdout).toMatch(reason);
   });
 });

@@ -1,6 +1,7 @@
 /** Tests the minimal Redis client of the tests. */
 import { createServer } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { withRedis } from "./needs.ts";
 import { startRedis } from "./redis-server.js";
 import { connect, RespError } from "./resp.js";
 
@@ -12,7 +13,7 @@ async function connected(options?: { timeoutMs: number }) {
   return { server, connection };
 }
 
-describe("the RESP client", () => {
+describe("the RESP client", withRedis, () => {
   it("parses every type of reply", async () => {
     const { connection } = await connected();
     expect(await connection.call("SET", "k", "grüße")).toBe("OK");

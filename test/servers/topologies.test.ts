@@ -1,9 +1,10 @@
 /** Tests crash and recovery of the cluster and the sentinel group. */
 import { describe, expect, it } from "vitest";
+import { withRedis } from "./needs.ts";
 import { startCluster } from "./redis-cluster.js";
 import { startSentinel } from "./redis-sentinel.js";
 
-describe.concurrent("topologies", () => {
+describe.concurrent("topologies", withRedis, () => {
   it("include a cluster that serves every slot, survives a crash and accepts the restarted node", async ({
     onTestFinished,
   }) => {

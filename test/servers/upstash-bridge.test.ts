@@ -1,5 +1,6 @@
 /** Tests that the bridge responds like Upstash. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { withRedis } from "./needs.ts";
 import { startRedis } from "./redis-server.js";
 import { startUpstashBridge } from "./upstash-bridge.js";
 
@@ -28,7 +29,7 @@ async function bridged() {
 
 const b64 = (text: string) => Buffer.from(text).toString("base64");
 
-describe("the Upstash bridge", () => {
+describe("the Upstash bridge", withRedis, () => {
   it("executes one command", async () => {
     const { bridge, json } = await bridged();
     expect(await json("/", ["SET", "k", 7])).toEqual([200, { result: "OK" }]);

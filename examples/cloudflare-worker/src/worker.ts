@@ -1,14 +1,14 @@
-/** A Worker that limits each client to a burst of 10 and then 5 requests a second, the same in all of Cloudflare. */
+/** A Worker that limits each client to bursts of 10 requests, refilled at 5 per second, in all locations together. */
 import { memoryRateLimiter, type RateLimiter } from "sluice";
 import { durableObjectRateLimiter, type RateLimiterDO } from "sluice/cloudflare";
 import { type DecidedRequest, type FetchArgs, rateLimit } from "sluice/fetch";
 
-// Cloudflare makes the objects of the class that the Worker exports under the name in wrangler.jsonc.
+// Cloudflare creates the objects from this class: the Worker must export it under the name in wrangler.jsonc.
 export { RateLimiterDO } from "sluice/cloudflare";
 
 interface Env {
   RATE_LIMITER?: DurableObjectNamespace<RateLimiterDO>;
-  /** Opens /debug/bucket. Without it that route is not there. */
+  /** Enables /debug/bucket. Without it, that route returns 404. */
   DEBUG_SECRET?: string;
 }
 
@@ -16,9 +16,9 @@ const policy = { capacity: 10, tokensPerSecond: 5, name: "api" };
 
 let limiter: RateLimiter | undefined;
 
-/** One limiter for each isolate: bindings come with a request, and the limiter stays for those that follow. */
+/** Creates one limiter per isolate, with the first request: bindings are not available before. */
 function limiterOf({ RATE_LIMITER }: Env): RateLimiter {
-  // When its objects can't be reached it decides by itself, and tells so only to those who listen.
+  // If the objects are unavailable, the limiter decides in memory and reports it to onEvent.
   limiter ??= RATE_LIMITER ? durableObjectRateLimiter(RATE_LIMITER, policy, { onEvent: console.warn }) : inMemory();
   return limiter;
 }
@@ -30,7 +30,7 @@ function inMemory(): RateLimiter {
   return memoryRateLimiter(policy);
 }
 
-/** One line of JSON for each decision. The key stays out of it: it is the address of a client. */
+/** Logs one line of JSON per decision, without the key: it is the client's IP address. */
 function log({ args: [request], key, decision }: DecidedRequest<FetchArgs>): void {
   const { policy, allowed, remaining, retryAfterMs, degraded } = decision;
   const { pathname: path } = new URL(request.url);
@@ -39,29 +39,29 @@ function log({ args: [request], key, decision }: DecidedRequest<FetchArgs>): voi
 }
 
 const limit = rateLimit({
-  // A Worker sees no socket. Cloudflare tells the client's address in a header that nobody else can write.
+  // Reads the client's IP address from a header that Cloudflare overwrites.
   identity: "cloudflare",
   limiter: (_request, env: Env) => limiterOf(env),
   onDecision: log,
-  // Nobody else hears why a request could not be decided about; it is answered with 500.
+  // A request that can't be checked gets a 500 response. Log the cause.
   onError: (error) => console.error(error),
 });
 
 const api = limit(async (_request: Request, _env: Env) => Response.json({ hello: "world" }));
 
-/** Shows what is kept about a key, such as ip:203.0.113.7, to those who know the secret. */
+/** Returns what is stored for a key, such as ip:203.0.113.7. */
 async function showBucket(request: Request, env: Env): Promise<Response> {
-  if (!(await knowsSecret(request, env))) return notFound();
+  if (!(await hasSecret(request, env))) return notFound();
   const key = new URL(request.url).searchParams.get("key");
-  if (!key) return Response.json({ error: "which key? /debug/bucket?key=ip:203.0.113.7" }, { status: 400 });
+  if (!key) return Response.json({ error: "Add a key: /debug/bucket?key=ip:203.0.113.7" }, { status: 400 });
   return Response.json(await limiterOf(env).inspect(key), { headers: { "Cache-Control": "no-store" } });
 }
 
-/** A comparison that stops at the first difference would tell, by its time, how much of a guess is right. */
-async function knowsSecret(request: Request, { DEBUG_SECRET }: Env): Promise<boolean> {
+/** Compares in constant time: the duration must not reveal how much of a guess is right. */
+async function hasSecret(request: Request, { DEBUG_SECRET }: Env): Promise<boolean> {
   const given = request.headers.get("Authorization");
   if (!DEBUG_SECRET || !given) return false;
-  // Hashes have the same length, whatever was sent.
+  // Hashes have equal lengths, which timingSafeEqual requires.
   return crypto.subtle.timingSafeEqual(await sha256(given), await sha256(`Bearer ${DEBUG_SECRET}`));
 }
 

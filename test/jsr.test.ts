@@ -1,0 +1,32 @@
+/** Tests that jsr.json is fresh, and that each export and import of it exists. */
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, it } from "vitest";
+import { makeJsr } from "../scripts/make-jsr.js";
+
+const at = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url));
+const read = (path: string) => readFileSync(at(path), "utf8");
+const manifest = JSON.parse(read("package.json"));
+const jsr = JSON.parse(read("jsr.json"));
+
+it("jsr.json is fresh: node scripts/make-jsr.js", () => {
+  expect(read("jsr.json")).toBe(makeJsr());
+});
+
+it("names the organisation and the version of package.json", () => {
+  expect(manifest.repository.url).toContain("/sluicejs/sluice.git");
+  expect(jsr).toMatchObject({ name: "@sluicejs/sluice", version: manifest.version, license: manifest.license });
+});
+
+it("exports the source of every subpath of package.json", () => {
+  const subpaths = Object.keys(manifest.exports).filter((path) => path !== "./package.json");
+  expect(Object.keys(jsr.exports)).toEqual(subpaths);
+  for (const file of Object.values<string>(jsr.exports)) expect(existsSync(at(file)), file).toBe(true);
+});
+
+it("imports npm packages with the version that is tested", () => {
+  for (const [name, target] of Object.entries(jsr.imports)) {
+    expect(target).toBe(`npm:${name}@${manifest.devDependencies[name]}`);
+  }
+  expect(Object.keys(jsr.imports)).toContain("ipaddr.js");
+});
