@@ -157,7 +157,8 @@ export function settlementOf(charge: JointCharge, id: string, cost: number): Joi
 /** The fields of the part that is left with the least. */
 function tightest(decisions: readonly Decision[]): DecisionFields {
   const least = decisions.reduce((a, b) => (b.remaining < a.remaining ? b : a));
-  const { policy, limit, remaining, resetAfterMs, nextAfterMs, held, forgiven, degraded } = least;
+  const { policy, limit, remaining, resetAfterMs, nextAfterMs, held, degraded } = least;
+  const forgiven = decisions.reduce((sum, decision) => sum + (decision.forgiven ?? 0), 0);
   return {
     policy,
     limit,
@@ -165,7 +166,7 @@ function tightest(decisions: readonly Decision[]): DecisionFields {
     resetAfterMs,
     nextAfterMs,
     ...(held !== undefined && { held }),
-    ...(forgiven !== undefined && { forgiven }),
+    ...(forgiven > 0 && { forgiven }),
     ...(degraded && { degraded }),
     ...(decisions.length > 1 && { parts: decisions }),
   };

@@ -20,12 +20,25 @@ export function merge(parts: readonly Decision[]): Decision {
     if (part.unknown) merged.unknown = true;
     if (limiting.allowed && part.delayMs !== undefined) merged.delayMs = Math.max(merged.delayMs ?? 0, part.delayMs);
   }
+  if (limiting.held !== undefined) merged.held = limiting.held;
+  const earliest = limiting.allowed ? undefined : earliestRetry(parts, limiting.retryAfterMs);
+  if (earliest !== undefined) Object.assign(merged, { earliestRetryMs: earliest });
   if (!limiting.allowed && limiting.unavailable) Object.assign(merged, { unavailable: true });
   const source = limiting.source ?? parts.find((part) => part.source)?.source;
   if (source) merged.source = source;
   // The parts have the times of their grants.
   recordUnknownGrant(merged as Decision, 0);
   return merged as Decision;
+}
+
+/** The earliest wait after which all denied parts could fit, if it is shorter than that of the limiting part. */
+function earliestRetry(parts: readonly Decision[], retryAfterMs: number | null): number | undefined {
+  if (retryAfterMs === null) return undefined;
+  let earliest = 0;
+  for (const part of parts) {
+    if (!part.allowed) earliest = Math.max(earliest, part.earliestRetryMs ?? part.retryAfterMs ?? 0);
+  }
+  return earliest < retryAfterMs ? earliest : undefined;
 }
 
 /** Whether `a` restricts the caller more than `b`. */

@@ -2,7 +2,7 @@
  * A store on the Workers rate limit binding. The binding counts per location in periods of 10 or 60 seconds and returns
  * only whether a request is within the limit, so `peek`, `refund`, `reset` and `inspect` are not supported.
  */
-import type { Group } from "../../../core/charge.ts";
+import type { Group, Mode } from "../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
 import { optionError, rejectDisposed, SluiceError } from "../../../core/errors.ts";
@@ -32,7 +32,11 @@ class BindingStore implements Store {
     this.binding = binding;
   }
 
-  check({ algorithm, windowMs }: CompiledPolicy, isGroup: boolean): void {
+  check({ algorithm, windowMs }: CompiledPolicy, isGroup: boolean, mode?: Mode): void {
+    if (mode === "hold") {
+      const message = "A rate limit binding does not support holds. Use durableObjectRateLimiter().";
+      throw new SluiceError("unsupported", message, { option: "hold", expected: "an exact store" });
+    }
     if (algorithm !== "fixed-window") {
       throw optionError("unsupported", "algorithm", "fixed-window for a rate limit binding", algorithm);
     }

@@ -11,7 +11,7 @@
 import { algorithms } from "../../../algorithms/algorithms.ts";
 import { decide, decideGroup } from "../../../algorithms/decide.ts";
 import type { PlainState } from "../../../algorithms/held-state.ts";
-import type { Charge, Group } from "../../../core/charge.ts";
+import type { Charge, Group, Mode } from "../../../core/charge.ts";
 import { monotonicMs, wallClockMs } from "../../../core/clock.ts";
 import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
@@ -85,7 +85,12 @@ class KV implements KVStore {
     return this.isolate.warning;
   }
 
-  check({ algorithm }: CompiledPolicy): void {
+  check({ algorithm }: CompiledPolicy, _isGroup: boolean, mode?: Mode): void {
+    if (mode === "hold") {
+      const message =
+        "kvStore does not support holds, because KV is eventually consistent. Use Durable Objects or Redis.";
+      throw new SluiceError("unsupported", message, { option: "hold", expected: "an exact store" });
+    }
     if (algorithms[algorithm].mergesAs) return;
     const expected = "fixed-window, sliding-window or sliding-log on KV";
     throw optionError("unsupported", "algorithm", expected, algorithm);
