@@ -3,7 +3,7 @@ import type { Charge } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
 import { recordGrant } from "../core/grant.ts";
 import { algorithms } from "./algorithms.ts";
-import type { DecideResult } from "./decide.ts";
+import type { DecideResult } from "./decide-result.ts";
 import type { State } from "./held-state.ts";
 import type { HeldBucket } from "./holds.ts";
 import { MODES } from "./modes.ts";

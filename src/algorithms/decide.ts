@@ -3,22 +3,11 @@ import type { Charge, Group } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
 import { algorithms } from "./algorithms.ts";
 import { decideHeld, denyHeld, fitsHeld } from "./decide-held.ts";
+import type { DecideResult } from "./decide-result.ts";
 import { isHeldState, type PlainState, type State } from "./held-state.ts";
 import { HeldBucket } from "./holds.ts";
 import { type Action, MODES } from "./modes.ts";
 import { add, type Bucket, clampToNow, fits, peek, refund, take } from "./step.ts";
-
-/** The result of one charge. */
-export interface DecideResult {
-  /** The decision. */
-  readonly decision: Decision;
-  /** The next state. If it is empty, delete the bucket. */
-  readonly state: State;
-  /** Whether the state has to be written. A denial changes it only to clamp one dated in the future, or for a strike. */
-  readonly changed: boolean;
-  /** How long the state has to be kept, in ms: until the bucket is full. */
-  readonly ttlMs: number;
-}
 
 /** Returns the state of a charge's bucket, given the charge and its index in the group. */
 export type ReadState = (charge: Charge, index: number) => State | undefined;

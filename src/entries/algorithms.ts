@@ -2,7 +2,8 @@
 export type { Algorithm, Cells } from "../algorithms/algorithm.ts";
 export { algorithms } from "../algorithms/algorithms.ts";
 export { compilePolicy } from "../algorithms/compile-policy.ts";
-export { type DecideResult, decide, decideGroup, type ReadState } from "../algorithms/decide.ts";
+export { decide, decideGroup, type ReadState } from "../algorithms/decide.ts";
+export type { DecideResult } from "../algorithms/decide-result.ts";
 export type { Debt, HeldState, PlainState, State, StoredHold } from "../algorithms/held-state.ts";
 export type { PolicyForm } from "../algorithms/policy-form.ts";
 export { type Bucket, fits, peek, refund, take, usage } from "../algorithms/step.ts";
