@@ -16,7 +16,8 @@ const UPSTASH = "migrating/from-upstash-ratelimit";
 
 const name = (argv[2] ?? "").replace(/\.js$/, "");
 const isWorker = existsSync(join(here, name, "wrangler.jsonc"));
-if (name === "" || !(isWorker || existsSync(join(here, `${name}.js`)))) {
+const file = [`${name}.js`, `${name}/index.js`].find((file) => existsSync(join(here, file)));
+if (name === "" || !(isWorker || file)) {
   console.error("Usage: node examples/run.js <example>. examples/README.md lists the examples.");
   process.exit(1);
 }
@@ -26,7 +27,7 @@ if (isWorker) runWorker(join(here, name));
 else if (name === UPSTASH) await runOnUpstash();
 else {
   if (NEEDS_REDIS.includes(name)) env.REDIS_URL ??= (await startRedis()).url;
-  await import(`./${name}.js`);
+  await import(`./${file}`);
 }
 
 /** Runs `wrangler dev`, on port 8787 or PORT. */

@@ -67,6 +67,25 @@ async function start(file: string, variables: Record<string, string> = {}) {
   };
 }
 
+/** Runs an example that ends by itself, by its documented command, and returns what it printed. */
+async function runToEnd(file: string): Promise<{ code: number; text: string }> {
+  const [program, ...args] = commands.get(file)?.split(" ") ?? [];
+  if (program !== "node") throw new Error(`${file} has no command in examples/README.md`);
+  const child = spawn(process.execPath, args, { cwd: root, stdio: ["ignore", "pipe", "pipe"] });
+  running.push(child);
+  let text = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (data) => (text += data));
+  const [code] = await once(child, "close");
+  return { code: code as number, text };
+}
+
+/** The number after each label: `  used      32000 tokens`. */
+function numbersOf(text: string): Record<string, number> {
+  return Object.fromEntries(
+    [...text.matchAll(/^ {2}(\w[\w ]*?) {2,}(\d+)/gm)].map(([, label, count]) => [label, Number(count)]),
+  );
+}
+
 const times = <T>(count: number, one: T): T[] => new Array<T>(count).fill(one);
 const as = (user: string) => ({ authorization: `Basic ${btoa(user)}` });
 
@@ -204,6 +223,44 @@ describe("examples/migrating/from-upstash-ratelimit.js", withRedis, () => {
       await bridge.stop();
     }
   });
+});
+
+describe("examples/ai-tokens", () => {
+  it("charges what was used to the token, and prints what was forgiven", async () => {
+    const { code, text } = await runToEnd("ai-tokens");
+    const [covered = "", small = "", disconnected = "", ...more] = text.trim().split("\n\n");
+    expect(more).toEqual([]);
+    // The sum of 20, 21.4, … 300, of which each is rounded.
+    expect(numbersOf(covered), text).toEqual({ requests: 200, used: 32_000, charged: 32_000, owed: 0, forgiven: 0 });
+    expect(covered).toContain("200 at once, 200 streamed, 0 rejected with 429");
+
+    // Ten users with a limit of 300: three holds of 100 each, and a debt of at most one limit.
+    const { used = 0, forgiven = 0, ...sums } = numbersOf(small);
+    expect(small).toContain("200 at once, 30 streamed, 170 rejected with 429");
+    expect(sums).toEqual({ requests: 200, charged: 3000, owed: 3000 });
+    expect(forgiven).toBeGreaterThan(0);
+    expect(used).toBe(6000 + forgiven);
+
+    const left = numbersOf(disconnected);
+    expect(disconnected).toContain("200 at once, 200 streamed, 0 rejected with 429");
+    // At least the prompt and the ten words that each client has read, and less than all clients have asked for.
+    expect(left.used).toBeGreaterThanOrEqual(200 * 15);
+    expect(left.used).toBeLessThan(32_000);
+    expect(left).toMatchObject({ charged: left.used, owed: 0, forgiven: 0 });
+    expect(code).toBe(0);
+  }, 30_000);
+});
+
+describe("examples/concurrency", () => {
+  it("never runs more than 5 requests of a client at once, and leaves nothing held", async () => {
+    const { code, text } = await runToEnd("concurrency");
+    const counts = numbersOf(text);
+    expect(counts, text).toMatchObject({ "most at once": 5, "held at the end": 0 });
+    const { served = 0, failed = 0, disconnected = 0, rejected = 0 } = counts;
+    expect(served + failed + disconnected + rejected).toBe(500);
+    expect(Math.min(served, failed, disconnected, rejected)).toBeGreaterThan(0);
+    expect(code).toBe(0);
+  }, 30_000);
 });
 
 describe("examples on a temporary Redis", withRedis, () => {
