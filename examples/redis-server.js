@@ -29,7 +29,7 @@ const policies = limiter.getPolicies?.() ?? limiter.getPolicy();
 function log(event) {
   if (event.type === "store-up") console.log(`${event.type}: it was down for ${event.downMs} ms`);
   else if (event.type === "warning") console.log(`${event.type}: ${event.message}`);
-  else console.log(`${event.type}: ${event.error.message}`);
+  else if ("error" in event) console.log(`${event.type}: ${event.error.message}`);
 }
 
 const server = createServer(async (request, response) => {
