@@ -360,7 +360,9 @@ describe("docs/errors.md", () => {
 });
 
 describe("links", () => {
-  const examples = ["", "cloudflare-worker/", "cloudflare-kv/"].map((folder) => `examples/${folder}README.md`);
+  const examples = ["", "ai-tokens/", "cloudflare-kv/", "cloudflare-worker/", "concurrency/"].map(
+    (folder) => `examples/${folder}README.md`,
+  );
   const linking = [...pages, ...examples, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
   const linked = new Set<string>();
 
