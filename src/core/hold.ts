@@ -40,6 +40,8 @@ export interface HoldMethods {
   readonly key: string;
   /** The held amount. */
   readonly amount: number;
+  /** How long it was held for, in ms: the default of `renew`. */
+  readonly forMs: number;
   /**
    * Charges the actual cost and frees the rest. Default: the held amount. Of several limiters: one number for all that
    * have a rate, or, with `holdAll`, one per charge. Settling twice has the effect of settling once.

@@ -91,7 +91,7 @@ class HeldCharges implements HoldMethods {
   readonly key: string;
   amount: number;
   private held: readonly HeldCharge[];
-  private readonly forMs: number;
+  readonly forMs: number;
   /** When it ends at the latest, in monotonic ms: the store has started to count after it was sent. */
   private endsAt: number;
   private isSettled = false;
