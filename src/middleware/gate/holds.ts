@@ -1,30 +1,20 @@
 /** Holds of requests: settled when the response ends, and renewed while it is open. */
 import { isCost } from "../../core/charge.ts";
-import { monotonicMs } from "../../core/clock.ts";
 import type { Decision } from "../../core/decision.ts";
 import { optionError } from "../../core/errors.ts";
-import { type Hold, type HoldDecision, MAX_HOLD_MS } from "../../core/hold.ts";
+import type { Hold } from "../../core/hold.ts";
 import { runsOnWorkers } from "../../http/identity/presets.ts";
+import { OpenHolds } from "../../limiter/open-holds.ts";
 import type { RateLimitOptions, RequestDecision, RequestOutcome } from "./options.ts";
 import type { Reports } from "./reports.ts";
 import type { HandlerArgs } from "./request-reader.ts";
-
-/** Part of its duration after which a hold is renewed: two renewals may fail before it ends. */
-const RENEWALS_PER_HOLD = 3;
-
-/** A request whose response has not ended. */
-interface OpenHold {
-  readonly hold: Hold;
-  readonly openedAt: number;
-}
 
 /** The holds of one middleware's requests. */
 export class RequestHolds<Args extends HandlerArgs> {
   private readonly actual: NonNullable<RateLimitOptions<Args, unknown>["hold"]>["actual"];
   private readonly reports: Reports<Args>;
-  private readonly open: Set<OpenHold> = new Set();
-  private timer: unknown;
-  private renewEveryMs = Number.POSITIVE_INFINITY;
+  /** On Workers a timer belongs to one request, and can't renew the holds of others. */
+  private readonly open: OpenHolds | undefined = runsOnWorkers() ? undefined : new OpenHolds();
 
   constructor({ hold }: RateLimitOptions<Args, unknown>, reports: Reports<Args>) {
     this.actual = hold?.actual;
@@ -44,14 +34,12 @@ export class RequestHolds<Args extends HandlerArgs> {
       reported = actual;
     };
     Object.assign(decision, { settle });
-    const held: OpenHold = { hold, openedAt: monotonicMs() };
-    this.renewWhileOpen(held, decision as HoldDecision & { allowed: true });
+    this.open?.add(hold);
     let isFinished = false;
     return async (outcome) => {
       if (isFinished) return;
       isFinished = true;
-      this.open.delete(held);
-      if (this.open.size === 0) this.stopTimer();
+      this.open?.delete(hold);
       await this.settle(args, hold, reported, outcome);
     };
   }
@@ -76,34 +64,5 @@ export class RequestHolds<Args extends HandlerArgs> {
       // With onStoreError: "throw". It is retried in the background.
       this.reports.callbackFailed("hold.settle", error, args);
     }
-  }
-
-  /** One timer renews all holds of open responses. */
-  private renewWhileOpen(held: OpenHold, { hold }: HoldDecision & { allowed: true }): void {
-    // There a timer belongs to one request, and can't renew the holds of others.
-    if (runsOnWorkers()) return;
-    this.open.add(held);
-    const everyMs = Math.max(1, Math.floor(hold.forMs / RENEWALS_PER_HOLD));
-    if (this.timer !== undefined && everyMs >= this.renewEveryMs) return;
-    this.stopTimer();
-    this.renewEveryMs = everyMs;
-    this.timer = setInterval(() => this.renew(), everyMs);
-    (this.timer as { unref?(): void }).unref?.();
-  }
-
-  private renew(): void {
-    const now = monotonicMs();
-    for (const held of this.open) {
-      // A response whose end was never seen must not hold for ever.
-      if (now - held.openedAt > MAX_HOLD_MS) this.open.delete(held);
-      // A failed renewal is retried in the background, and `hold-lost` reports one that fails until the end.
-      else held.hold.renew().catch(() => {});
-    }
-  }
-
-  private stopTimer(): void {
-    clearInterval(this.timer as ReturnType<typeof setInterval> | undefined);
-    this.timer = undefined;
-    this.renewEveryMs = Number.POSITIVE_INFINITY;
   }
 }

@@ -7,7 +7,7 @@ import { checkOptions } from "../../core/options.ts";
 import type { ResolvedPolicy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { WarningCode } from "../../core/warnings.ts";
-import type { CheckedCharge } from "../../limiter/charges.ts";
+import { type CheckedCharge, hasConcurrency } from "../../limiter/charges.ts";
 import type { ComposableLimiter } from "../../limiter/limiter-part.ts";
 import { bucketWatch } from "./bucket-watch.ts";
 import { type Keys, watchedKey } from "./keys.ts";
@@ -15,7 +15,7 @@ import { limiterWatch } from "./limiter-watch.ts";
 import { notALimiter } from "./limiters.ts";
 import type { LimiterLike, RateLimitOptions, RequestLimit } from "./options.ts";
 import type { Reports } from "./reports.ts";
-import { type ChargesFor, hasConcurrency, JointCharges, policyCount, type RequestCharge } from "./request-charges.ts";
+import { type ChargesFor, JointCharges, policyCount, type RequestCharge } from "./request-charges.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
 /** Throws for limits that can't work. */

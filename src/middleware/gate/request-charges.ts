@@ -36,13 +36,6 @@ export interface RequestCharge extends CheckedCharge {
   readonly isHeld: boolean;
 }
 
-/** Whether a limiter has a concurrency limit, which can only be held. */
-export function hasConcurrency(limiter: LimiterLike): boolean {
-  const policies = limiter.getPolicies?.() ?? limiter.getPolicy?.();
-  if (!policies) return false;
-  return (Array.isArray(policies) ? policies : [policies]).some(({ algorithm }) => algorithm === "concurrency");
-}
-
 /** Finds the charges of a request; `undefined` if it is not counted. */
 export type ChargesFor<Args extends HandlerArgs> = (args: Args) => MaybePromise<RequestCharges | undefined>;
 

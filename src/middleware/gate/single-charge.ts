@@ -3,6 +3,7 @@ import { SluiceError } from "../../core/errors.ts";
 import type { HoldOptions } from "../../core/hold.ts";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { WarningCode } from "../../core/warnings.ts";
+import { hasConcurrency } from "../../limiter/charges.ts";
 import { bucketWatch } from "./bucket-watch.ts";
 import { refundedHold } from "./check-options.ts";
 import type { Keys } from "./keys.ts";
@@ -10,7 +11,7 @@ import { limiterWatch, type WatchLimiter } from "./limiter-watch.ts";
 import { checkLimiter, limiterFrom } from "./limiters.ts";
 import type { LimiterLike, RateLimitOptions } from "./options.ts";
 import type { Reports } from "./reports.ts";
-import { type ChargesFor, hasConcurrency, SingleCharge } from "./request-charges.ts";
+import { type ChargesFor, SingleCharge } from "./request-charges.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
 /** Creates the limiter from the options. Nothing is awaited unless a callback returns a promise. */
