@@ -116,7 +116,7 @@ export class HeldBucket {
   /** The decision on `cost`. `id`: it is to be held under this id. */
   decision(allowed: boolean, cost: number, id?: string): Decision {
     const fields = this.fields();
-    if (allowed) return { allowed: true, ...fields };
+    if (allowed) return allowedWith(fields);
     const retryAfterMs = this.waitFor(cost, id);
     if (retryAfterMs === null) return { allowed: false, ...fields, retryAfterMs };
     const earliestRetryMs = Math.max(1, this.withoutHolds().waitFor(cost) as number);
@@ -164,6 +164,8 @@ export class HeldBucket {
   /** Milliseconds until nothing is in use, if nothing is settled. */
   private resetAfter(): number {
     const { algorithm, policy, now } = this;
+    // Without a charge at their end, the last hold is the last use.
+    if (algorithm.holdsOnly) return Math.max(0, (this.holds[this.holds.length - 1]?.end ?? now) - now);
     const later = this.copy();
     let time = now;
     for (let next = later.nextEnd(); next < Number.POSITIVE_INFINITY; next = later.nextEnd()) {
@@ -178,6 +180,7 @@ export class HeldBucket {
   private waitFor(cost: number, id?: string): number | null {
     const { algorithm, policy, now } = this;
     if (cost > policy.limit) return null;
+    if (algorithm.holdsOnly) return this.waitForEnds(cost, id);
     const later = this.copy();
     const own = id === undefined ? undefined : this.find(id);
     for (let time = now; ; ) {
@@ -193,6 +196,19 @@ export class HeldBucket {
       }
       time = next;
       later.endUntil(time);
+    }
+  }
+
+  /** The same for an algorithm whose holds leave no charge: nothing but their ends matters. */
+  private waitForEnds(cost: number, id: string | undefined): number {
+    const { policy, now, holds } = this;
+    const own = id === undefined ? undefined : this.find(id);
+    let { held, first: next } = this;
+    for (let time = now; ; time = (holds[next] as StoredHold).end) {
+      for (; (holds[next]?.end ?? Number.POSITIVE_INFINITY) <= time; next++) held -= (holds[next] as StoredHold).amount;
+      const isOwnHeld = own !== undefined && own.end > time;
+      const hasPlace = id === undefined || isOwnHeld || holds.length - next < MAX_HOLDS;
+      if (hasPlace && cost <= policy.limit - held + (isOwnHeld ? own.amount : 0)) return time - now;
     }
   }
 
@@ -265,7 +281,7 @@ export class HeldBucket {
 
   /** A bucket with nothing in use is an untouched one. */
   private clearIfUnused(): void {
-    if (this.used(this.now) > 0) return;
+    if (this.algorithm.holdsOnly || this.used(this.now) > 0) return;
     if (this.algorithm.list) (this.cells[0] as number[]).length = 0;
     else (this.cells as number[]).fill(0);
   }
@@ -314,6 +330,12 @@ export class HeldBucket {
     copy.held = copy.debt?.amount ?? 0;
     return copy;
   }
+}
+
+/** An allowed decision, without a spread: this is most of the cost of a hold in memory. */
+function allowedWith({ policy, limit, remaining, resetAfterMs, nextAfterMs, held }: DecisionFields): Decision {
+  if (held === undefined) return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs };
+  return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs, held };
 }
 
 /** A copy of the algorithm's own state. */

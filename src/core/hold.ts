@@ -40,6 +40,8 @@ export interface HoldMethods {
   readonly key: string;
   /** The held amount. */
   readonly amount: number;
+  /** How long it was held for, in ms: the default of `renew`. */
+  readonly forMs: number;
   /**
    * Charges the actual cost and frees the rest. Default: the held amount. Of several limiters: one number for all that
    * have a rate, or, with `holdAll`, one per charge. Settling twice has the effect of settling once.
@@ -66,12 +68,14 @@ export const MAX_HOLD_MS = 86_400_000;
 /** The ids that a hold may have. The stores check the same. */
 export const HOLD_ID: RegExp = /^[\w.~-]{1,64}$/;
 
+const HOLD_OPTIONS = ["id", "forMs"];
+
 /** Checks the options of a hold, and returns its id and duration in ms. */
 export function parseHoldOptions(options: HoldOptions, defaultMs: number): { id: string; forMs: number } {
-  checkOptions("the options of hold", options, ["id", "forMs"]);
-  const { id = randomId(), forMs = defaultMs } = options;
-  checkHoldId(id);
-  return { id, forMs: parseHoldMs(forMs) };
+  checkOptions("hold", options, HOLD_OPTIONS);
+  const { id, forMs } = options;
+  if (id !== undefined) checkHoldId(id);
+  return { id: id ?? randomId(), forMs: forMs === undefined ? defaultMs : parseHoldMs(forMs) };
 }
 
 /** Throws if it is not the id of a hold. */

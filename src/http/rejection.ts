@@ -1,9 +1,10 @@
 /** Builds the responses to rejected requests as data: status, headers and a problem document (RFC 9457). */
 import type { Decision, Denied } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
+import type { ResolvedPolicy } from "../core/policy.ts";
 import { prefersText } from "./accept.ts";
 import type { HeaderContext, HeaderFields } from "./headers/field-writer.ts";
-import { checkPolicies, type Policies, policyList } from "./headers/policies.ts";
+import { checkPolicies, isConcurrency, isPenalty, type Policies, policyList, waitBefore } from "./headers/policies.ts";
 import { type HeaderOptions, headerWriter } from "./headers/rate-limit-headers.ts";
 import { toSeconds } from "./headers/structured-fields.ts";
 
@@ -54,11 +55,11 @@ export function rejection(
   fields: HeaderFields,
   unit = "requests",
 ): Rejection {
-  const { retryAfterMs } = decision;
+  const waitMs = waitBefore(decision);
   const asText = prefersText(accept);
   const headers: HeaderFields = {};
   // A third-party limiter may leave retryAfterMs out, or return Infinity.
-  if (retryAfterMs !== null && retryAfterMs < Infinity) headers["Retry-After"] = String(toSeconds(retryAfterMs));
+  if (waitMs !== null && waitMs < Infinity) headers["Retry-After"] = String(toSeconds(waitMs));
   for (const name in fields) headers[name] = fields[name] as string;
   headers["Cache-Control"] = "no-store";
   headers["Content-Type"] = asText ? TEXT : JSON_PROBLEM;
@@ -104,9 +105,14 @@ function includesName(policies: Policies, policy: string): boolean {
 
 function problemBody(decision: Denied, policies: Policies | undefined, asText: boolean, unit: string): string {
   const { unavailable, retryAfterMs } = decision;
+  const [type, title] = unavailable
+    ? ["temporary-reduced-capacity", "Temporary Reduced Capacity"]
+    : isPenalty(limitingPolicy(decision, policies))
+      ? ["abnormal-usage-detected", "Abnormal Usage Detected"]
+      : ["quota-exceeded", "Quota Exceeded"];
   const problem = {
-    type: `${TYPES}${unavailable ? "temporary-reduced-capacity" : "quota-exceeded"}`,
-    title: unavailable ? "Temporary Reduced Capacity" : "Quota Exceeded",
+    type: `${TYPES}${type}`,
+    title,
     status: unavailable ? 503 : 429,
     detail: detailOf(decision, policies, unit),
     "violated-policies": violatedPolicies(decision),
@@ -134,15 +140,19 @@ function violatedPolicies(decision: Decision): string[] {
   return [...new Set(parts.filter((part) => !part.allowed && part.policy).map((part) => part.policy))];
 }
 
+/** The policy that denied. */
+function limitingPolicy({ policy }: Denied, policies: Policies | undefined): ResolvedPolicy | undefined {
+  return policies && policyList(policies).find(({ name }) => name === policy);
+}
+
 /** One sentence for a person. It names neither keys nor stores. */
-function detailOf(
-  { policy, unavailable, retryAfterMs, limit }: Denied,
-  policies: Policies | undefined,
-  unit: string,
-): string {
+function detailOf(decision: Denied, policies: Policies | undefined, unit: string): string {
+  const { unavailable, retryAfterMs, limit } = decision;
   if (unavailable) return "The limit could not be checked. Try again later.";
   if (retryAfterMs === null) return `This request costs more than the limit of ${limit} and can never be allowed.`;
-  const limiting = policies && policyList(policies).find(({ name }) => name === policy);
+  const limiting = limitingPolicy(decision, policies);
   if (!limiting) return "The limit is reached. Try again later.";
+  if (isPenalty(limiting)) return "Blocked after repeated violations of a limit. Try again later.";
+  if (isConcurrency(limiting)) return `Limit of ${limit} concurrent requests reached.`;
   return `Limit of ${limit} ${unit} per ${toSeconds(limiting.windowMs)} s reached.`;
 }

@@ -1,11 +1,18 @@
 /** Several limits with keys of their own, one decision: what HTTP middleware and the WebSocket guard charge. */
 import type { Decision } from "../core/decision.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
 import { consumeChecked, jointCharges, type LimiterCharge } from "./combine.ts";
 import { refundJointly } from "./joint-charge.ts";
 
 /** One key and cost for one limiter. Key and cost have been checked. */
 export type CheckedCharge = Readonly<Required<LimiterCharge>>;
+
+/** Whether a limiter has a concurrency limit, which can only be held. */
+export function hasConcurrency(limiter: Pick<Partial<RateLimiter>, "getPolicy" | "getPolicies">): boolean {
+  const policies: unknown = limiter.getPolicies?.() ?? [limiter.getPolicy?.()];
+  return Array.isArray(policies) && policies.some((policy) => policy?.algorithm === "concurrency");
+}
 
 /** Takes all charges or none, without a promise if every store is synchronous. There is at least one. */
 export function applyCharges(charges: readonly CheckedCharge[]): MaybePromise<Decision> {

@@ -3,8 +3,10 @@ import { checkCost, checkKey } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import { optionError, SluiceError } from "../core/errors.ts";
 import { type HoldDecision, type HoldOptions, parseHoldOptions } from "../core/hold.ts";
+import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import { checkOptions } from "../core/options.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
+import type { LimiterCharge } from "./combine.ts";
 import { checkAmount, withHold } from "./hold.ts";
 import { applyJointly, checkTogether } from "./joint-charge.ts";
 import { type JointCharge, type LimiterPart, partsOf } from "./limiter-part.ts";
@@ -44,7 +46,7 @@ export async function holdAll(charges: readonly HoldCharge[], options: HoldOptio
       charges,
     );
   }
-  const parts = charges.map((charge: HoldCharge) => {
+  const checked = charges.map((charge: HoldCharge) => {
     checkOptions("a charge of holdAll", charge, ["limiter", "key", "amount", "cost"]);
     checkKey(charge.key);
     if (charge.cost !== undefined && charge.amount !== undefined) {
@@ -53,18 +55,28 @@ export async function holdAll(charges: readonly HoldCharge[], options: HoldOptio
     }
     if (charge.cost === undefined) checkAmount(charge.amount ?? 1);
     else checkCost(charge.cost);
-    return partsOf(charge.limiter);
+    const { limiter, key, cost, amount = 1 } = charge;
+    return { limiter, key, cost: cost ?? amount, isHeld: cost === undefined };
   });
+  return holdCharges(checked, options);
+}
+
+/** A charge of `holdAll` whose key and cost are checked. */
+export interface CheckedHoldCharge extends Required<LimiterCharge> {
+  /** Whether the cost is held, and not taken. */
+  readonly isHeld: boolean;
+}
+
+/** The same for charges that are checked, without a promise if every store is synchronous. */
+export function holdCharges(charges: readonly CheckedHoldCharge[], options: HoldOptions): MaybePromise<HoldDecision> {
+  const parts = charges.map(({ limiter }) => partsOf(limiter));
   const hold = parseHoldOptions(options, leaseOf(parts.flat()));
   const joint: JointCharge[] = [];
   const indexes: number[] = [];
-  for (const [index, { key, cost, amount = 1 }] of charges.entries()) {
+  for (const [index, { key, cost, isHeld }] of charges.entries()) {
     for (const part of parts[index] as readonly LimiterPart[]) {
-      joint.push(
-        cost === undefined
-          ? holdCharge(part, key, amount, hold, options.id === undefined)
-          : takeCharge(part, key, cost),
-      );
+      const isNew = options.id === undefined;
+      joint.push(isHeld ? holdCharge(part, key, cost, hold, isNew) : takeCharge(part, key, cost));
       indexes.push(index);
     }
   }
@@ -73,5 +85,6 @@ export async function holdAll(charges: readonly HoldCharge[], options: HoldOptio
     throw optionError("invalid-option", "charges", "a list with at least one amount to hold", charges);
   }
   const sentAt = monotonicMs();
-  return withHold(await applyJointly(joint), { ...hold, charges: joint, indexes }, sentAt);
+  const request = { ...hold, charges: joint, indexes };
+  return andThen(applyJointly(joint), (decision) => withHold(decision, request, sentAt));
 }

@@ -68,18 +68,20 @@ export async function settleAll(
   endsAt: number,
 ): Promise<Settlement> {
   const decisions = await Promise.all(
-    settlements.map(async ({ charge, source }) => {
-      const decision = await charge.port.settle(charge, source, endsAt);
-      const { forgiven } = decision ?? {};
-      const { policy, failurePolicy } = charge;
-      if (forgiven) emit(failurePolicy.onEvent, { type: "cost-forgiven", policy: policy.name, cost: forgiven });
-      return decision;
-    }),
+    settlements.map(async ({ charge, source }) =>
+      reportForgiven(charge, await charge.port.settle(charge, source, endsAt)),
+    ),
   );
   const known = decisions.filter((decision) => decision !== undefined);
   const fields = known.length > 0 ? tightest(known) : unknownFields((settlements[0] as { charge: JointCharge }).charge);
   const settled = known.some(({ allowed }) => allowed);
   return known.length < decisions.length ? { ...fields, settled, pending: true } : { ...fields, settled };
+}
+
+function reportForgiven(charge: JointCharge, decision: Decision | undefined): Decision | undefined {
+  const cost = decision?.forgiven;
+  if (cost) emit(charge.failurePolicy.onEvent, { type: "cost-forgiven", policy: charge.policy.name, cost });
+  return decision;
 }
 
 /** `Symbol.asyncDispose`, or what compilers use where the runtime does not have it. */
@@ -91,7 +93,7 @@ class HeldCharges implements HoldMethods {
   readonly key: string;
   amount: number;
   private held: readonly HeldCharge[];
-  private readonly forMs: number;
+  readonly forMs: number;
   /** When it ends at the latest, in monotonic ms: the store has started to count after it was sent. */
   private endsAt: number;
   private isSettled = false;
@@ -106,14 +108,36 @@ class HeldCharges implements HoldMethods {
     this.endsAt = endsAt;
   }
 
-  async settle(actual?: number | readonly number[]): Promise<Settlement> {
-    const settlements = this.held.map(({ charge, index, source }) => {
-      const given = typeof actual === "object" ? actual[index] : actual;
-      const cost = isConcurrency(charge.policy) ? 0 : checkActual(given ?? charge.cost);
-      return { charge: settlementOf(charge, this.id, cost), source };
-    });
+  settle(actual?: number | readonly number[]): Promise<Settlement> {
+    try {
+      const [only] = this.held;
+      // One hold in memory is the common case of a concurrency limit.
+      if (only && this.held.length === 1 && only.charge.port.syncStore) {
+        const settlement = settlementOf(only.charge, this.id, this.costOf(only, actual));
+        this.isSettled = true;
+        const decision = settlement.port.settle(settlement, undefined, this.endsAt) as Decision;
+        reportForgiven(settlement, decision);
+        return Promise.resolve(Object.assign(fieldsOf(decision), { settled: decision.allowed }));
+      }
+      return this.settleParts(actual);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  private settleParts(actual: number | readonly number[] | undefined): Promise<Settlement> {
+    const settlements = this.held.map((held) => ({
+      charge: settlementOf(held.charge, this.id, this.costOf(held, actual)),
+      source: held.source,
+    }));
     this.isSettled = true;
     return settleAll(settlements, this.endsAt);
+  }
+
+  /** The actual cost of a held charge. */
+  private costOf({ charge, index }: HeldCharge, actual: number | readonly number[] | undefined): number {
+    if (isConcurrency(charge.policy)) return 0;
+    return checkActual((typeof actual === "object" ? actual[index] : actual) ?? charge.cost);
   }
 
   cancel(): Promise<Settlement> {
@@ -150,26 +174,35 @@ class HeldCharges implements HoldMethods {
 }
 
 /** The charge that settles a hold. */
-export function settlementOf(charge: JointCharge, id: string, cost: number): JointCharge {
-  return { ...charge, mode: "settle", cost, hold: { id, forMs: 0 } };
+export function settlementOf({ port, policy, failurePolicy, key }: JointCharge, id: string, cost: number): JointCharge {
+  return { port, policy, failurePolicy, key, cost, mode: "settle", hold: { id, forMs: 0 } };
 }
 
 /** The fields of the part that is left with the least. */
 function tightest(decisions: readonly Decision[]): DecisionFields {
   const least = decisions.reduce((a, b) => (b.remaining < a.remaining ? b : a));
-  const { policy, limit, remaining, resetAfterMs, nextAfterMs, held, degraded } = least;
   const forgiven = decisions.reduce((sum, decision) => sum + (decision.forgiven ?? 0), 0);
   return {
+    ...fieldsOf(least),
+    ...(forgiven > 0 && { forgiven }),
+    ...(decisions.length > 1 && { parts: decisions }),
+  };
+}
+
+/** The fields of a decision, without its verdict. */
+function fieldsOf(decision: Decision): DecisionFields {
+  const { policy, limit, remaining, resetAfterMs, nextAfterMs, held, forgiven, degraded } = decision;
+  const fields: { -readonly [K in keyof DecisionFields]: DecisionFields[K] } = {
     policy,
     limit,
     remaining,
     resetAfterMs,
     nextAfterMs,
-    ...(held !== undefined && { held }),
-    ...(forgiven > 0 && { forgiven }),
-    ...(degraded && { degraded }),
-    ...(decisions.length > 1 && { parts: decisions }),
   };
+  if (held !== undefined) fields.held = held;
+  if (forgiven !== undefined) fields.forgiven = forgiven;
+  if (degraded) fields.degraded = degraded;
+  return fields;
 }
 
 /** The fields of a settlement that has not reached the store. */

@@ -43,3 +43,14 @@ export function chargeTo(
 ): JointCharge {
   return { port, policy, failurePolicy, key, cost, mode };
 }
+
+/** A charge to one part that holds an amount. `isNew`: no hold with this id exists. */
+export function holdTo(
+  { port, policy, failurePolicy }: LimiterPart,
+  key: string,
+  cost: number,
+  hold: { readonly id: string; readonly forMs: number },
+  isNewHold: boolean,
+): JointCharge {
+  return { port, policy, failurePolicy, key, cost, mode: "hold", hold, isNewHold };
+}

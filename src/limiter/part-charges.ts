@@ -3,7 +3,7 @@ import { algorithms } from "../algorithms/algorithms.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { SluiceError } from "../core/errors.ts";
 import { DEFAULT_HOLD_MS } from "../core/hold.ts";
-import { chargeTo, type JointCharge, type LimiterPart } from "./limiter-part.ts";
+import { chargeTo, holdTo, type JointCharge, type LimiterPart } from "./limiter-part.ts";
 
 /** Largest limit of a sliding log with holds: while there are holds, each call reads the whole log. */
 const MAX_HELD_LOG_LIMIT = 1000;
@@ -39,11 +39,15 @@ export function holdCharge(
   hold: { id: string; forMs: number },
   isNewHold: boolean,
 ): JointCharge {
-  const { policy, port } = part;
-  if (policy.block) return chargeTo(part, key, 1, "penalty");
+  if (part.policy.block) return chargeTo(part, key, 1, "penalty");
+  checkHoldable(part);
+  return holdTo(part, key, amount, hold, isNewHold);
+}
+
+/** Throws if the policy or its store does not support holds. */
+export function checkHoldable({ policy, port }: LimiterPart): void {
   checkHolds(policy);
   port.store.check?.(policy, false, "hold");
-  return { ...chargeTo(part, key, amount, "hold"), hold, isNewHold };
 }
 
 /** `consume` on a concurrency limit would limit nothing. */

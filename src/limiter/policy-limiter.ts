@@ -1,13 +1,15 @@
 /** Limiters of one policy: the base class, and that of synchronous stores. */
 import { isCost } from "../core/charge.ts";
+import { monotonicMs } from "../core/clock.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
-import type { HoldDecision, HoldOptions } from "../core/hold.ts";
-import type { MaybePromise } from "../core/maybe-promise.ts";
+import { DEFAULT_HOLD_MS, type HoldDecision, type HoldOptions, parseHoldOptions } from "../core/hold.ts";
+import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { PolicyBuckets, Store, SyncStore } from "../core/store.ts";
+import { checkAmount, type HoldRequest, withHold } from "./hold.ts";
 import { Limiter } from "./limiter.ts";
-import type { JointCharge, LimiterPart } from "./limiter-part.ts";
-import { hasRate, takeCharge } from "./part-charges.ts";
+import { holdTo, type JointCharge, type LimiterPart } from "./limiter-part.ts";
+import { checkHoldable, hasRate, isConcurrency, takeCharge } from "./part-charges.ts";
 import { penaltyMethods } from "./penalty-methods.ts";
 import { refundsOf } from "./refunds.ts";
 
@@ -15,6 +17,8 @@ import { refundsOf } from "./refunds.ts";
 export class PolicyLimiter<S extends Store = Store> extends Limiter {
   readonly store: S;
   private readonly release: () => Promise<void>;
+  /** Whether the policy and its store are known to support holds. */
+  private isHoldable = false;
 
   /** `release` is called once, on `dispose`. */
   constructor(part: LimiterPart, release: () => Promise<void>) {
@@ -43,6 +47,26 @@ export class PolicyLimiter<S extends Store = Store> extends Limiter {
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  /** The same as for several parts, without lists. */
+  protected override holdParts(key: string, amount: number, options: HoldOptions): MaybePromise<HoldDecision> {
+    const part = this.limiterParts[0] as LimiterPart;
+    if (!this.isHoldable) {
+      if (part.policy.block) return super.holdParts(key, amount, options);
+      checkHoldable(part);
+      this.isHoldable = true;
+    }
+    this.check(key, 0);
+    checkAmount(amount);
+    const hold = parseHoldOptions(options, isConcurrency(part.policy) ? part.policy.windowMs : DEFAULT_HOLD_MS);
+    const charge = holdTo(part, key, amount, hold, options.id === undefined);
+    const sentAt = monotonicMs();
+    const decided = part.port.applyOne(charge);
+    const request: HoldRequest = { id: hold.id, forMs: hold.forMs, charges: [charge] };
+    return isPromise(decided)
+      ? decided.then((decision) => withHold(decision, request, sentAt))
+      : withHold(decided, request, sentAt);
   }
 
   protected override apply(charges: readonly JointCharge[]): MaybePromise<Decision> {

@@ -1,10 +1,9 @@
 /** `rateLimit` for Express 4 and 5. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, Response } from "express";
-import type { Decision } from "../core/decision.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
-import type { RateLimitOptions } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
@@ -47,6 +46,6 @@ export function rateLimit(options: ExpressRateLimitOptions): ExpressMiddleware {
  * Returns the decision of the last `rateLimit` middleware that the request passed; `undefined` if none has counted it. In
  * shadow mode the decision may be a denied one.
  */
-export function getRateLimit(request: IncomingMessage): Decision | undefined {
+export function getRateLimit(request: IncomingMessage): RequestDecision | undefined {
   return decisionOf(request);
 }

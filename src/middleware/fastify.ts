@@ -1,11 +1,10 @@
 /** `rateLimit` for Fastify 5: a hook for an instance, a scope or a route. */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
-import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { addRejectionHeaders, type ResponseHead } from "../http/response.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
-import type { RateLimitOptions } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
@@ -64,7 +63,7 @@ export function rateLimit(
  * Returns the decision of the last `rateLimit` hook that the request passed; `undefined` if none has counted it. In
  * shadow mode the decision may be a denied one.
  */
-export function getRateLimit(request: FastifyRequest): Decision | undefined {
+export function getRateLimit(request: FastifyRequest): RequestDecision | undefined {
   return decisionOf(request);
 }
 

@@ -1,9 +1,8 @@
 /** `rateLimit` for handlers from `Request` to `Response`: Workers, Bun, Deno, route handlers. */
-import type { Decision } from "../core/decision.ts";
 import { internalError } from "../http/rejection.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
-import type { RateLimitOptions } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch, hasBody, isPeerless, peerOf, toResponse } from "./hosts/fetch.ts";
 
@@ -61,6 +60,6 @@ export function rateLimit(
  * Returns the decision of the last `rateLimit` wrapper that the request passed; `undefined` if none has counted it. Pass
  * the same object that the handler received: a copy or clone has no decision. In shadow mode it may be a denied one.
  */
-export function getRateLimit(request: Request): Decision | undefined {
+export function getRateLimit(request: Request): RequestDecision | undefined {
   return decisionOf(request);
 }

@@ -1,10 +1,9 @@
 /** `rateLimit` for Hono 4, on every runtime that Hono supports. */
 import type { Context, MiddlewareHandler } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
-import type { Decision } from "../core/decision.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
-import type { RateLimitOptions } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch, hasBody, isPeerless, peerOf } from "./hosts/fetch.ts";
 import { beforeHead } from "./hosts/node-head.ts";
@@ -21,7 +20,7 @@ export type HonoRateLimitOptions = RateLimitOptions<HonoArgs, CustomResponse>;
  */
 export interface RateLimitVariables {
   /** The decision of the last `rateLimit` that the request passed; `undefined` if none has counted it. */
-  rateLimit: Decision | undefined;
+  rateLimit: RequestDecision | undefined;
 }
 
 /** The members of @hono/node-server's environment that are used. */
@@ -59,6 +58,13 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
         beforeHead(outgoing, pendingHeaders);
         return true;
       },
+      onClose(callback) {
+        const { outgoing } = (context.env ?? {}) as Partial<HttpBindings>;
+        if (typeof outgoing?.once !== "function") return false;
+        if (outgoing.destroyed) callback(outgoing.writableFinished);
+        else outgoing.once("close", () => callback(outgoing.writableFinished));
+        return true;
+      },
       respond: (body, status) => context.newResponse(body as string, status as StatusCode),
       thrown: () => context.error,
       onLimited,
@@ -78,6 +84,6 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
  * Returns the decision of the last `rateLimit` middleware that the request passed; `undefined` if none has counted it.
  * `c.get("rateLimit")` returns the same, see `RateLimitVariables`. In shadow mode the decision may be a denied one.
  */
-export function getRateLimit(context: Context): Decision | undefined {
+export function getRateLimit(context: Context): RequestDecision | undefined {
   return decisionOf(context);
 }

@@ -1,10 +1,9 @@
 /** `rateLimit` for `node:http` and HTTP/2 servers: it wraps the handler that is passed to `createServer`. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Decision } from "../core/decision.ts";
 import { internalError } from "../http/rejection.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
-import type { RateLimitOptions } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
@@ -57,6 +56,6 @@ export function rateLimit(options: NodeRateLimitOptions): (handler: NodeHandler)
  * Returns the decision of the last `rateLimit` wrapper that the request passed; `undefined` if none has counted it. In
  * shadow mode the decision may be a denied one.
  */
-export function getRateLimit(request: IncomingMessage): Decision | undefined {
+export function getRateLimit(request: IncomingMessage): RequestDecision | undefined {
   return decisionOf(request);
 }

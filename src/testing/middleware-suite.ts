@@ -3,6 +3,7 @@ import { clientOf } from "./middleware/client.ts";
 import { countingCases } from "./middleware/counting-cases.ts";
 import { failureCases } from "./middleware/failure-cases.ts";
 import { type GuardedRoute, mount, type RouteKit } from "./middleware/guarded-route.ts";
+import { holdCases } from "./middleware/hold-cases.ts";
 import { identityCases } from "./middleware/identity-cases.ts";
 import { limitsCases } from "./middleware/limits-cases.ts";
 import { preflightCases } from "./middleware/preflight-cases.ts";
@@ -32,6 +33,7 @@ const middlewareCases = [
   ...countingCases,
   ...preflightCases,
   ...refundCases,
+  ...holdCases,
   ...limitsCases,
   ...responseCases,
   ...identityCases,

@@ -1,18 +1,28 @@
 /** RateLimit fields as drafts 8 to 11 of draft-ietf-httpapi-ratelimit-headers define them: lists of named policies. */
 import type { Decision } from "../../core/decision.ts";
+import type { ResolvedPolicy } from "../../core/policy.ts";
 import type { FieldStyle, HeaderContext, WriteFields } from "./field-writer.ts";
-import { type Policies, policyList } from "./policies.ts";
+import { isConcurrency, isPenalty, type Policies, policyList, reportedParts } from "./policies.ts";
 import { checkBase64, clampInteger, toSeconds, toSfString } from "./structured-fields.ts";
 
 /** Writes `RateLimit-Policy` and `RateLimit`, with one item per policy. */
 export const writeDraft8: WriteFields = (decision, policies, style, context) => {
   const parts = style.closestOnly ? undefined : decision.parts;
   const partitionAt = partitionLookup(style, context);
+  // One policy with a rate is the common case.
+  if (!parts && !hasSpecialPolicy(policies)) {
+    return {
+      "RateLimit-Policy": policyField(decision, [decision], policies, style, partitionAt),
+      RateLimit: quotaItem(decision, false, partitionAt?.(0)),
+    };
+  }
+  const reported = reportedParts(style.closestOnly ? withoutParts(decision) : decision, policies);
+  if (reported.length === 0) return {};
   return {
     "RateLimit-Policy": policyField(decision, parts ?? [decision], policies, style, partitionAt),
-    RateLimit: parts
-      ? parts.map((part, i) => quotaItem(part, partitionAt?.(i))).join(", ")
-      : quotaItem(decision, partitionAt?.(0)),
+    RateLimit: reported
+      .map(({ part, policy, index }) => quotaItem(part, isConcurrency(policy), partitionAt?.(index)))
+      .join(", "),
   };
 };
 
@@ -56,17 +66,36 @@ function policyField(
     const limiting = list.find(({ name }) => name === decision.policy);
     const reported = closestOnly ? (limiting ? [limiting] : []) : list;
     return reported
-      .map(({ name, limit, windowMs }, i) => policyItem(name, limit, windowMs, unit) + (partitionAt?.(i) ?? ""))
+      .flatMap((policy, i) => (isPenalty(policy) ? [] : [itemOf(policy, unit) + (partitionAt?.(i) ?? "")]))
       .join(", ");
   }
   let byUnit = cachedFields.get(policies);
   if (!byUnit) cachedFields.set(policies, (byUnit = new Map()));
   let field = byUnit.get(unit ?? "");
   if (field === undefined) {
-    field = list.map(({ name, limit, windowMs }) => policyItem(name, limit, windowMs, unit)).join(", ");
+    field = list
+      .filter((policy) => !isPenalty(policy))
+      .map((policy) => itemOf(policy, unit))
+      .join(", ");
     byUnit.set(unit ?? "", field);
   }
   return field;
+}
+
+/** Whether a policy is a penalty or a concurrency limit, which are reported in another way than rates. */
+function hasSpecialPolicy(policies: Policies | undefined): boolean {
+  return policies !== undefined && policyList(policies).some((policy) => isPenalty(policy) || isConcurrency(policy));
+}
+
+function withoutParts({ parts: _, ...decision }: Decision): Decision {
+  return decision as Decision;
+}
+
+function itemOf(policy: ResolvedPolicy, unit: string | undefined): string {
+  const { name, limit, windowMs } = policy;
+  return isConcurrency(policy)
+    ? policyItem(name, limit, undefined, "concurrent-requests")
+    : policyItem(name, limit, windowMs, unit);
 }
 
 function policyItem(name: string, limit: number, windowMs: number | undefined, unit: string | undefined): string {
@@ -75,7 +104,8 @@ function policyItem(name: string, limit: number, windowMs: number | undefined, u
   return `${toSfString(name)};q=${clampInteger(Math.floor(limit))}${quotaUnit}${window}`;
 }
 
-function quotaItem({ policy, remaining, nextAfterMs }: Decision, partition = ""): string {
-  const next = nextAfterMs > 0 ? `;t=${toSeconds(nextAfterMs)}` : "";
+function quotaItem({ policy, remaining, nextAfterMs }: Decision, isHeld: boolean, partition = ""): string {
+  // When a hold is settled is not known.
+  const next = nextAfterMs > 0 && !isHeld ? `;t=${toSeconds(nextAfterMs)}` : "";
   return `${toSfString(policy)};r=${clampInteger(Math.floor(remaining))}${next}${partition}`;
 }

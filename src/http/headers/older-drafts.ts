@@ -2,18 +2,18 @@
 import { wallClockMs } from "../../core/clock.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { FieldStyle, HeaderFields, WriteFields } from "./field-writer.ts";
-import { type Policies, policyList } from "./policies.ts";
+import { isConcurrency, isPenalty, type Policies, policyList, reportedParts, waitBefore } from "./policies.ts";
 import { clampInteger, toSeconds } from "./structured-fields.ts";
 
 /** Writes `RateLimit` as a dictionary, and `RateLimit-Policy`. */
 export const writeDraft7: WriteFields = (decision, policies, style) => {
-  const { limit, remaining, reset } = tightest(decision);
+  const { limit, remaining, reset } = tightest(decision, policies);
   return { ...policyField(policies, style), RateLimit: `limit=${limit}, remaining=${remaining}, reset=${reset}` };
 };
 
 /** Writes `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` and `RateLimit-Policy`. */
 export const writeDraft6: WriteFields = (decision, policies, style) => {
-  const { limit, remaining, reset } = tightest(decision);
+  const { limit, remaining, reset } = tightest(decision, policies);
   return {
     ...policyField(policies, style),
     "RateLimit-Limit": String(limit),
@@ -23,8 +23,8 @@ export const writeDraft6: WriteFields = (decision, policies, style) => {
 };
 
 /** Writes `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`. */
-export const writeLegacy: WriteFields = (decision, _policies, { resetIsDelta }, { now = wallClockMs() }) => {
-  const { limit, remaining, reset, resetMs } = tightest(decision);
+export const writeLegacy: WriteFields = (decision, policies, { resetIsDelta }, { now = wallClockMs() }) => {
+  const { limit, remaining, reset, resetMs } = tightest(decision, policies);
   return {
     "X-RateLimit-Limit": String(limit),
     "X-RateLimit-Remaining": String(remaining),
@@ -41,7 +41,10 @@ function policyField(policies: Policies | undefined, { warn }: FieldStyle): Head
   let field = cachedFields.get(policies);
   if (field === undefined) {
     const windows = new Map<number, number>();
-    for (const { limit, windowMs } of policyList(policies)) {
+    for (const policy of policyList(policies)) {
+      const { limit, windowMs } = policy;
+      // These drafts have no policies without a window.
+      if (isPenalty(policy) || isConcurrency(policy)) continue;
       if (windows.has(limit)) {
         warn(`Drafts before 8 can't list two policies of ${limit}, so the one with the shorter window is left out.`);
       }
@@ -50,19 +53,24 @@ function policyField(policies: Policies | undefined, { warn }: FieldStyle): Head
     field = Array.from(windows, ([limit, ms]) => `${clampInteger(limit)};w=${toSeconds(ms)}`).join(", ");
     cachedFields.set(policies, field);
   }
-  return { "RateLimit-Policy": field };
+  return field === "" ? {} : { "RateLimit-Policy": field };
 }
 
 /** The policy with the least remaining; of equals, the one with the longest wait. */
-function tightest(decision: Decision): { limit: number; remaining: number; reset: number; resetMs: number } {
-  const parts = decision.parts ?? [decision];
+function tightest(
+  decision: Decision,
+  policies: Policies | undefined,
+): { limit: number; remaining: number; reset: number; resetMs: number } {
+  const reported = reportedParts(decision, policies).map(({ part }) => part);
+  // A penalty alone has no numbers of its own.
+  const parts = reported.length > 0 ? reported : [decision];
   const chosen = parts.reduce((least, part) =>
     part.remaining < least.remaining || (part.remaining === least.remaining && waitOf(part) > waitOf(least))
       ? part
       : least,
   );
   // The reset of a denial is its Retry-After, so a client gets the same time from either field.
-  const resetMs = decision.allowed ? chosen.resetAfterMs : (decision.retryAfterMs ?? chosen.resetAfterMs);
+  const resetMs = decision.allowed ? chosen.resetAfterMs : (waitBefore(decision) ?? chosen.resetAfterMs);
   return {
     limit: clampInteger(Math.floor(chosen.limit)),
     remaining: clampInteger(Math.floor(chosen.remaining)),

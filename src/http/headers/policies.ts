@@ -1,4 +1,5 @@
 /** The resolved policies that header fields and problem documents describe. */
+import type { Decision, Denied } from "../../core/decision.ts";
 import { optionError } from "../../core/errors.ts";
 import type { ResolvedPolicy } from "../../core/policy.ts";
 
@@ -8,6 +9,36 @@ export type Policies = ResolvedPolicy | readonly ResolvedPolicy[];
 /** The policies as a list. */
 export function policyList(policies: Policies): readonly ResolvedPolicy[] {
   return Array.isArray(policies) ? policies : [policies as ResolvedPolicy];
+}
+
+/** Whether a policy is a penalty. It is in no header field: a blocked key is reported by the problem type. */
+export function isPenalty(policy: ResolvedPolicy | undefined): boolean {
+  return policy?.algorithm === "penalty";
+}
+
+/** Whether a policy limits how much is held at once. It has no window. */
+export function isConcurrency(policy: ResolvedPolicy | undefined): boolean {
+  return policy?.algorithm === "concurrency";
+}
+
+/** The wait in ms that clients are asked for. Holds may be settled at any time, so it is the earliest one. */
+export function waitBefore({ earliestRetryMs, retryAfterMs }: Denied): number | null {
+  return earliestRetryMs ?? retryAfterMs;
+}
+
+/** The parts of a decision with their policies, without penalties. A part without a known policy has none. */
+export function reportedParts(
+  decision: Decision,
+  policies: Policies | undefined,
+): { readonly part: Decision; readonly policy: ResolvedPolicy | undefined; readonly index: number }[] {
+  const list = policies ? policyList(policies) : [];
+  const parts = decision.parts ?? [decision];
+  return parts
+    .map((part, index) => {
+      const policy = decision.parts ? list[index] : list.find(({ name }) => name === part.policy);
+      return { part, policy, index };
+    })
+    .filter(({ policy }) => !isPenalty(policy));
 }
 
 /** Whether policies have the shape of `ResolvedPolicy`. Those of a third-party limiter may not. */

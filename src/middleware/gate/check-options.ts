@@ -1,9 +1,10 @@
 /** Validates the options of `rateLimit` when it is called, before the first request. */
 import { checkCost } from "../../core/charge.ts";
 import { optionError, SluiceError, show } from "../../core/errors.ts";
+import { parseHoldMs } from "../../core/hold.ts";
 import { checkOptions, checkWhole, type OptionHints } from "../../core/options.ts";
 import { checkLimits } from "./limits.ts";
-import type { RateLimitOptions } from "./options.ts";
+import type { RateLimitOptions, RequestHold } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
 const SOURCES = ["policy", "policies", "limiter", "limits"] as const;
@@ -11,6 +12,7 @@ const KNOWN = [
   ...SOURCES,
   "key",
   "cost",
+  "hold",
   "identity",
   "headers",
   "skip",
@@ -62,7 +64,8 @@ export function checkRateLimitOptions<Args extends HandlerArgs, Own>(options: Ra
       throw optionError("invalid-option", name, "a function", given);
     }
   }
-  const { cost, mode, maxDelayMs, refundIf, key, identity, limits, onLimited } = options;
+  const { cost, hold, mode, maxDelayMs, refundIf, key, identity, limits, onLimited } = options;
+  if (hold !== undefined) checkHold(hold, refundIf !== undefined);
   // As in express-rate-limit. The response would be undefined at the first rejected request.
   if (onLimited && onLimited.length > 1) {
     const expected = "onLimited: ({ args, decision }) => …";
@@ -84,6 +87,24 @@ export function checkRateLimitOptions<Args extends HandlerArgs, Own>(options: Ra
       "key and identity can't be combined, because key replaces identity. To use both, call clientKey() of sluice/http inside of key.";
     throw new SluiceError("invalid-option", message, { option: "identity", expected: "key or identity" });
   }
+}
+
+function checkHold<Args extends HandlerArgs>(hold: RequestHold<Args>, isRefunded: boolean): void {
+  checkOptions("hold", hold, ["estimate", "actual", "forMs"]);
+  const { estimate, actual, forMs } = hold;
+  if (isRefunded) throw refundedHold();
+  if (estimate !== undefined && typeof estimate !== "function") checkWhole("hold.estimate", estimate, 1, 2 ** 31 - 1);
+  if (actual !== undefined && typeof actual !== "function") {
+    throw optionError("invalid-option", "hold.actual", "a function", actual);
+  }
+  if (forMs !== undefined) parseHoldMs(forMs);
+}
+
+/** The error for `refundIf` beside a hold. */
+export function refundedHold(): SluiceError {
+  const message =
+    "refundIf can't be combined with hold or a concurrency limit. Return 0 from hold.actual for requests that cost nothing.";
+  return new SluiceError("invalid-option", message, { option: "refundIf", expected: "hold.actual" });
 }
 
 function checkSource<Args extends HandlerArgs, Own>(options: RateLimitOptions<Args, Own>): void {

@@ -151,7 +151,7 @@ describe("a callback", () => {
     const gate = gateOf({ policy: "2/m", onDecision: fail as never, onError: fail as never, refundIf: fail as never });
     const result = enter(gate) as GatePass;
     expect(result).toMatchObject({ pendingHeaders: {} });
-    await result.refundOnFinish?.({ status: 200, aborted: false });
+    await result.onFinish?.({ status: 200, aborted: false });
     expect(gate.handleError(new Error("key"), [{}])).toMatchObject({ message: "key" });
     // An unhandled rejection would fail the run.
     await new Promise((resolve) => setTimeout(resolve, 0));

@@ -10,6 +10,7 @@ import type { PendingHeaders } from "../../http/response.ts";
 import { checkRateLimitOptions } from "./check-options.ts";
 import { recordDecision } from "./decisions.ts";
 import { GateHeaders } from "./gate-headers.ts";
+import { RequestHolds } from "./holds.ts";
 import { type Keys, keysOf } from "./keys.ts";
 import { errorFrom } from "./limiters.ts";
 import { jointCharges } from "./limits.ts";
@@ -29,8 +30,10 @@ export interface GatePass {
   readonly pendingHeaders: PendingHeaders | undefined;
   /** How long to delay the request, in ms. */
   readonly delayMs: number;
-  /** Refunds the cost if `refundIf` requires it. Call it once the request is finished. */
-  readonly refundOnFinish: ((outcome: RequestOutcome) => Promise<void>) | undefined;
+  /** Refunds or settles the cost. Call it once the request is finished. `undefined`: there is nothing to do then. */
+  readonly onFinish: ((outcome: RequestOutcome) => Promise<void>) | undefined;
+  /** Whether the request is finished only when the body of its response was sent: its cost is held until then. */
+  readonly isHeld: boolean;
 }
 
 /** The request is rejected. */
@@ -80,6 +83,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
   private readonly preflights: PreflightBudget | undefined;
   private readonly reports: Reports<Args>;
   private readonly refunds: Refunds<Args>;
+  private readonly holds: RequestHolds<Args>;
   private readonly headers: GateHeaders<Args>;
   private readonly isShadow: boolean;
   private readonly maxDelayMs: number;
@@ -94,6 +98,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     this.maxDelayMs = options.maxDelayMs ?? DEFAULT_MAX_DELAY_MS;
     this.reports = new Reports(options);
     this.refunds = new Refunds(options, this.reports);
+    this.holds = new RequestHolds(options, this.reports);
     this.headers = new GateHeaders(options, this.reports);
     this.keys = keysOf(options, reader, this.reports);
     this.preflights = preflightBudget(options.preflight);
@@ -196,11 +201,13 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     }
     if (this.options.onDecision) this.callOnDecision({ args, key: charges.keyOf(decision), decision });
     recordDecision(args[0] as object, decision);
-    const refundOnFinish = this.refunds.onFinish(args, charges, decision);
-    if (isShadow) return { pendingHeaders: undefined, delayMs: 0, refundOnFinish };
+    const settleOnFinish = this.holds.onFinish(args, decision);
+    const isHeld = settleOnFinish !== undefined;
+    const onFinish = settleOnFinish ?? this.refunds.onFinish(args, charges, decision);
+    if (isShadow) return { pendingHeaders: undefined, delayMs: 0, onFinish, isHeld };
     const fields = this.headers.fieldsFor(args, charges, decision);
     const pendingHeaders = fields && { fields, exhausted: decision.remaining === 0 };
-    return { pendingHeaders, delayMs: decision.delayMs ?? 0, refundOnFinish };
+    return { pendingHeaders, delayMs: decision.delayMs ?? 0, onFinish, isHeld };
   }
 
   private reject(args: Args, charges: RequestCharges, decision: Denied): GateReject<Args> {

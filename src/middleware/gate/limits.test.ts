@@ -168,7 +168,7 @@ describe("limits", () => {
     const { byAddress, byUser } = limiters();
     const limits = [{ limiter: byAddress }, { limiter: byUser, key: userKey, cost: 4 }];
     const pass = enter(gateOf({ limits, refundIf: "failed" }), { user: "ada" }) as GatePass;
-    for (let i = 0; i < 2; i++) await pass.refundOnFinish?.({ status: 500, aborted: false });
+    for (let i = 0; i < 2; i++) await pass.onFinish?.({ status: 500, aborted: false });
     expect([(await byAddress.peek("ip:192.0.2.1")).remaining, (await byUser.peek("user:ada")).remaining]).toEqual([
       9, 4,
     ]);
@@ -202,7 +202,7 @@ describe("limits", () => {
     const gate = gateOf({ limits: [{ limiter: remote }, { limiter: byUser, key: userKey }], refundIf: () => true });
     const pass = (await enter(gate, { user: "ada" })) as GatePass;
     expect((await byUser.peek("user:ada")).remaining).toBe(3);
-    await pass.refundOnFinish?.({ status: 200, aborted: false });
+    await pass.onFinish?.({ status: 200, aborted: false });
     expect((await byUser.peek("user:ada")).remaining).toBe(4);
     vi.restoreAllMocks();
   });

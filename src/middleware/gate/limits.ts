@@ -1,12 +1,13 @@
 /** Finds the charges of a request for the option `limits`: several limiters with keys and costs of their own. */
 import { checkCost, checkKey, MAX_CHARGES } from "../../core/charge.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
+import type { HoldOptions } from "../../core/hold.ts";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { checkOptions } from "../../core/options.ts";
 import type { ResolvedPolicy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { WarningCode } from "../../core/warnings.ts";
-import type { CheckedCharge } from "../../limiter/charges.ts";
+import { type CheckedCharge, hasConcurrency } from "../../limiter/charges.ts";
 import type { ComposableLimiter } from "../../limiter/limiter-part.ts";
 import { bucketWatch } from "./bucket-watch.ts";
 import { type Keys, watchedKey } from "./keys.ts";
@@ -14,7 +15,7 @@ import { limiterWatch } from "./limiter-watch.ts";
 import { notALimiter } from "./limiters.ts";
 import type { LimiterLike, RateLimitOptions, RequestLimit } from "./options.ts";
 import type { Reports } from "./reports.ts";
-import { type ChargesFor, JointCharges, policyCount } from "./request-charges.ts";
+import { type ChargesFor, JointCharges, policyCount, type RequestCharge } from "./request-charges.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
 /** Throws for limits that can't work. */
@@ -64,24 +65,26 @@ export function jointCharges<Args extends HandlerArgs>(
   const limits = (options.limits as readonly RequestLimit<Args>[]).map(({ limiter, key, cost }) => ({
     limiter,
     key: key && watchedKey(key, options, reports),
-    cost: cost ?? options.cost ?? 1,
+    cost: cost ?? options.hold?.estimate ?? options.cost ?? 1,
+    // With `hold`, a limit with a cost of its own is taken.
+    isHeld: options.hold !== undefined && cost === undefined,
     watchBucket: typeof limiter === "function" ? undefined : bucketWatch(limiter, warn),
   }));
   type Limit = (typeof limits)[number];
 
   const chargeOf = (
-    { key: ownKey, cost: ownCost, limiter: source, watchBucket }: Limit,
+    { key: ownKey, cost: ownCost, limiter: source, watchBucket, isHeld }: Limit,
     args: Args,
     limiter: RateLimiter,
     clientKey: () => MaybePromise<string>,
-  ): MaybePromise<CheckedCharge> =>
+  ): MaybePromise<RequestCharge> =>
     andThen(ownKey ? ownKey(args) : clientKey(), (key) => {
       checkKey(key);
       if (typeof source === "function") watch(limiter, key, args);
       watchBucket?.(key, args);
       return andThen(typeof ownCost === "number" ? ownCost : ownCost(...args), (cost) => {
         checkCost(cost);
-        return { limiter, key, cost };
+        return { limiter, key, cost, isHeld: cost > 0 && (isHeld || hasConcurrency(limiter)) };
       });
     });
 
@@ -90,15 +93,17 @@ export function jointCharges<Args extends HandlerArgs>(
     index: number,
     args: Args,
     clientKey: () => MaybePromise<string>,
-  ): MaybePromise<CheckedCharge | undefined> => {
+  ): MaybePromise<RequestCharge | undefined> => {
     const { limiter } = limit;
     if (typeof limiter !== "function") return chargeOf(limit, args, limiter, clientKey);
-    return andThen(limiter(...args), (chosen): MaybePromise<CheckedCharge | undefined> => {
+    return andThen(limiter(...args), (chosen): MaybePromise<RequestCharge | undefined> => {
       if (chosen === undefined) return undefined;
       return chargeOf(limit, args, checkComposable(`limits[${index}].limiter`, chosen), clientKey);
     });
   };
 
+  const forMs = options.hold?.forMs;
+  const hold: HoldOptions = forMs === undefined ? {} : { forMs };
   const policyLists = new PolicyLists();
   return (args) => {
     let client: MaybePromise<string> | undefined;
@@ -107,7 +112,7 @@ export function jointCharges<Args extends HandlerArgs>(
       client ??= keys.client(args);
       return client;
     };
-    const charges: CheckedCharge[] = [];
+    const charges: RequestCharge[] = [];
     // One after the other, so an error leaves no rejected promise behind that is not awaited.
     const collect = (from: number): MaybePromise<JointCharges | undefined> => {
       for (let i = from; i < limits.length; i++) {
@@ -120,7 +125,7 @@ export function jointCharges<Args extends HandlerArgs>(
         }
         if (charge) charges.push(charge);
       }
-      return charges.length === 0 ? undefined : new JointCharges(charges, policyLists.of(charges));
+      return charges.length === 0 ? undefined : new JointCharges(charges, policyLists.of(charges), hold);
     };
     return collect(0);
   };

@@ -1,7 +1,9 @@
 /** The options of every `rateLimit`, whichever server it is for. */
 import type { Decision, Denied } from "../../core/decision.ts";
+import type { Hold, HoldDecision, HoldOptions } from "../../core/hold.ts";
 import type { Policy, ResolvedPolicy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
+import type { Duration } from "../../core/rate.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { HeaderMode, HeaderOptions } from "../../http/headers/rate-limit-headers.ts";
 import type { Identity } from "../../http/identity/client-key.ts";
@@ -14,6 +16,10 @@ export interface LimiterLike {
   consume(key: string, cost?: number): Decision | PromiseLike<Decision>;
   /** Like `consume`, without a promise. Preferred if present. */
   consumeSync?(key: string, cost?: number): Decision;
+  /** Reserves `amount` until it is settled. Required for `hold`. */
+  hold?(key: string, amount?: number, options?: HoldOptions): Promise<HoldDecision>;
+  /** Like `hold`, without a promise. Preferred if present. */
+  holdSync?(key: string, amount?: number, options?: HoldOptions): HoldDecision;
   /** Returns `cost` to the key's budget. Required for `refundIf`. */
   refund?(key: string, cost: number, decision?: Decision): unknown;
   /** The policy, for header fields and problem documents. */
@@ -32,7 +38,31 @@ export interface RequestLimit<Args extends HandlerArgs> {
   cost?: number | ((...args: Args) => number | PromiseLike<number>);
 }
 
-/** How a request ended, as passed to `refundIf`. */
+/** How requests whose cost is known only afterwards are charged. */
+export interface RequestHold<Args extends HandlerArgs> {
+  /** The amount to hold until the response ends, a whole number >= 1. Default: `cost`. */
+  estimate?: number | ((...args: Args) => number | PromiseLike<number>);
+  /**
+   * Returns the actual cost when the response has ended; `undefined`: the estimate. Not called if the handler has
+   * reported the cost with `getRateLimit(request).settle(cost)`. Default: the estimate.
+   */
+  actual?: (outcome: RequestOutcome, ...args: Args) => number | undefined | PromiseLike<number | undefined>;
+  /**
+   * How long a hold lasts unless it is renewed, which happens while the response is open: up to 1 d, in ms or as text. On
+   * Workers timers end with the request, so choose the longest response. Default: the lease of the policy, or 60 000.
+   */
+  forMs?: Duration;
+}
+
+/** The decision on a request, as returned by `getRateLimit`. */
+export type RequestDecision = Decision & {
+  /** The hold of the request, if its cost is held. The middleware settles it when the response ends. */
+  readonly hold?: Hold;
+  /** Reports the actual cost of a request whose cost is held. It is charged when the response ends. */
+  settle?(actual: number): void;
+};
+
+/** How a request ended, as passed to `refundIf` and `hold.actual`. */
 export interface RequestOutcome {
   /** The status that was sent; `undefined` if none was. */
   readonly status: number | undefined;
@@ -72,6 +102,11 @@ export interface RateLimitOptions<Args extends HandlerArgs, Own> {
   key?: (...args: Args) => string | PromiseLike<string>;
   /** The cost of the request, a whole number. Default: 1. */
   cost?: number | ((...args: Args) => number | PromiseLike<number>);
+  /**
+   * Holds an estimate while the request runs, and charges the actual cost when the response ends. With `limits`, a limit
+   * with a `cost` of its own is taken, and every other one is held. Concurrency limits are always held.
+   */
+  hold?: RequestHold<Args>;
   /** How clients are identified: the platform or proxies in front, tokens, API keys. Default: the socket's IP address. */
   identity?: Identity;
   /** The syntax of the RateLimit header fields; `false` for none. Default: `"draft-8"`. */

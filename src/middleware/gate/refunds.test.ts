@@ -30,14 +30,10 @@ function gateOf(options: Options): Gate<Args> {
 const enter = (gate: Gate<Args>, request: Fake = {}) => gate.enter([request]);
 
 describe("a refund", () => {
-  async function left(
-    options: Partial<Options>,
-    outcome: Parameters<NonNullable<GatePass["refundOnFinish"]>>[0],
-    times = 1,
-  ) {
+  async function left(options: Partial<Options>, outcome: Parameters<NonNullable<GatePass["onFinish"]>>[0], times = 1) {
     const limiter = memoryRateLimiter(tokenBucket("10/d"), { clock: fakeClock() });
     const result = enter(gateOf({ limiter, cost: 4, key: () => "k", ...options })) as GatePass;
-    for (let i = 0; i < times; i++) await result.refundOnFinish?.(outcome);
+    for (let i = 0; i < times; i++) await result.onFinish?.(outcome);
     return (await limiter.peek("k")).remaining;
   }
 
@@ -63,7 +59,7 @@ describe("a refund", () => {
     const gate = gateOf({ limiter, key: () => "k", refundIf: () => true });
     const first = enter(gate) as GatePass;
     enter(gate);
-    for (let i = 0; i < 5; i++) await first.refundOnFinish?.({ status: 200, aborted: false });
+    for (let i = 0; i < 5; i++) await first.onFinish?.({ status: 200, aborted: false });
     expect((await limiter.peek("k")).remaining).toBe(9);
   });
 
@@ -79,7 +75,7 @@ describe("a refund", () => {
       degraded: true,
     };
     const gate = gateOf({ limiter: { consume: () => decision as never, refund }, refundIf: () => true });
-    await (enter(gate) as GatePass).refundOnFinish?.({ status: 200, aborted: false });
+    await (enter(gate) as GatePass).onFinish?.({ status: 200, aborted: false });
     expect(refund).not.toHaveBeenCalled();
   });
 
@@ -91,7 +87,7 @@ describe("a refund", () => {
       refund: () => Promise.reject(new Error("connection lost")),
     };
     const gate = gateOf({ limiter: failing, refundIf: "failed", onEvent: (event) => void events.push(event) });
-    await ((await enter(gate)) as GatePass).refundOnFinish?.({ status: 500, aborted: false });
+    await ((await enter(gate)) as GatePass).onFinish?.({ status: 500, aborted: false });
     expect(events).toMatchObject([{ type: "refund-lost", cost: 1 }]);
   });
 
@@ -106,7 +102,7 @@ describe("a refund", () => {
       throw new Error("refundIf");
     };
     const gate = gateOf({ policy: "9/m", refundIf: fail, onError: (error) => void errors.push(error) });
-    await (enter(gate) as GatePass).refundOnFinish?.({ status: 200, aborted: false });
+    await (enter(gate) as GatePass).onFinish?.({ status: 200, aborted: false });
     expect(errors).toMatchObject([{ message: "refundIf" }]);
   });
 });

@@ -144,7 +144,7 @@ describe("an error of a callback (issue 13)", () => {
     const gate = gateOf({ policy: "99/m", ...options });
     for (let i = 0; i < 3; i++) {
       const result = enter(gate) as GatePass;
-      await result.refundOnFinish?.({ status: 200, aborted: false });
+      await result.onFinish?.({ status: 200, aborted: false });
     }
     await new Promise((resolve) => setTimeout(resolve, 0));
   }
@@ -254,7 +254,7 @@ describe("a limiter that copies the decisions of another one", () => {
     };
     const gate = gateOf({ limiter, key: () => "k", refundIf: "failed" });
     const pass = (await enter(gate)) as GatePass;
-    await pass.refundOnFinish?.({ status: 500, aborted: false });
+    await pass.onFinish?.({ status: 500, aborted: false });
     expect((await inner.peek("k")).remaining).toBe(2);
   });
 });

@@ -6,7 +6,7 @@ import type { RateLimitOptions } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
 /** Callbacks whose errors do not affect the request. */
-export type Callback = "onLimited" | "onDecision" | "onEvent" | "onError" | "refundIf";
+export type Callback = "onLimited" | "onDecision" | "onEvent" | "onError" | "refundIf" | "hold.actual" | "hold.settle";
 
 /** The callbacks `onError` and `onEvent` of one middleware, and the process warnings it has emitted. */
 export class Reports<Args extends HandlerArgs> {

@@ -1,9 +1,11 @@
 /** The charges of one request: applied, refunded and reported together. */
 import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
+import type { HoldOptions } from "../../core/hold.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { Policies } from "../../http/headers/policies.ts";
 import { applyCharges, type CheckedCharge, limitingCharge, refundCharges } from "../../limiter/charges.ts";
+import { holdCharges } from "../../limiter/hold-all.ts";
 import { checkDecision, policiesOf } from "./limiters.ts";
 import type { LimiterLike } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
@@ -28,6 +30,12 @@ export interface RequestCharges {
   costAt(index: number): number;
 }
 
+/** One of several charges of a request. */
+export interface RequestCharge extends CheckedCharge {
+  /** Whether the cost is held until the response ends. */
+  readonly isHeld: boolean;
+}
+
 /** Finds the charges of a request; `undefined` if it is not counted. */
 export type ChargesFor<Args extends HandlerArgs> = (args: Args) => MaybePromise<RequestCharges | undefined>;
 
@@ -36,11 +44,14 @@ export class SingleCharge implements RequestCharges {
   private readonly limiter: LimiterLike;
   private readonly key: string;
   private readonly cost: number;
+  private readonly held: HoldOptions | undefined;
 
-  constructor(limiter: LimiterLike, key: string, cost: number) {
+  /** `held`: the cost is held with these options, and not taken. */
+  constructor(limiter: LimiterLike, key: string, cost: number, held?: HoldOptions) {
     this.limiter = limiter;
     this.key = key;
     this.cost = cost;
+    this.held = held;
   }
 
   get policies(): Policies | undefined {
@@ -52,7 +63,8 @@ export class SingleCharge implements RequestCharges {
   }
 
   apply(): MaybePromise<Decision> {
-    const { limiter, key, cost } = this;
+    const { limiter, key, cost, held } = this;
+    if (held && cost > 0) return limiter.holdSync?.(key, cost, held) ?? holdOf(limiter)(key, cost, held);
     const decision = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
     return isPromise(decision) ? decision.then(checkDecision) : checkDecision(decision);
   }
@@ -86,15 +98,24 @@ export class SingleCharge implements RequestCharges {
   }
 }
 
+/** `hold` of a limiter. Throws if it has none. */
+function holdOf(limiter: LimiterLike): NonNullable<LimiterLike["hold"]> {
+  if (typeof limiter.hold === "function") return limiter.hold.bind(limiter);
+  const message = "hold requires a limiter with hold(key, amount, options), which this limiter does not have.";
+  throw new SluiceError("invalid-limiter", message, { option: "hold", expected: "hold(key, amount, options)" });
+}
+
 /** Several charges with keys of their own, to limiters of sluice: all or nothing. */
 export class JointCharges implements RequestCharges {
   readonly policies: Policies;
-  private readonly charges: readonly CheckedCharge[];
+  private readonly charges: readonly RequestCharge[];
+  private readonly hold: HoldOptions;
 
   /** `policies` lists the policies of all charges, in their order. */
-  constructor(charges: readonly CheckedCharge[], policies: Policies) {
+  constructor(charges: readonly RequestCharge[], policies: Policies, hold: HoldOptions) {
     this.charges = charges;
     this.policies = policies;
+    this.hold = hold;
   }
 
   get isFree(): boolean {
@@ -102,7 +123,8 @@ export class JointCharges implements RequestCharges {
   }
 
   apply(): MaybePromise<Decision> {
-    return applyCharges(this.charges);
+    const { charges, hold } = this;
+    return charges.some(({ isHeld }) => isHeld) ? holdCharges(charges, hold) : applyCharges(charges);
   }
 
   refund(decision: Decision): Promise<void> {

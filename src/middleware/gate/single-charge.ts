@@ -1,8 +1,11 @@
 /** Finds the charge of a request for the options `policy`, `policies` and `limiter`: one limiter, one key, one cost. */
 import { SluiceError } from "../../core/errors.ts";
+import type { HoldOptions } from "../../core/hold.ts";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { WarningCode } from "../../core/warnings.ts";
+import { hasConcurrency } from "../../limiter/charges.ts";
 import { bucketWatch } from "./bucket-watch.ts";
+import { refundedHold } from "./check-options.ts";
 import type { Keys } from "./keys.ts";
 import { limiterWatch, type WatchLimiter } from "./limiter-watch.ts";
 import { checkLimiter, limiterFrom } from "./limiters.ts";
@@ -17,20 +20,28 @@ export function singleCharge<Args extends HandlerArgs>(
   keys: Keys<Args>,
   reports: Reports<Args>,
 ): ChargesFor<Args> {
-  const { cost = 1, refundIf } = options;
+  const { refundIf, hold } = options;
+  const cost = hold?.estimate ?? options.cost ?? 1;
+  const holdOptions: HoldOptions = hold?.forMs === undefined ? {} : { forMs: hold.forMs };
   const limiter = limiterFrom(options);
+  const heldBy = (limiter: LimiterLike): HoldOptions | undefined =>
+    hold || hasConcurrency(limiter) ? holdOptions : undefined;
+  const alwaysHeld = typeof limiter === "object" ? heldBy(limiter) : undefined;
 
-  const withKey = (args: Args, limiter: LimiterLike, key: string, watch?: WatchLimiter<Args>) => {
-    watch?.(limiter, key, args);
-    if (typeof cost === "number") return new SingleCharge(limiter, key, cost);
-    return andThen(cost(...args), (cost) => new SingleCharge(limiter, key, cost));
+  const withKey = (args: Args, chosen: LimiterLike, key: string, watch?: WatchLimiter<Args>) => {
+    watch?.(chosen, key, args);
+    const held = chosen === limiter ? alwaysHeld : heldBy(chosen);
+    if (typeof cost === "number") return new SingleCharge(chosen, key, cost, held);
+    return andThen(cost(...args), (cost) => new SingleCharge(chosen, key, cost, held));
   };
   const withLimiter = (args: Args, limiter: LimiterLike, watch?: WatchLimiter<Args>): MaybePromise<SingleCharge> => {
     const key = keys.client(args);
     return isPromise(key) ? key.then((key) => withKey(args, limiter, key, watch)) : withKey(args, limiter, key, watch);
   };
   const checkRefund = (limiter: LimiterLike): void => {
-    if (refundIf === undefined || typeof limiter.refund === "function") return;
+    if (refundIf === undefined) return;
+    if (hasConcurrency(limiter)) throw refundedHold();
+    if (typeof limiter.refund === "function") return;
     const message = "refundIf requires a limiter with refund(key, cost), which this limiter does not have.";
     throw new SluiceError("invalid-limiter", message, { option: "refundIf", expected: "refund(key, cost)" });
   };

@@ -10,7 +10,7 @@ import {
 } from "../../http/response.ts";
 import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
-import type { LimitedRequest } from "../gate/options.ts";
+import type { LimitedRequest, RequestOutcome } from "../gate/options.ts";
 import { hasNodeBody } from "../gate/preflight.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
 
@@ -27,6 +27,11 @@ export interface FetchResponder<Args extends HandlerArgs> {
   addHeadersOnSend?(pendingHeaders: PendingHeaders): boolean;
   /** Creates a response in place of the handler's, with headers that earlier middleware has set. */
   respond?(body: BodyInit | null, status: number): Response;
+  /**
+   * Calls a function when the connection has sent the response, or was closed before. Returns whether it will; if not,
+   * the body is watched.
+   */
+  onClose?(callback: (isComplete: boolean) => void): boolean;
   /** The error that the handler threw, if the framework has turned it into a response. */
   thrown?(): unknown;
   readonly onLimited: ((limited: LimitedRequest<Args>) => CustomResponse) | undefined;
@@ -47,11 +52,11 @@ export function enterOnFetch<Args extends HandlerArgs>(
   const applyResult = (result: GateResult<Args>): Promise<Response> | Response => {
     if (result === undefined) return responder.next();
     if (result.rejection) return reject(result, responder, gate);
-    const { delayMs, refundOnFinish } = result;
+    const { delayMs, onFinish, isHeld } = result;
     const pendingHeaders =
       result.pendingHeaders && !responder.addHeadersOnSend?.(result.pendingHeaders) ? result.pendingHeaders : undefined;
-    if (delayMs > 0 || refundOnFinish) {
-      return continueRequest({ pendingHeaders, delayMs, refundOnFinish }, request, responder);
+    if (delayMs > 0 || onFinish) {
+      return continueRequest({ pendingHeaders, delayMs, onFinish, isHeld }, request, responder);
     }
     const response = responder.next();
     if (!pendingHeaders) return response;
@@ -125,14 +130,14 @@ export function toResponse(
   return response;
 }
 
-/** Continues a request that is delayed or may be refunded. */
+/** Continues a request that is delayed, may be refunded, or has a hold. */
 async function continueRequest<Args extends HandlerArgs>(
-  { pendingHeaders, delayMs, refundOnFinish }: GatePass,
+  { pendingHeaders, delayMs, onFinish, isHeld }: GatePass,
   request: Request,
   responder: FetchResponder<Args>,
 ): Promise<Response> {
   if (delayMs > 0 && !(await delay(request, delayMs))) {
-    await refundOnFinish?.({ status: undefined, aborted: true });
+    await onFinish?.({ status: undefined, aborted: true });
     // Not sent: the client has disconnected.
     return new Response(null, { status: 499 });
   }
@@ -142,13 +147,59 @@ async function continueRequest<Args extends HandlerArgs>(
   try {
     response = await responder.next();
   } catch (error) {
-    await refundOnFinish?.({ status: undefined, error, aborted: signal.aborted });
+    await onFinish?.({ status: undefined, error, aborted: signal.aborted });
     throw error;
   }
-  // Awaited, because a Worker may be stopped after it has responded.
   const { aborted } = signal;
-  await refundOnFinish?.({ status: aborted ? undefined : response.status, error: responder.thrown?.(), aborted });
+  const outcome = { status: aborted ? undefined : response.status, error: responder.thrown?.(), aborted };
+  if (isHeld && onFinish && !aborted && request.method !== "HEAD") {
+    const sent = onceSent(response, outcome, onFinish, responder);
+    return pendingHeaders ? withHeaders(sent, pendingHeaders) : sent;
+  }
+  // Awaited, because a Worker may be stopped after it has responded.
+  await onFinish?.(outcome);
   return pendingHeaders ? withHeaders(response, pendingHeaders) : response;
+}
+
+/** Calls `onFinish` when the body has been sent, or the client disconnects first. Returns the response to send. */
+function onceSent<Args extends HandlerArgs>(
+  response: Response,
+  outcome: RequestOutcome,
+  onFinish: (outcome: RequestOutcome) => Promise<void>,
+  responder: FetchResponder<Args>,
+): Response {
+  const aborted = { ...outcome, status: undefined, aborted: true };
+  if (responder.onClose?.((isComplete) => void onFinish(isComplete ? outcome : aborted))) return response;
+  const { body } = response;
+  if (body === null || response.status === 101) {
+    void onFinish(outcome);
+    return response;
+  }
+  const reader = body.getReader();
+  const watched = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read();
+          if (!done) {
+            controller.enqueue(value);
+            return;
+          }
+          // Awaited, because a Worker may be stopped after it has responded.
+          await onFinish(outcome);
+          controller.close();
+        } catch (error) {
+          await onFinish({ ...outcome, error });
+          controller.error(error);
+        }
+      },
+      async cancel(reason) {
+        await Promise.all([onFinish(aborted), reader.cancel(reason)]);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  return new Response(watched, response);
 }
 
 function withHeaders(response: Response, pendingHeaders: PendingHeaders): Response {

@@ -148,23 +148,23 @@ function reject<Args extends HandlerArgs>(
 
 function continueRequest<Args extends HandlerArgs>(
   { response, next }: NodeEntry<Args>,
-  { pendingHeaders, delayMs, refundOnFinish }: GatePass,
+  { pendingHeaders, delayMs, onFinish }: GatePass,
 ): void {
   if (response.destroyed) {
     // The client disconnected during the decision, or has its response: `close` will not be emitted again.
     const isFinished = response.writableFinished;
-    void refundOnFinish?.({ status: isFinished ? response.statusCode : undefined, aborted: !isFinished });
+    void onFinish?.({ status: isFinished ? response.statusCode : undefined, aborted: !isFinished });
     if (delayMs === 0) next();
     return;
   }
   if (pendingHeaders) beforeHead(response, pendingHeaders);
-  if (refundOnFinish) {
+  if (onFinish) {
     let isFinished = false;
     response.once("finish", () => (isFinished = true));
     response.once("close", () => {
       // An HTTP/2 response emits "finish" after a disconnect as well.
       const aborted = !isFinished || !response.writableEnded;
-      void refundOnFinish({ status: response.headersSent ? response.statusCode : undefined, aborted });
+      void onFinish({ status: response.headersSent ? response.statusCode : undefined, aborted });
     });
   }
   if (delayMs > 0) after(response, delayMs, unlessResponded(response, next));

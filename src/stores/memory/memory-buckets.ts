@@ -123,6 +123,11 @@ export class MemoryBuckets implements PolicyBuckets {
       if (slot !== undefined && this.entry) this.memory.remove(this.entry, table, slot);
       return;
     }
+    if (slot === undefined && isHeldState(state)) {
+      this.use(this.memory.makeRoom(this.policy, now));
+      this.tableFor(name).addHeld(name, state);
+      return;
+    }
     if (slot === undefined) [table, slot] = this.addSlot(name, now);
     table.write(slot, state);
   }

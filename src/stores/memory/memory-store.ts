@@ -1,5 +1,5 @@
 /** Buckets in this process's memory: synchronous, bounded, without timers. */
-import { decideGroup } from "../../algorithms/decide.ts";
+import { decide, decideGroup } from "../../algorithms/decide.ts";
 import { describeState } from "../../algorithms/describe-state.ts";
 import { isHeldState } from "../../algorithms/held-state.ts";
 import type { Charge, Group } from "../../core/charge.ts";
@@ -38,6 +38,9 @@ const MAX_KEYS = 2 ** 27;
 /** A `Map` moves all its entries when it grows; at this size that takes a few milliseconds. */
 const KEYS_PER_SHARD = 2 ** 16;
 
+/** Maximum size of a table that is kept without keys. */
+const MAX_SPARE_CELLS = 64;
+
 /** Creates a store in memory: exact within this process, and not shared with others. */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   if (Object.hasOwn(options ?? {}, "policy")) {
@@ -62,6 +65,9 @@ class InMemoryStore implements MemoryStore {
   /** Every call reads it first, and once. */
   clock: Clock;
   private readonly maxKeys: number;
+  /** The slots of the policy that had keys last. */
+  private spare: PolicySlots | undefined = undefined;
+  private readonly opened: WeakMap<CompiledPolicy, MemoryBuckets> = new WeakMap();
   /** The policies that have keys. A policy without keys is dropped, so names alone use no memory. */
   private readonly policies: Map<string, PolicySlots> = new Map();
   private readonly sizes: PolicySizes<PolicySlots> = new PolicySizes();
@@ -75,6 +81,13 @@ class InMemoryStore implements MemoryStore {
 
   open(policy: CompiledPolicy): MemoryBuckets {
     return new MemoryBuckets(this, policy, this.seed);
+  }
+
+  /** The same for callers that don't keep what they open. */
+  private bucketsOf(policy: CompiledPolicy): MemoryBuckets {
+    let buckets = this.opened.get(policy);
+    if (!buckets) this.opened.set(policy, (buckets = this.open(policy)));
+    return buckets;
   }
 
   /** The slots of a policy that has keys. */
@@ -109,12 +122,22 @@ class InMemoryStore implements MemoryStore {
   }
 
   private decideGroup(group: Group, now: number): Decision[] {
-    const buckets = group.map(({ policy }) => this.open(policy));
+    const [only] = group;
+    if (only && group.length === 1) return [this.decideOne(only, now)];
+    const buckets = group.map(({ policy }) => this.bucketsOf(policy));
     const results = decideGroup(group, ({ key }, i) => (buckets[i] as MemoryBuckets).read(shortKey(key)), now);
     return results.map(({ decision, state, changed }, i) => {
       if (changed) (buckets[i] as MemoryBuckets).write(shortKey((group[i] as Charge).key), state, now);
       return decision;
     });
+  }
+
+  private decideOne(charge: Charge, now: number): Decision {
+    const buckets = this.bucketsOf(charge.policy);
+    const name = shortKey(charge.key);
+    const { decision, state, changed } = decide(buckets.read(name), charge, now);
+    if (changed) buckets.write(name, state, now);
+    return decision;
   }
 
   async apply(groups: readonly Group[]): Promise<Decision[][]> {
@@ -141,6 +164,7 @@ class InMemoryStore implements MemoryStore {
     // Limiters keep a reference to the tables that they used last.
     for (const { shards } of this.policies.values()) for (const table of shards) table.clear();
     this.policies.clear();
+    this.spare = undefined;
     this.sizes.clear();
     this.size = 0;
     this.evictions = 0;
@@ -155,6 +179,10 @@ class InMemoryStore implements MemoryStore {
   makeRoom(policy: CompiledPolicy, now: number): PolicySlots {
     let entry = this.find(policy);
     if (this.size >= this.maxKeys) this.evict(entry, now);
+    if (!entry && this.spare?.id === policy.id) {
+      entry = this.spare;
+      for (const table of entry.shards) table.policy = policy;
+    }
     if (!entry) {
       // One shard up to twice its size, so that ordinary stores need no hash of ours.
       const count = this.maxKeys <= 2 * KEYS_PER_SHARD ? 1 : 2 ** Math.ceil(Math.log2(this.maxKeys / KEYS_PER_SHARD));
@@ -172,7 +200,10 @@ class InMemoryStore implements MemoryStore {
     this.size--;
     table.remove(slot);
     this.sizes.decrement(entry);
-    if (entry.size === 0) this.policies.delete(entry.id);
+    if (entry.size > 0) return;
+    this.policies.delete(entry.id);
+    // Holds often come and go on one key, which would create the table each time.
+    if (table.cells.length <= MAX_SPARE_CELLS && entry.shards.length === 1) this.spare = entry;
   }
 
   /**

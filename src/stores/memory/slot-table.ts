@@ -46,11 +46,22 @@ export class SlotTable {
 
   /** Adds an untouched bucket for a key that has none. */
   add(given: string): number {
-    const { cells, keys, algorithm } = this;
     const key = copyKey(given);
+    const slot = this.addCells(key);
+    this.slotOf.set(key, slot);
+    return slot;
+  }
+
+  /** Adds a bucket with holds for a key that has none. */
+  addHeld(given: string, state: HeldState): void {
+    const key = copyKey(given);
+    this.held.set(key, { slot: this.addCells(key), state });
+  }
+
+  private addCells(key: string): number {
+    const { cells, keys, algorithm } = this;
     const slot = keys.push(key) - 1;
     const at = slot * algorithm.width;
-    this.slotOf.set(key, slot);
     if (!(cells instanceof Float64Array)) {
       cells[at] = [];
     } else if (at < cells.length) {
@@ -65,8 +76,7 @@ export class SlotTable {
   /** Removes a slot; the last one moves to its place. */
   remove(slot: number): void {
     const { cells, keys, slotOf, algorithm } = this;
-    slotOf.delete(keys[slot] as string);
-    this.held.delete(keys[slot] as string);
+    if (!slotOf.delete(keys[slot] as string)) this.held.delete(keys[slot] as string);
     const moved = keys.pop() as string;
     const last = keys.length;
     if (slot !== last) {

@@ -1,11 +1,10 @@
 /** The app of the middleware suite: routes that any server can mount, and a log of what happened on each of them. */
-import type { Decision } from "../../core/decision.ts";
 import { andThen } from "../../core/maybe-promise.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { Identity } from "../../http/identity/client-key.ts";
 import { createLimiter } from "../../limiter/create-limiter.ts";
-import type { RateLimitOptions } from "../../middleware/gate/options.ts";
+import type { RateLimitOptions, RequestDecision } from "../../middleware/gate/options.ts";
 import type { FailureOptions } from "../../resilience/failure-policy.ts";
 
 /** The options of any server's `rateLimit`. */
@@ -41,7 +40,7 @@ export interface GuardedRoute {
   handle(
     path: string,
     disconnected?: PromiseLike<unknown>,
-    decision?: Decision,
+    decision?: RequestDecision,
   ): PlainResponse | PromiseLike<PlainResponse>;
 }
 
@@ -75,7 +74,7 @@ export interface RoutePlan {
   handle?(
     path: string,
     disconnected: PromiseLike<unknown> | undefined,
-    decision: Decision | undefined,
+    decision: RequestDecision | undefined,
   ): Partial<PlainResponse> | PromiseLike<Partial<PlainResponse>>;
 }
 

@@ -3,7 +3,7 @@
  * before the upgrade, when rejecting a client is cheapest.
  */
 import { optionError, SluiceError } from "../../core/errors.ts";
-import { isPromise } from "../../core/maybe-promise.ts";
+import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { areResolved } from "../../http/headers/policies.ts";
@@ -24,6 +24,7 @@ import { userKey } from "./keys.ts";
 import { type ConnectionCounter, OpenCounts } from "./open-counts.ts";
 import type { LimitExceeded } from "./replies.ts";
 import { Reservation } from "./reservation.ts";
+import { SharedCounts } from "./shared-counts.ts";
 
 /** Which proxies are trusted to report a client's IP address, and how many bits of an IPv6 address identify a client. */
 export interface AddressOptions extends TrustOptions {
@@ -37,10 +38,13 @@ export interface AdmissionOptions {
   identity?: "peer" | Preset | AddressOptions;
   /** Limiter for connection attempts per IP address. Default: no limit. */
   upgrades?: RateLimiter;
-  /** Maximum number of open connections per IP address, in this process. Default: no limit. */
-  maxOpenPerAddress?: number;
-  /** Maximum number of open connections per user, in this process. Default: no limit. */
-  maxOpenPerUser?: number;
+  /**
+   * Maximum number of open connections per IP address in this process, or a limiter with a concurrency policy, such as
+   * `redisRateLimiter(redis, "20 concurrent")`, which counts those of all processes. Default: no limit.
+   */
+  maxOpenPerAddress?: number | RateLimiter;
+  /** The same per user. Default: no limit. */
+  maxOpenPerUser?: number | RateLimiter;
 }
 
 /** The names of all admission options. */
@@ -82,8 +86,8 @@ export interface AdmissionListeners {
 /** Decides whether clients may connect. */
 export class AdmissionControl {
   private readonly upgrades: RateLimiter | undefined;
-  private readonly maxOpenPerAddress: number | undefined;
-  private readonly maxOpenPerUser: number | undefined;
+  private readonly maxOpenPerAddress: number | SharedCounts | undefined;
+  private readonly maxOpenPerUser: number | SharedCounts | undefined;
   /** Returns the client's IP address, if known; for IPv6, its network. */
   readonly addressOf: (request: RequestLike) => string | undefined;
   /** Whether the IP address is always that of the socket, without reading headers. */
@@ -91,7 +95,8 @@ export class AdmissionControl {
   private readonly listeners: AdmissionListeners;
   private readonly counter: ConnectionCounter;
 
-  constructor(options: AdmissionOptions, listeners: AdmissionListeners, counter: ConnectionCounter = new OpenCounts()) {
+  /** `counter`: counts connections that outlive this process's memory, as in a Durable Object that hibernates. */
+  constructor(options: AdmissionOptions, listeners: AdmissionListeners, counter?: ConnectionCounter) {
     const { identity = "peer", upgrades, maxOpenPerAddress, maxOpenPerUser } = options;
     if (upgrades !== undefined && !isLimiter(upgrades)) {
       throw optionError("invalid-limiter", "upgrades", "a limiter", upgrades);
@@ -103,7 +108,13 @@ export class AdmissionControl {
     this.usesPeerAddress = !resolver.readsHeaders;
     this.addressOf = addressReader(identity, resolver);
     this.listeners = listeners;
-    this.counter = counter;
+    this.counter = counter ?? new OpenCounts();
+    if (!counter) return;
+    for (const [option, max] of Object.entries({ maxOpenPerAddress, maxOpenPerUser })) {
+      if (typeof max !== "object") continue;
+      const message = `${option} must be a number here: an object that hibernates can't renew the leases of a limiter.`;
+      throw new SluiceError("unsupported", message, { option, expected: "a number", received: max });
+    }
   }
 
   /**
@@ -130,7 +141,9 @@ export class AdmissionControl {
       const addressKey = ip === undefined ? undefined : `ip:${ip}`;
       // Reserve before the first await. Otherwise concurrent upgrades would all see the same count.
       const addressFull = this.reserve(reservation, addressKey, this.maxOpenPerAddress, accept);
-      if (addressFull) return reject(addressFull);
+      if (addressFull && !isPromise(addressFull)) return reject(addressFull);
+      const addressFullElsewhere = await addressFull;
+      if (addressFullElsewhere || reservation.isReleased) return reject(addressFullElsewhere);
 
       const tooOften = await withTimeout("upgrades", this.chargeUpgrade(addressKey, accept));
       if (tooOften || reservation.isReleased) return reject(tooOften);
@@ -138,8 +151,8 @@ export class AdmissionControl {
       const known = await withTimeout("data", data());
       if (reservation.isReleased) return reject();
 
-      const userFull = this.reserve(reservation, userKey(known), this.maxOpenPerUser, accept);
-      if (userFull) return reject(userFull);
+      const userFull = await this.reserve(reservation, userKey(known), this.maxOpenPerUser, accept);
+      if (userFull || reservation.isReleased) return reject(userFull);
       return { allowed: true, ip, data: known, counted: reservation.commit(), release };
     } catch (error) {
       const rejected = reject();
@@ -163,14 +176,19 @@ export class AdmissionControl {
   private reserve(
     reservation: Reservation,
     key: string | undefined,
-    limit: number | undefined,
+    limit: number | SharedCounts | undefined,
     accept: string | undefined,
-  ): ResponseData | undefined {
+  ): MaybePromise<ResponseData | undefined> {
     if (key === undefined || limit === undefined) return undefined;
-    const observed = reservation.reserve(key, limit);
-    if (observed === undefined) return undefined;
-    this.reportRejection({ observed, limit, key });
-    return tooManyConnections(limit, accept);
+    const rejected = (observed: number | undefined, max: number): ResponseData | undefined => {
+      if (observed === undefined) return undefined;
+      this.reportRejection({ observed, limit: max, key });
+      return tooManyConnections(max, accept);
+    };
+    if (typeof limit === "number") return rejected(reservation.reserve(key, limit), limit);
+    return withTimeout("maxOpen", reservation.reserveShared(key, limit)).then((observed) =>
+      rejected(observed, limit.limit),
+    );
   }
 
   /** Charges one upgrade. Returns the response to send if it is denied. */
@@ -192,7 +210,8 @@ export class AdmissionControl {
   }
 }
 
-function checkMaxOpen(option: string, max: number | undefined): number | undefined {
+function checkMaxOpen(option: string, max: number | RateLimiter | undefined): number | SharedCounts | undefined {
+  if (isLimiter(max)) return new SharedCounts(option, max);
   return max === undefined ? undefined : checkWhole(option, max, 1, 2 ** 31 - 1);
 }
 

@@ -6,13 +6,21 @@
 import type { Decision } from "../../core/decision.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
-import { applyCharges, type CheckedCharge } from "../../limiter/charges.ts";
+import type { CheckedCharge } from "../../limiter/charges.ts";
 import { requireSync } from "./callbacks.ts";
 import { type BucketState, ConnectionBucket } from "./connection-bucket.ts";
 import { Enforcement } from "./enforcement.ts";
-import { chargesOf } from "./frame-charges.ts";
+import { chargeFrame, chargesOf, holdOf } from "./frame-charges.ts";
 import { FrameDispatcher } from "./frame-dispatcher.ts";
-import { ALLOWED, CHARGING, FrameQueue, type FrameState, type QueuedFrame, setDecided } from "./frame-queue.ts";
+import {
+  ALLOWED,
+  CHARGING,
+  FrameQueue,
+  type FrameState,
+  type QueuedFrame,
+  releaseHold,
+  setDecided,
+} from "./frame-queue.ts";
 import type { GuardConfig } from "./guard-config.ts";
 import { type Frame, type HandleFrame, INVALID, type Ingress } from "./ingress.ts";
 import { KeyCache } from "./keys.ts";
@@ -204,13 +212,14 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     let decision: MaybePromise<Decision>;
     let violation: Violation | undefined;
     try {
-      decision = applyCharges(charges);
+      decision = chargeFrame(charges, this.config.mayHold);
       if (!isPromise(decision)) violation = violationOf(decision, charges);
     } catch (error) {
       this.wait(queued, this.unavailable(charges, error), 0);
       return;
     }
     if (!isPromise(decision)) {
+      queued.hold = holdOf(decision);
       this.wait(queued, violation ?? ALLOWED, Math.max(delayMs, decision.delayMs ?? 0));
       return;
     }
@@ -219,6 +228,9 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     Promise.resolve(decision)
       .then((decision) => {
         const state = violationOf(decision, charges) ?? ALLOWED;
+        queued.hold = holdOf(decision);
+        // The queue was cleared meanwhile.
+        if (this.closed && queued.hold) releaseHold(queued.hold);
         setDecided(queued, state, Math.max(delayMs, decision.delayMs ?? 0));
       })
       .catch((error) => setDecided(queued, this.unavailable(charges, error), 0))
@@ -228,7 +240,10 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
   /** Makes a decided frame wait for earlier frames and for its delay. Dispatches it at once if there is neither. */
   private wait(queued: QueuedFrame<Data, F>, state: FrameState, delayMs: number): void {
     // A callback of the application may have closed the connection since the frame was received.
-    if (this.closed) return;
+    if (this.closed) {
+      if (queued.hold) releaseHold(queued.hold);
+      return;
+    }
     if (this.queue.length === 0 && delayMs === 0) {
       queued.state = state;
       this.dispatcher.dispatch(queued);
@@ -238,8 +253,10 @@ export class Connection<Data = unknown, F = Frame, Message = string | Uint8Array
     if (!this.queue.isFull(queued.bytes)) {
       this.enqueue(queued);
       if (this.queue.length === 1) this.queue.advance();
-    } else if (state.type === "allowed" || state.type === "charging") this.rejectOverflow(queued);
-    else this.dispatcher.reject(queued, state);
+    } else if (state.type === "allowed" || state.type === "charging") {
+      if (queued.hold) releaseHold(queued.hold);
+      this.rejectOverflow(queued);
+    } else this.dispatcher.reject(queued, state);
   }
 
   private enqueue(queued: QueuedFrame<Data, F>): void {

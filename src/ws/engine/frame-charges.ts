@@ -1,12 +1,30 @@
 /** Computes the charges of a frame from the configured limits. */
 import { checkCost, checkKey } from "../../core/charge.ts";
+import type { Decision } from "../../core/decision.ts";
 import { optionError } from "../../core/errors.ts";
-import type { CheckedCharge } from "../../limiter/charges.ts";
+import type { Hold } from "../../core/hold.ts";
+import type { MaybePromise } from "../../core/maybe-promise.ts";
+import { applyCharges, type CheckedCharge, hasConcurrency } from "../../limiter/charges.ts";
+import { holdCharges } from "../../limiter/hold-all.ts";
 import { requireSync } from "./callbacks.ts";
 import { isLimiter } from "./guard-config.ts";
 import type { Ingress } from "./ingress.ts";
 import type { KeyCache } from "./keys.ts";
 import type { FrameLimit } from "./options.ts";
+
+/** Applies the charges of a frame. A concurrency limit is held, and released when the handler has settled. */
+export function chargeFrame(charges: readonly CheckedCharge[], mayHold: boolean): MaybePromise<Decision> {
+  if (!mayHold || !charges.some(({ limiter }) => hasConcurrency(limiter))) return applyCharges(charges);
+  return holdCharges(
+    charges.map((charge) => ({ ...charge, isHeld: hasConcurrency(charge.limiter) })),
+    {},
+  );
+}
+
+/** The hold of a decision on a frame, if a concurrency limit is held. */
+export function holdOf(decision: Decision): Hold | undefined {
+  return (decision as { hold?: Hold }).hold;
+}
 
 /** Returns the charges of a frame, without limits that do not apply to it and without costs of 0. */
 export function chargesOf<Data>(

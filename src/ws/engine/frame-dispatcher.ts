@@ -2,7 +2,7 @@
 import { isPromise } from "../../core/maybe-promise.ts";
 import { callListener, requireSync } from "./callbacks.ts";
 import type { Enforcement } from "./enforcement.ts";
-import type { QueuedFrame } from "./frame-queue.ts";
+import { type QueuedFrame, releaseHold } from "./frame-queue.ts";
 import type { GuardConfig } from "./guard-config.ts";
 import { INVALID } from "./ingress.ts";
 import { inFlightViolation, type RejectReason } from "./violation.ts";
@@ -27,14 +27,27 @@ export class FrameDispatcher<Data, F, Message> {
 
   /** Runs the handler of a decided frame, or rejects it. */
   dispatch(queued: QueuedFrame<Data, F>): void {
+    const { state, hold } = queued;
+    if (state.type === "charging") return;
+    const isHandled = !this.connection.closed && this.pass(queued);
+    // A frame whose handler does not run has nothing in flight.
+    if (hold && !isHandled) releaseHold(hold);
+  }
+
+  /** Runs the handler, or rejects the frame. Returns whether the handler runs. */
+  private pass(queued: QueuedFrame<Data, F>): boolean {
     const { state, ingress } = queued;
     const { maxPending } = this.config;
-    if (this.connection.closed || state.type === "charging") return;
+    if (state.type === "charging") return false;
     if (state.type !== "allowed") this.reject(queued, state);
     else if (ingress.type === INVALID) this.rejectInvalid(queued);
     else if (this.pending >= maxPending) {
       this.reject(queued, inFlightViolation(ingress.id, { observed: this.pending + 1, limit: maxPending }));
-    } else if (this.isValid(queued) && !this.connection.closed) this.handle(queued);
+    } else if (this.isValid(queued) && !this.connection.closed) {
+      this.handle(queued);
+      return true;
+    }
+    return false;
   }
 
   /** Rejects a frame that exceeded a limit or could not be charged. */
@@ -63,28 +76,32 @@ export class FrameDispatcher<Data, F, Message> {
     return false;
   }
 
-  private handle({ frame, ingress, handle }: QueuedFrame<Data, F>): void {
+  private handle({ frame, ingress, handle, hold }: QueuedFrame<Data, F>): void {
     this.pending++;
+    const done = (): void => {
+      this.pending--;
+      if (!hold) return;
+      this.config.openHolds.delete(hold);
+      releaseHold(hold);
+    };
     let result: unknown;
     try {
       result = handle(frame, ingress);
     } catch (error) {
-      this.pending--;
+      done();
       this.reportHandlerError(error);
       return;
     }
     if (!isPromise(result)) {
-      this.pending--;
+      done();
       return;
     }
+    if (hold) this.config.openHolds.add(hold);
     // `Promise.resolve` first: the `then` of an arbitrary thenable may throw.
-    Promise.resolve(result).then(
-      () => this.pending--,
-      (error) => {
-        this.pending--;
-        this.reportHandlerError(error);
-      },
-    );
+    Promise.resolve(result).then(done, (error) => {
+      done();
+      this.reportHandlerError(error);
+    });
   }
 
   /** Without `onError`, an error of a handler becomes an unhandled rejection, as it would without a guard. */

@@ -1,5 +1,6 @@
 /** The queue of one connection: frames that wait for a decision, for earlier frames, or for a delay. */
 import { monotonicMs } from "../../core/clock.ts";
+import type { Hold } from "../../core/hold.ts";
 import type { HandleFrame, Ingress } from "./ingress.ts";
 import type { RejectReason } from "./violation.ts";
 
@@ -22,6 +23,8 @@ export interface QueuedFrame<Data, F> {
   decidedAt: number | undefined;
   /** When its delay ends, as a monotonic time in ms. */
   dueAt: number;
+  /** The hold of an allowed frame, if a limit is a concurrency limit. Released when its handler has settled. */
+  hold?: Hold | undefined;
 }
 
 /** Records the decision on a frame that has to wait. */
@@ -29,6 +32,11 @@ export function setDecided<Data, F>(queued: QueuedFrame<Data, F>, state: FrameSt
   queued.state = state;
   queued.decidedAt = monotonicMs();
   queued.dueAt = queued.decidedAt + delayMs;
+}
+
+/** Releases the hold of a frame. A failure is retried in the background, and reported by the limiter. */
+export function releaseHold(hold: Hold): void {
+  hold.cancel().catch(() => {});
 }
 
 /** The longest delay of `setTimeout` in ms. Longer ones fire at once. */
@@ -94,6 +102,7 @@ export class FrameQueue<Data, F> {
 
   /** Drops all frames. */
   clear(): void {
+    for (const { hold } of this.frames) if (hold) releaseHold(hold);
     this.frames.length = 0;
     this.bytes = 0;
     clearTimeout(this.timer);

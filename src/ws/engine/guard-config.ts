@@ -9,7 +9,9 @@ import type { Policy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { tokenBucket } from "../../core/shorthand.ts";
+import { hasConcurrency } from "../../limiter/charges.ts";
 import { partsOf } from "../../limiter/limiter-part.ts";
+import { OpenHolds } from "../../limiter/open-holds.ts";
 import { errorReporter, type ReportError } from "./callbacks.ts";
 import type { Frame, Ingress } from "./ingress.ts";
 import { keyPerUserOrIpPerType } from "./keys.ts";
@@ -19,6 +21,10 @@ import type { CloseCodes, EncodeNotice, ExceededAction, LimitExceeded } from "./
 /** The parsed frame options of a guard. */
 export interface GuardConfig<Data, F = Frame, Message = string | Uint8Array> {
   readonly limits: readonly Required<FrameLimit<Data>>[];
+  /** Whether a limit may be a concurrency limit, which is held while a handler runs. */
+  readonly mayHold: boolean;
+  /** The holds of handlers that have not settled. */
+  readonly openHolds: OpenHolds;
   readonly connection: CompiledPolicy | undefined;
   readonly heartbeat: CompiledPolicy;
   readonly maxBytes: number;
@@ -69,8 +75,11 @@ export function parseGuardOptions<Data, F, Message>(
   }
   const maxBytes = checkWhole("maxBytes", options.maxBytes ?? 1_048_576, 1, MAX_INT32);
   const maxQueuedBytes = options.maxQueuedBytes ?? Math.max(4_194_304, maxBytes);
+  const limits = parseLimits(options.limits ?? []);
   return {
-    limits: parseLimits(options.limits ?? []),
+    limits,
+    mayHold: limits.some(({ limiter }) => typeof limiter === "function" || hasConcurrency(limiter)),
+    openHolds: new OpenHolds(),
     connection: options.connection === false ? undefined : parsePolicy("connection", options.connection ?? "100/s"),
     heartbeat: parsePolicy("heartbeat", options.heartbeat ?? tokenBucket("2/s", { burst: 10 })),
     maxBytes,

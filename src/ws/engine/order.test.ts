@@ -174,6 +174,8 @@ describe("after a close", () => {
   });
 
   it("by the guard, earlier frames are handled and later ones are dropped", async () => {
+    // The notice reports the time that is left.
+    vi.useFakeTimers();
     const { limiter, calls } = remote(2);
     const { receive, handled, closes, exceeded } = setUp({ limits: { limiter }, onExceeded: "close" });
     receive("1", "2", "3", "4");

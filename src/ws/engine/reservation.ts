@@ -1,12 +1,14 @@
 /** Holds the open-connection counts of one client while its upgrade is decided and until it disconnects. */
 import { copyKey } from "../../core/copy-key.ts";
 import type { ConnectionCounter } from "./open-counts.ts";
+import type { SharedCounts } from "./shared-counts.ts";
 
 /** The counts that one connection is part of. */
 export class Reservation {
   private readonly counter: ConnectionCounter;
   private readonly held: { readonly key: string; release(): void }[] = [];
   private isCommitted = false;
+  private isCancelled = false;
   private released = false;
 
   constructor(counter: ConnectionCounter) {
@@ -27,6 +29,16 @@ export class Reservation {
     return observed;
   }
 
+  /** Counts the connection under `key` in all processes. Returns the same as `reserve`. */
+  async reserveShared(key: string, counts: SharedCounts): Promise<number | undefined> {
+    const ownKey = copyKey(key);
+    const { release, observed } = await counts.acquire(ownKey);
+    // After a timeout the upgrade was rejected, and its counts were given back.
+    if (release && this.isCancelled) release();
+    else if (release) this.held.push({ key: ownKey, release });
+    return observed;
+  }
+
   /** Accepts the connection. Returns the keys that it is counted under. */
   commit(): string[] {
     this.isCommitted = true;
@@ -44,6 +56,7 @@ export class Reservation {
 
   /** Gives all counts back at once. */
   cancel(): void {
+    this.isCancelled = true;
     for (const { release } of this.held) release();
   }
 }

@@ -1,0 +1,68 @@
+/** Holds of requests: settled when the response ends, and renewed while it is open. */
+import { isCost } from "../../core/charge.ts";
+import type { Decision } from "../../core/decision.ts";
+import { optionError } from "../../core/errors.ts";
+import type { Hold } from "../../core/hold.ts";
+import { runsOnWorkers } from "../../http/identity/presets.ts";
+import { OpenHolds } from "../../limiter/open-holds.ts";
+import type { RateLimitOptions, RequestDecision, RequestOutcome } from "./options.ts";
+import type { Reports } from "./reports.ts";
+import type { HandlerArgs } from "./request-reader.ts";
+
+/** The holds of one middleware's requests. */
+export class RequestHolds<Args extends HandlerArgs> {
+  private readonly actual: NonNullable<RateLimitOptions<Args, unknown>["hold"]>["actual"];
+  private readonly reports: Reports<Args>;
+  /** On Workers a timer belongs to one request, and can't renew the holds of others. */
+  private readonly open: OpenHolds | undefined = runsOnWorkers() ? undefined : new OpenHolds();
+
+  constructor({ hold }: RateLimitOptions<Args, unknown>, reports: Reports<Args>) {
+    this.actual = hold?.actual;
+    this.reports = reports;
+  }
+
+  /**
+   * Adds `settle` to the decision, for the handler, and returns a function to call with the outcome of the request.
+   * `undefined` if nothing is held.
+   */
+  onFinish(args: Args, decision: Decision): ((outcome: RequestOutcome) => Promise<void>) | undefined {
+    const { hold } = decision as RequestDecision;
+    if (!decision.allowed || !hold) return undefined;
+    let reported: number | undefined;
+    const settle = (actual: number): void => {
+      if (!isCost(actual)) throw optionError("invalid-cost", "actual", "a whole number from 0 to 2147483647", actual);
+      reported = actual;
+    };
+    Object.assign(decision, { settle });
+    this.open?.add(hold);
+    let isFinished = false;
+    return async (outcome) => {
+      if (isFinished) return;
+      isFinished = true;
+      this.open?.delete(hold);
+      await this.settle(args, hold, reported, outcome);
+    };
+  }
+
+  /** Settles a hold. A failure of `actual` charges the estimate, and is reported. */
+  private async settle(args: Args, hold: Hold, reported: number | undefined, outcome: RequestOutcome): Promise<void> {
+    const { actual } = this;
+    let cost = reported;
+    try {
+      const returned = cost === undefined && actual ? await actual(outcome, ...args) : cost;
+      if (returned !== undefined && !isCost(returned)) {
+        const expected = "a function that returns a whole number >= 0, or undefined for the estimate";
+        throw optionError("invalid-cost", "hold.actual", expected, returned);
+      }
+      cost = returned;
+    } catch (error) {
+      this.reports.callbackFailed("hold.actual", error, args);
+    }
+    try {
+      await hold.settle(cost);
+    } catch (error) {
+      // With onStoreError: "throw". It is retried in the background.
+      this.reports.callbackFailed("hold.settle", error, args);
+    }
+  }
+}

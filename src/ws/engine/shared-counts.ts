@@ -1,0 +1,103 @@
+/**
+ * Counts the open connections of all processes by key. Each process holds one lease per key on a concurrency limiter. Its
+ * amount is the number of connections that are open here; it is renewed while one is.
+ */
+import { SluiceError } from "../../core/errors.ts";
+import type { Hold } from "../../core/hold.ts";
+import type { RateLimiter } from "../../core/rate-limiter.ts";
+import { OpenHolds } from "../../limiter/open-holds.ts";
+import type { AcquireResult } from "./open-counts.ts";
+
+/** The connections of one key in this process. */
+interface LocalCount {
+  /** Connections that are open, or whose upgrade is being decided. */
+  open: number;
+  hold: Hold | undefined;
+  /** The last change of the lease. Changes are sent one at a time, because each sets an absolute amount. */
+  last: Promise<unknown>;
+}
+
+/** Open connections by key, counted by a concurrency limiter. */
+export class SharedCounts {
+  private readonly limiter: RateLimiter;
+  /** The id of this process's leases. */
+  private readonly id: string = crypto.randomUUID();
+  private readonly counts: Map<string, LocalCount> = new Map();
+  private readonly holds: OpenHolds = new OpenHolds();
+
+  constructor(option: string, limiter: RateLimiter) {
+    this.limiter = limiter;
+    if (limiter.getPolicies === undefined && limiter.getPolicy().algorithm === "concurrency") return;
+    const expected = 'a number, or a limiter with one concurrency policy, such as "20 concurrent"';
+    throw new SluiceError("invalid-limiter", `${option} must be ${expected}.`, { option, expected, received: limiter });
+  }
+
+  /** The limit of the policy. */
+  get limit(): number {
+    return this.limiter.getPolicy().limit;
+  }
+
+  /** Counts one more connection of `key`, unless `limit` connections are open in all processes. */
+  acquire(key: string): Promise<AcquireResult> {
+    let count = this.counts.get(key);
+    if (!count) this.counts.set(key, (count = { open: 0, hold: undefined, last: Promise.resolve() }));
+    const local = count;
+    return inTurn(local, async () => {
+      if (!(await this.resize(key, local, local.open + 1))) {
+        this.forget(key, local);
+        return { observed: this.limit + 1 };
+      }
+      let isHeld = true;
+      const release = (): void => {
+        if (!isHeld) return;
+        isHeld = false;
+        inTurn(local, () => this.resize(key, local, local.open - 1))
+          // A failed change is retried in the background, or ends with the lease.
+          .catch(() => {})
+          .then(() => this.forget(key, local));
+      };
+      return { release };
+    });
+  }
+
+  /** Sets the number of open connections of a key. Returns whether that is within the limit. */
+  private async resize(key: string, local: LocalCount, open: number): Promise<boolean> {
+    const { id, limiter, holds } = this;
+    const before = local.hold;
+    if (open === 0 && before) {
+      local.open = 0;
+      local.hold = undefined;
+      holds.delete(before);
+      await before.cancel();
+      return true;
+    }
+    if (open < local.open) {
+      // Granted whatever others hold, so it counts even if the store can't be reached.
+      local.open = open;
+      await before?.renew({ amount: open });
+      return true;
+    }
+    if (before) {
+      const { allowed } = await before.renew({ amount: open });
+      if (allowed) local.open = open;
+      return allowed;
+    }
+    const decision = await limiter.hold(key, open, { id });
+    if (!decision.allowed) return false;
+    local.open = open;
+    local.hold = decision.hold;
+    holds.add(decision.hold);
+    return true;
+  }
+
+  private forget(key: string, local: LocalCount): void {
+    if (local.open === 0 && local.hold === undefined && this.counts.get(key) === local) this.counts.delete(key);
+  }
+}
+
+/** Runs a change after the earlier ones of the same key. */
+function inTurn<T>(local: LocalCount, change: () => Promise<T>): Promise<T> {
+  const result = local.last.then(change);
+  local.last = result.catch(() => {});
+  return result;
+}
