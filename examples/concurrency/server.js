@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import express from "express";
 import { concurrency, memoryRateLimiter } from "sluice";
-import { tooManyRequests } from "sluice/http";
+import { rateLimit } from "sluice/express";
 
 export const LIMIT = 5;
 
@@ -20,22 +20,8 @@ export async function startServer() {
 
   const app = express();
 
-  app.use((request, response, next) => {
-    const decision = limiter.holdSync(clientOf(request));
-    if (!decision.allowed) {
-      const { status, headers, body } = tooManyRequests(decision, limiter.getPolicy());
-      response.status(status).set(headers).send(body);
-      return;
-    }
-    // A response that outlasts the lease is not counted any more, so renew it.
-    const renewal = setInterval(() => decision.hold.renew(), 10_000);
-    // Emitted once: when the response was sent, when the client has disconnected and when the handler has thrown.
-    response.on("close", () => {
-      clearInterval(renewal);
-      void decision.hold.cancel();
-    });
-    next();
-  });
+  // A slot is free when the response was sent, the client has disconnected or the handler has thrown.
+  app.use(rateLimit({ limiter, key: clientOf }));
 
   // The limit is checked against this count, which knows nothing of the limiter.
   app.use((request, response, next) => {
