@@ -50,6 +50,9 @@ export interface RateLimiter {
   dispose(): Promise<void>;
 }
 
+/** A limiter with a penalty policy. */
+export type PenaltyLimiter = RateLimiter & Required<Pick<RateLimiter, "strike" | "block" | "unblock">>;
+
 /** A limiter on a synchronous store. */
 export interface SyncRateLimiter extends RateLimiter {
   /** Takes `cost` (default 1) from the key's budget if it fits, without a promise. */

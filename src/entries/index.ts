@@ -21,7 +21,7 @@ export type {
 } from "../core/policy.ts";
 export type { PolicyText } from "../core/policy-text.ts";
 export type { Duration, RateText, TimeUnit } from "../core/rate.ts";
-export type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
+export type { PenaltyLimiter, RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 export {
   type BurstOptions,
   concurrency,

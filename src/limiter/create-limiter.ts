@@ -2,9 +2,9 @@
 import { compilePolicy } from "../algorithms/compile-policy.ts";
 import { optionError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
-import type { Policy } from "../core/policy.ts";
+import type { PenaltyPolicy, Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
-import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
+import type { PenaltyLimiter, RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { Store, SyncStore } from "../core/store.ts";
 import { FAILURE_OPTIONS, type FailureOptions, parseFailureOptions } from "../resilience/failure-policy.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
@@ -24,6 +24,10 @@ export interface LimiterOptions<S extends Store = Store> extends FailureOptions 
 }
 
 /** Creates a limiter for one policy. Without a store it keeps its buckets in this process's memory. */
+export function createLimiter(
+  options: LimiterOptions<SyncStore> & { policy: PenaltyPolicy },
+): SyncRateLimiter & PenaltyLimiter;
+export function createLimiter(options: LimiterOptions & { policy: PenaltyPolicy }): PenaltyLimiter;
 export function createLimiter(options: LimiterOptions<SyncStore>): SyncRateLimiter;
 export function createLimiter(options: LimiterOptions): RateLimiter;
 export function createLimiter(options: LimiterOptions): RateLimiter {

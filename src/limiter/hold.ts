@@ -13,6 +13,7 @@ import {
 } from "../core/hold.ts";
 import { checkOptions } from "../core/options.ts";
 import { emit } from "../resilience/events.ts";
+import { addLease, type Leased, removeLease } from "./leases.ts";
 import type { JointCharge } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
 import { isConcurrency } from "./part-charges.ts";
@@ -88,7 +89,7 @@ function reportForgiven(charge: JointCharge, decision: Decision | undefined): De
 const ASYNC_DISPOSE: symbol = (Symbol as { asyncDispose?: symbol }).asyncDispose ?? Symbol.for("Symbol.asyncDispose");
 
 /** A hold of one or more charges. */
-class HeldCharges implements HoldMethods {
+class HeldCharges implements HoldMethods, Leased {
   readonly id: string;
   readonly key: string;
   amount: number;
@@ -106,6 +107,7 @@ class HeldCharges implements HoldMethods {
     this.held = held;
     this.forMs = forMs;
     this.endsAt = endsAt;
+    for (const { charge } of held) if (isConcurrency(charge.policy)) addLease(charge.failurePolicy, this);
   }
 
   settle(actual?: number | readonly number[]): Promise<Settlement> {
@@ -114,7 +116,7 @@ class HeldCharges implements HoldMethods {
       // One hold in memory is the common case of a concurrency limit.
       if (only && this.held.length === 1 && only.charge.port.syncStore) {
         const settlement = settlementOf(only.charge, this.id, this.costOf(only, actual));
-        this.isSettled = true;
+        this.markSettled();
         const decision = settlement.port.settle(settlement, undefined, this.endsAt) as Decision;
         reportForgiven(settlement, decision);
         return Promise.resolve(Object.assign(fieldsOf(decision), { settled: decision.allowed }));
@@ -130,8 +132,22 @@ class HeldCharges implements HoldMethods {
       charge: settlementOf(held.charge, this.id, this.costOf(held, actual)),
       source: held.source,
     }));
-    this.isSettled = true;
+    this.markSettled();
     return settleAll(settlements, this.endsAt);
+  }
+
+  async releaseLeases(): Promise<void> {
+    const leases = this.held.filter(({ charge }) => isConcurrency(charge.policy));
+    await Promise.all(
+      leases.map(({ charge, source }) => charge.port.settle(settlementOf(charge, this.id, 0), source, this.endsAt)),
+    );
+  }
+
+  private markSettled(): void {
+    this.isSettled = true;
+    for (const { charge } of this.held) {
+      if (isConcurrency(charge.policy)) removeLease(charge.failurePolicy, this);
+    }
   }
 
   /** The actual cost of a held charge. */

@@ -51,7 +51,7 @@ export function checkHoldable({ policy, port }: LimiterPart): void {
 }
 
 /** `consume` on a concurrency limit would limit nothing. */
-export function rejectConsume({ name }: CompiledPolicy): never {
+function rejectConsume({ name }: CompiledPolicy): never {
   throw new SluiceError(
     "unsupported",
     `"${name}" limits what is held at once, so consume() can't be used with it. Use hold(), which returns a hold to settle when the work is done.`,

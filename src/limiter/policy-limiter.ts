@@ -7,6 +7,7 @@ import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { PolicyBuckets, Store, SyncStore } from "../core/store.ts";
 import { checkAmount, type HoldRequest, withHold } from "./hold.ts";
+import { releaseLeases } from "./leases.ts";
 import { Limiter } from "./limiter.ts";
 import { holdTo, type JointCharge, type LimiterPart } from "./limiter-part.ts";
 import { checkHoldable, hasRate, isConcurrency, takeCharge } from "./part-charges.ts";
@@ -35,6 +36,9 @@ export class PolicyLimiter<S extends Store = Store> extends Limiter {
   override async dispose(): Promise<void> {
     if (this.disposed) return;
     this.disposed = true;
+    const { policy, failurePolicy } = this.limiterParts[0] as LimiterPart;
+    // This process's work has ended. Amounts of a rate stay held until they end, because the work was probably done.
+    if (isConcurrency(policy)) await releaseLeases(failurePolicy);
     await this.release();
   }
 
