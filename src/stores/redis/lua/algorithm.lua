@@ -7,8 +7,9 @@
 --   load(key)              an error text or nil, then the state at the key, or an untouched one if key is false
 --   commands(state, ttl)   the commands that store the state
 --   raw(key)               the stored value as text
+--   makeHeld()             returns the same algorithm for buckets with holds; `load` returns HELD in place of an error there
 -- They run before the first write of their group. An error in one of them is reported as a foreign value.
-local call, makers = redis.call, {}
+local call, makers, HELD = redis.call, {}, 'HELD'
 
 -- The start of the window that contains now: windows start at multiples of their length.
 local function windowStart(policy)
