@@ -66,31 +66,32 @@ export interface WalkOptions {
   readonly steps: number;
   readonly seed: number;
   readonly run: Run;
+  /** The start of all keys. */
+  readonly prefix: string;
 }
 
+const NO_COUNTS = {
+  ...{ admitted: 0, denied: 0, never: 0, back: 0, grants: 0, ttls: 0, blocked: 0, strikes: 0 },
+  ...{ holds: 0, settled: 0, missing: 0, heldValues: 0, heldTakes: 0, debts: 0, forgiven: 0, earliest: 0 },
+};
 /** Counts of the kinds of steps in a walk. */
-export type Counts = Record<
-  "admitted" | "denied" | "never" | "holds" | "settled" | "missing" | "back" | "grants" | "heldValues" | "ttls",
-  number
-> &
-  Partial<Record<"debts" | "forgiven" | "earliest" | "heldTakes" | "blocked" | "strikes", number>>;
+export type Counts = typeof NO_COUNTS;
 
 /** Walks, and returns the counts. Throws at the first difference. */
-export async function walk({ algorithm, steps, seed, run }: WalkOptions): Promise<Counts> {
+export async function walk({ algorithm, steps, seed, run, prefix }: WalkOptions): Promise<Counts> {
   const random = randomFrom(seed);
   const policies = makePolicies(algorithm, random);
   const states = new Map<string, State>();
   const ends = new Map<string, number>();
-  const counts = { admitted: 0, denied: 0, never: 0, holds: 0, settled: 0, missing: 0, back: 0, grants: 0 } as Counts;
-  Object.assign(counts, { heldValues: 0, ttls: 0 });
-  const count = (what: keyof Counts, by = 1) => (counts[what] = (counts[what] ?? 0) + by);
+  const counts = { ...NO_COUNTS };
+  const count = (what: keyof Counts) => counts[what]++;
   let now = 1_790_000_000_000 + random.whole(0, 10_000);
   for (let step = 0; step < steps; ) {
     const isBack = random.whole(1, 12) === 1;
     now += isBack ? -random.pick([1, 300, random.whole(0, 3000)]) : gap(random);
     if (isBack) count("back");
     const groups = makeGroups(policies, random, ends, states);
-    const { got, values, ttls } = await runJobs(groups, now, run, algorithm);
+    const { got, values, ttls } = await runJobs(groups, now, run, `${prefix}${algorithm}`);
     const written = new Map<string, number>();
     for (const [i, group] of groups.entries()) {
       step += group.length;
@@ -165,7 +166,12 @@ function makePolicies(algorithm: AlgorithmName, random: Random): CompiledPolicy[
     for (const limit of [1, 4, 9]) list.push({ algorithm, limit, name: `p${limit}` } as Policy);
     for (const limit of [2, 6]) list.push({ algorithm, limit, name: "plan", share: true } as Policy);
   } else {
-    for (const [limit, spanMs] of [[1, 10], [5, 1000], [10, 333], [random.whole(1, 60), random.whole(10, 9000)]] as const) {
+    for (const [limit, spanMs] of [
+      [1, 10],
+      [5, 1000],
+      [10, 333],
+      [random.whole(1, 60), random.whole(10, 9000)],
+    ] as const) {
       list.push(policyOf(algorithm, limit, spanMs, `p${limit}.${spanMs}`));
     }
     for (const limit of [4, 13]) list.push({ ...policyOf(algorithm, limit, 1001, "plan"), share: true } as Policy);
@@ -207,7 +213,8 @@ function makeCharge(
   const modes: Mode[] = ["take", "take", "peek", "refund", "hold", "hold", "hold", "settle", "settle", "penalty"];
   const mode = random.whole(1, 60) === 1 ? "reset" : random.pick(modes);
   const most = policy.block ? 4 : policy.limit;
-  const cost = random.pick([0, 1, 1, 1, 2, random.whole(1, most), most, most + 1, 3 * most]);
+  const costs = [0, 1, 1, 1, 2, random.whole(1, most), most, most + 1];
+  const cost = random.pick(mode === "settle" ? [...costs, 3 * most, 3 * most] : costs);
   const charge: Charge = { policy, key: random.pick(KEYS), cost: mode === "hold" ? Math.max(1, cost) : cost, mode };
   if (mode === "refund" && random.whole(1, 2) === 1) return { ...charge, grantEndsAt: ends.get(nameOf(charge)) };
   if (mode !== "hold" && mode !== "settle") return charge;

@@ -829,13 +829,12 @@ table.remove(bucket.ids, i)
 table.remove(bucket.texts, i)
 return true
 end
-local actions = {}
-function actions.add(policy, bucket)
+local function take(policy, bucket)
 if policy.cost == 0 or bucket.algorithm.holdsOnly then return false end
 add(policy, bucket, usedOf(policy, bucket), policy.cost)
 return true
 end
-function actions.subtract(policy, bucket)
+local function refund(policy, bucket)
 local used, cost = usedOf(policy, bucket), policy.cost
 if cost == 0 or used == 0 or (policy.grantEndsAt or now + 1) <= now then return false end
 local debt = takeDebt(bucket)
@@ -847,12 +846,12 @@ charge(policy, bucket, debt - cost, now)
 end
 return true
 end
-function actions.clear(_, bucket)
+local function clear(_, bucket)
 bucket.first, bucket.count, bucket.debt, bucket.held = 1, 0, 0, 0
 bucket.a, bucket.b, bucket.c = bucket.algorithm.parse(false)
 return true
 end
-function actions.hold(policy, bucket)
+local function hold(policy, bucket)
 local id, endsAt = policy.hold.id, now + policy.hold.forMs
 remove(bucket, id)
 local at = bucket.count + 1
@@ -864,11 +863,12 @@ table.insert(bucket.texts, at, format(HOLD, endsAt, policy.cost, id))
 bucket.count, bucket.held = bucket.count + 1, bucket.held + policy.cost
 return true
 end
-function actions.settle(policy, bucket)
+local function settle(policy, bucket)
 if not remove(bucket, policy.hold.id) then return false end
 charge(policy, bucket, policy.cost, now)
 return true
 end
+local ACTIONS = { add = take, subtract = refund, clear = clear, hold = hold, settle = settle }
 local function resetAfter(policy, bucket)
 local algorithm, present, time = bucket.algorithm, now, now
 if algorithm.holdsOnly then return max(now, bucket.ends[bucket.count] or 0) - now end
@@ -900,7 +900,7 @@ local debt = bucket.debt > 0 and format(HOLD, bucket.dueAt, bucket.debt, '') or 
 return own, '|' .. format(WHOLE, now) .. debt .. table.concat(bucket.texts, '', bucket.first, bucket.count)
 end
 local function prepare(policy, key, bucket, action, isFit)
-local changed = action and actions[action](policy, bucket) or false
+local changed = action and ACTIONS[action](policy, bucket) or false
 local allowed = isFit
 if policy.mode.apply == 'settle' then
 allowed = changed
@@ -1165,4 +1165,4 @@ append(now)
 return replies`;
 
 /** The script's SHA-1, its name in Redis. */
-export const sha: string = "40e915e337d7096cb5de8ec977f41e3206bfc5d2";
+export const sha: string = "c4d3adc44b6bf750f7b502ab3b481a97cb050757";

@@ -193,17 +193,15 @@ local function makeHolds()
     return true
   end
 
-  -- Each changes the bucket, and returns whether that had an effect.
-  local actions = {}
-
-  function actions.add(policy, bucket)
+  -- The actions of modes.lua. Each changes the bucket, and returns whether that had an effect.
+  local function take(policy, bucket)
     if policy.cost == 0 or bucket.algorithm.holdsOnly then return false end
     add(policy, bucket, usedOf(policy, bucket), policy.cost)
     return true
   end
 
   -- Refunds the debt first, then what is in use.
-  function actions.subtract(policy, bucket)
+  local function refund(policy, bucket)
     local used, cost = usedOf(policy, bucket), policy.cost
     if cost == 0 or used == 0 or (policy.grantEndsAt or now + 1) <= now then return false end
     local debt = takeDebt(bucket)
@@ -216,13 +214,13 @@ local function makeHolds()
     return true
   end
 
-  function actions.clear(_, bucket)
+  local function clear(_, bucket)
     bucket.first, bucket.count, bucket.debt, bucket.held = 1, 0, 0, 0
     bucket.a, bucket.b, bucket.c = bucket.algorithm.parse(false)
     return true
   end
 
-  function actions.hold(policy, bucket)
+  local function hold(policy, bucket)
     local id, endsAt = policy.hold.id, now + policy.hold.forMs
     remove(bucket, id)
     local at = bucket.count + 1
@@ -235,11 +233,13 @@ local function makeHolds()
     return true
   end
 
-  function actions.settle(policy, bucket)
+  local function settle(policy, bucket)
     if not remove(bucket, policy.hold.id) then return false end
     charge(policy, bucket, policy.cost, now)
     return true
   end
+
+  local ACTIONS = { add = take, subtract = refund, clear = clear, hold = hold, settle = settle }
 
   -- Milliseconds until nothing is in use, if nothing is settled.
   local function resetAfter(policy, bucket)
@@ -278,7 +278,7 @@ local function makeHolds()
   -- Applies an action, or none. Returns whether the charge is allowed, the value after it, and what to store: nil if nothing
   -- changes, false if the key is to be deleted, or a value or commands, with the time to live.
   local function prepare(policy, key, bucket, action, isFit)
-    local changed = action and actions[action](policy, bucket) or false
+    local changed = action and ACTIONS[action](policy, bucket) or false
     local allowed = isFit
     if policy.mode.apply == 'settle' then
       allowed = changed
