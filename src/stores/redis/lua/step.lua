@@ -20,7 +20,7 @@ local function algorithmOf(name)
   return algorithms[name]
 end
 
--- A charge with its policy, or nil if the text is not one.
+-- A charge with its policy, or nil if the text is not one. `isOnly`: it is the only charge of its group.
 local function parseCharge(text, isOnly)
   local name, modeName, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs, options =
     match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
@@ -45,7 +45,7 @@ local function parseCharge(text, isOnly)
     asks = mode.asks and cost > 0 and not (isHold and block),
     isHold = isHold and not block,
     cost = cost,
-    -- A single strike is what a take on a penalty asks for, unless other charges depend on it.
+    -- A lone take on a penalty strikes unless the key is blocked, whatever its cost.
     amount = (isOnly and block and mode == MODES.take and min(cost, 1) or cost) * unitsPerToken,
     limit = tonumber(limit),
     windowMs = tonumber(windowMs),
