@@ -74,8 +74,8 @@ async function measure(bench, plain, policy, others) {
 }
 
 async function scriptUs(client) {
-  const [, us] = /cmdstat_evalsha:calls=\d+,usec=(\d+)/.exec(await client.info("commandstats"));
-  return Number(us);
+  const [, us] = /cmdstat_evalsha:calls=\d+,usec=(\d+)/.exec(await client.info("commandstats")) ?? [];
+  return Number(us ?? 0);
 }
 
 function report(results) {

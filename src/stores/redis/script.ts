@@ -84,6 +84,16 @@ taken = replies
 end
 end
 local call, makers, HELD = redis.call, {}, 'HELD'
+local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
+local function formatTriple(a, b, c)
+return format(TRIPLE, a, b, c)
+end
+local function parseTriple(raw)
+if not raw then return 0, 0, 0 end
+local a, b, c = match(raw, '^(%d+):(%d+):(%d+)$')
+a, b, c = tonumber(a), tonumber(b), tonumber(c)
+if isWhole(a) and isWhole(b) and isWhole(c) then return a, b, c end
+end
 local function windowStart(policy)
 return now - fmod(now, policy.windowMs)
 end
@@ -349,18 +359,6 @@ refund = refund,
 end
 makers['leaky-bucket'] = makers['token-bucket']
 makers['penalty'] = function()
-local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
-local function parse(raw)
-if not raw then return 0, 0, 0 end
-local writtenAt, blockedUntil, forgottenAt = match(raw, '^(%d+):(%d+):(%d+)$')
-writtenAt, blockedUntil, forgottenAt = tonumber(writtenAt), tonumber(blockedUntil), tonumber(forgottenAt)
-if isWhole(writtenAt) and isWhole(blockedUntil) and isWhole(forgottenAt) then
-return writtenAt, blockedUntil, forgottenAt
-end
-end
-local function text(writtenAt, blockedUntil, forgottenAt)
-return format(TRIPLE, writtenAt, blockedUntil, forgottenAt)
-end
 local function viewAt(writtenAt, blockedUntil, forgottenAt)
 local since = max(now, writtenAt)
 local blockMs = max(0, blockedUntil - since)
@@ -408,8 +406,8 @@ local blockMs, memoryMs = viewAt(a, b, c)
 if blockMs > 0 then return write(0, memoryMs) end
 end
 return {
-parse = parse,
-text = text,
+parse = parseTriple,
+text = formatTriple,
 used = used,
 reset = reset,
 isInFuture = isInFuture,
@@ -464,8 +462,9 @@ local function load(key)
 local log = { key = key, count = 0, first = 1, base = 0, kept = 0, newest = { 0, 0 }, moved = 0 }
 local head = key and try('LRANGE', key, '0', '2') or {}
 if head.err or #head == 0 then return head.err, log end
-if string.find(head[1], '|', 1, true) then return HELD end
-log.base, log.oldest = parse(head[1]), { parse(head[2]), parse(head[3]) }
+local base = tonumber(head[1])
+if not base and string.find(head[1], '|', 1, true) then return HELD end
+log.base, log.oldest = parse(base), { parse(head[2]), parse(head[3]) }
 log.count = parse((call('LLEN', key) - 1) / 2)
 log.newest = storedGrant(log, log.count)
 log.storedEnd = log.newest[ENDS_AT]
@@ -604,16 +603,6 @@ makeHeld = makeHeldLog,
 }
 end
 makers['sliding-window'] = function()
-local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
-local function parse(raw)
-if not raw then return 0, 0, 0 end
-local start, previous, current = string.match(raw, '^(%d+):(%d+):(%d+)$')
-start, previous, current = tonumber(start), tonumber(previous), tonumber(current)
-if isWhole(start) and isWhole(previous) and isWhole(current) then return start, previous, current end
-end
-local function text(start, previous, current)
-return format(TRIPLE, start, previous, current)
-end
 local function viewAt(policy, start, previous, current)
 local windowMs = policy.windowMs
 if start > now then
@@ -657,8 +646,8 @@ if start < policy.grantEndsAt - policy.windowMs then return start, previous, max
 return start, max(0, previous - cost), current
 end
 return {
-parse = parse,
-text = text,
+parse = parseTriple,
+text = formatTriple,
 used = used,
 wait = wait,
 reset = reset,
@@ -701,17 +690,17 @@ end
 bucket.count, bucket.held = count, held
 return chars == #list
 end
-local function usedOf(policy, bucket)
-return bucket.algorithm.used(policy, bucket.a, bucket.b, bucket.c)
+local function usedOf(bucket)
+return bucket.algorithm.used(bucket.policy, bucket.a, bucket.b, bucket.c)
 end
-local function waitOf(policy, bucket, amount)
-return bucket.algorithm.wait(policy, amount, bucket.a, bucket.b, bucket.c)
+local function waitOf(bucket, amount)
+return bucket.algorithm.wait(bucket.policy, amount, bucket.a, bucket.b, bucket.c)
 end
-local function isOwnInFuture(policy, bucket, used)
-return bucket.algorithm.isInFuture(policy, used, bucket.a, bucket.b, bucket.c)
+local function isOwnInFuture(bucket, used)
+return bucket.algorithm.isInFuture(bucket.policy, used, bucket.a, bucket.b, bucket.c)
 end
-local function add(policy, bucket, used, cost)
-bucket.a, bucket.b, bucket.c = bucket.algorithm.add(policy, used, cost, bucket.a, bucket.b, bucket.c)
+local function add(bucket, used, cost)
+bucket.a, bucket.b, bucket.c = bucket.algorithm.add(bucket.policy, used, cost, bucket.a, bucket.b, bucket.c)
 bucket.isOwnChanged = true
 end
 local function takeDebt(bucket)
@@ -719,18 +708,18 @@ local debt = bucket.debt
 bucket.debt, bucket.held = 0, bucket.held - debt
 return debt
 end
-local function charge(policy, bucket, amount, time)
+local function charge(bucket, amount, time)
 if bucket.algorithm.holdsOnly then return end
-local present, owed = now, amount + takeDebt(bucket)
+local policy, present, owed = bucket.policy, now, amount + takeDebt(bucket)
 now = time
-local used = usedOf(policy, bucket)
+local used = usedOf(bucket)
 local fit = min(owed, max(0, floor((policy.capacityUnits - used) / policy.unitsPerToken)))
-if fit > 0 or isOwnInFuture(policy, bucket, used) then add(policy, bucket, used, fit) end
+if fit > 0 or isOwnInFuture(bucket, used) then add(bucket, used, fit) end
 local rest = min(owed - fit, policy.limit)
 bucket.forgiven = bucket.forgiven + owed - fit - rest
 if rest > 0 then
-local lacking = usedOf(policy, bucket) - (policy.limit - rest) * policy.unitsPerToken
-bucket.debt, bucket.dueAt, bucket.held = rest, time + waitOf(policy, bucket, lacking), bucket.held + rest
+local lacking = usedOf(bucket) - (policy.limit - rest) * policy.unitsPerToken
+bucket.debt, bucket.dueAt, bucket.held = rest, time + waitOf(bucket, lacking), bucket.held + rest
 end
 now = present
 end
@@ -738,7 +727,7 @@ local function nextEnd(bucket)
 local endsAt = bucket.first <= bucket.count and bucket.ends[bucket.first] or NEVER
 return bucket.debt > 0 and bucket.dueAt < endsAt and bucket.dueAt or endsAt
 end
-local function endUntil(policy, bucket, time)
+local function endUntil(bucket, time)
 local next = nextEnd(bucket)
 while next <= time do
 local first = bucket.first
@@ -747,31 +736,33 @@ if first <= bucket.count and bucket.ends[first] == next then
 amount = bucket.amounts[first]
 bucket.first, bucket.held = first + 1, bucket.held - amount
 end
-charge(policy, bucket, amount, next)
+charge(bucket, amount, next)
 next = nextEnd(bucket)
 end
 end
-local function clampToNow(policy, bucket)
-local used = usedOf(policy, bucket)
-if used == 0 or not isOwnInFuture(policy, bucket, used) then return false end
-add(policy, bucket, used, 0)
+local function clampToNow(bucket)
+local used = usedOf(bucket)
+if used == 0 or not isOwnInFuture(bucket, used) then return false end
+add(bucket, used, 0)
 return true
 end
-local function reviewDebt(policy, bucket)
+local function reviewDebt(bucket)
+local policy = bucket.policy
 local debt = min(bucket.debt, policy.limit)
 bucket.debt, bucket.held = debt, bucket.held + debt - bucket.debt
-local lacking = usedOf(policy, bucket) - (policy.limit - debt) * policy.unitsPerToken
-bucket.dueAt = lacking > 0 and min(bucket.dueAt, now + waitOf(policy, bucket, lacking)) or now
-endUntil(policy, bucket, now)
+local lacking = usedOf(bucket) - (policy.limit - debt) * policy.unitsPerToken
+bucket.dueAt = lacking > 0 and min(bucket.dueAt, now + waitOf(bucket, lacking)) or now
+endUntil(bucket, now)
 end
-local function clearIfUnused(policy, bucket)
-if usedOf(policy, bucket) > 0 then return end
+local function clearIfUnused(bucket)
+if usedOf(bucket) > 0 then return end
 bucket.a, bucket.b, bucket.c = bucket.algorithm.parse(false)
 end
 local function read(policy, key, raw)
 local algorithm, err = policy.algorithm, nil
-local bucket = { debt = 0, dueAt = 0, held = 0, forgiven = 0, writtenAt = 0, first = 1, count = 0 }
+local bucket = { policy = policy, debt = 0, dueAt = 0, held = 0, forgiven = 0, writtenAt = 0, first = 1, count = 0 }
 bucket.ends, bucket.amounts, bucket.ids, bucket.texts = {}, {}, {}, {}
+bucket.lists = { bucket.ends, bucket.amounts, bucket.ids, bucket.texts }
 if algorithm.makeHeld then
 algorithm.held = algorithm.held or algorithm.makeHeld()
 algorithm = algorithm.held
@@ -795,102 +786,101 @@ bucket.ends[i] = bucket.ends[i] - back
 bucket.texts[i] = format(HOLD, bucket.ends[i], bucket.amounts[i], bucket.ids[i])
 end
 end
-endUntil(policy, bucket, now)
-bucket.isInFuture = clampToNow(policy, bucket) or back > 0
-if bucket.debt > 0 then reviewDebt(policy, bucket) end
-clearIfUnused(policy, bucket)
+endUntil(bucket, now)
+bucket.isInFuture = clampToNow(bucket) or back > 0
+if bucket.debt > 0 then reviewDebt(bucket) end
+clearIfUnused(bucket)
 bucket.forgiven = 0
 return nil, bucket
 end
-local function leavesRoom(policy, bucket, held)
+local function leavesRoom(bucket, held)
+local policy = bucket.policy
 local room = policy.limit - policy.cost - held
-return room >= 0 and usedOf(policy, bucket) <= room * policy.unitsPerToken
+return room >= 0 and usedOf(bucket) <= room * policy.unitsPerToken
 end
 local function find(bucket, id)
 for i = bucket.first, bucket.count do
 if bucket.ids[i] == id then return i end
 end
 end
-local function fits(policy, bucket)
-if policy.mode.apply ~= 'hold' then return not policy.asks or leavesRoom(policy, bucket, bucket.held) end
+local function fits(bucket)
+local policy = bucket.policy
+if policy.mode.apply ~= 'hold' then return not policy.asks or leavesRoom(bucket, bucket.held) end
 local own = find(bucket, policy.hold.id)
 local ownAmount = own and bucket.amounts[own] or 0
 if own and policy.cost <= ownAmount then return true end
 if not own and bucket.count - bucket.first + 1 >= MAX_HOLDS then return false end
-return leavesRoom(policy, bucket, bucket.held - ownAmount)
+return leavesRoom(bucket, bucket.held - ownAmount)
 end
 local function remove(bucket, id)
 local i = find(bucket, id)
 if not i then return false end
 bucket.count, bucket.held = bucket.count - 1, bucket.held - bucket.amounts[i]
-table.remove(bucket.ends, i)
-table.remove(bucket.amounts, i)
-table.remove(bucket.ids, i)
-table.remove(bucket.texts, i)
+for _, list in ipairs(bucket.lists) do table.remove(list, i) end
 return true
 end
-local function take(policy, bucket)
-if policy.cost == 0 or bucket.algorithm.holdsOnly then return false end
-add(policy, bucket, usedOf(policy, bucket), policy.cost)
+local function take(bucket)
+local cost = bucket.policy.cost
+if cost == 0 or bucket.algorithm.holdsOnly then return false end
+add(bucket, usedOf(bucket), cost)
 return true
 end
-local function refund(policy, bucket)
-local used, cost = usedOf(policy, bucket), policy.cost
+local function refund(bucket)
+local policy, used = bucket.policy, usedOf(bucket)
+local cost = policy.cost
 if cost == 0 or used == 0 or (policy.grantEndsAt or now + 1) <= now then return false end
 local debt = takeDebt(bucket)
 if cost > debt then
 bucket.a, bucket.b, bucket.c = bucket.algorithm.refund(policy, used, cost - debt, bucket.a, bucket.b, bucket.c)
 bucket.isOwnChanged = true
 elseif debt > cost then
-charge(policy, bucket, debt - cost, now)
+charge(bucket, debt - cost, now)
 end
 return true
 end
-local function clear(_, bucket)
+local function clear(bucket)
 bucket.first, bucket.count, bucket.debt, bucket.held = 1, 0, 0, 0
 bucket.a, bucket.b, bucket.c = bucket.algorithm.parse(false)
 return true
 end
-local function hold(policy, bucket)
-local id, endsAt = policy.hold.id, now + policy.hold.forMs
+local function hold(bucket)
+local cost, id, endsAt = bucket.policy.cost, bucket.policy.hold.id, now + bucket.policy.hold.forMs
 remove(bucket, id)
 local at = bucket.count + 1
 while at > bucket.first and bucket.ends[at - 1] > endsAt do at = at - 1 end
-table.insert(bucket.ends, at, endsAt)
-table.insert(bucket.amounts, at, policy.cost)
-table.insert(bucket.ids, at, id)
-table.insert(bucket.texts, at, format(HOLD, endsAt, policy.cost, id))
-bucket.count, bucket.held = bucket.count + 1, bucket.held + policy.cost
+local values = { endsAt, cost, id, format(HOLD, endsAt, cost, id) }
+for i, list in ipairs(bucket.lists) do table.insert(list, at, values[i]) end
+bucket.count, bucket.held = bucket.count + 1, bucket.held + cost
 return true
 end
-local function settle(policy, bucket)
-if not remove(bucket, policy.hold.id) then return false end
-charge(policy, bucket, policy.cost, now)
+local function settle(bucket)
+if not remove(bucket, bucket.policy.hold.id) then return false end
+charge(bucket, bucket.policy.cost, now)
 return true
 end
 local ACTIONS = { add = take, subtract = refund, clear = clear, hold = hold, settle = settle }
-local function resetAfter(policy, bucket)
+local function resetAfter(bucket)
 local algorithm, present, time = bucket.algorithm, now, now
 if algorithm.holdsOnly then return max(now, bucket.ends[bucket.count] or 0) - now end
-local later = { algorithm = algorithm, a = bucket.a, b = bucket.b, c = bucket.c, forgiven = 0, held = 0 }
+local later = { policy = bucket.policy, algorithm = algorithm, a = bucket.a, b = bucket.b, c = bucket.c, forgiven = 0, held = 0 }
 later.first, later.count, later.ends, later.amounts = bucket.first, bucket.count, bucket.ends, bucket.amounts
 later.debt, later.dueAt = bucket.debt, bucket.dueAt
 if algorithm.copy then later.a = algorithm.copy(bucket.a) end
 local next = nextEnd(later)
 while next < NEVER do
 time = next
-endUntil(policy, later, time)
+endUntil(later, time)
 next = nextEnd(later)
 end
 now = time
-local used = usedOf(policy, later)
-if used > 0 then time = time + algorithm.reset(policy, used, later.a, later.b, later.c) end
+local used = usedOf(later)
+if used > 0 then time = time + algorithm.reset(bucket.policy, used, later.a, later.b, later.c) end
 now = present
 return time - now
 end
-local function texts(policy, bucket)
+local function texts(bucket)
 local own = bucket.own
-if usedOf(policy, bucket) == 0 then
+if usedOf(bucket) == 0 then
 own = ''
 elseif bucket.isOwnChanged then
 own = bucket.algorithm.text(bucket.a, bucket.b, bucket.c)
@@ -899,22 +889,23 @@ if bucket.debt == 0 and bucket.first > bucket.count then return own, '' end
 local debt = bucket.debt > 0 and format(HOLD, bucket.dueAt, bucket.debt, '') or ''
 return own, '|' .. format(WHOLE, now) .. debt .. table.concat(bucket.texts, '', bucket.first, bucket.count)
 end
-local function prepare(policy, key, bucket, action, isFit)
-local changed = action and ACTIONS[action](policy, bucket) or false
+local function prepare(key, bucket, action, isFit)
+local policy = bucket.policy
+local changed = action and ACTIONS[action](bucket) or false
 local allowed = isFit
 if policy.mode.apply == 'settle' then
 allowed = changed
 elseif action and policy.mode.applyIfDenied then
-allowed = fits(policy, bucket)
+allowed = fits(bucket)
 elseif not action and not isFit and policy.mode ~= MODES.peek and policy.cost <= policy.limit then
 changed = bucket.isInFuture
 end
 if not changed then return allowed, bucket.raw end
-clearIfUnused(policy, bucket)
-local own, held = texts(policy, bucket)
+clearIfUnused(bucket)
+local own, held = texts(bucket)
 local value = own .. held
 if value == '' then return allowed, value, false end
-local ttl = format(WHOLE, max(1, policy.ttlMs, resetAfter(policy, bucket)))
+local ttl = format(WHOLE, max(1, policy.ttlMs, resetAfter(bucket)))
 if bucket.length then return allowed, value, bucket.algorithm.commands(key, bucket, own, held, ttl) end
 return allowed, value, value, ttl
 end
@@ -986,24 +977,20 @@ for i = mark + 1, replied do replies[i] = nil end
 replied = mark
 for i = 1, size do append(i == current and err or 'SKIPPED') end
 end
-local function readHeld(charge, key, raw)
-holds = holds or makeHolds()
-return holds.read(charge, key, raw)
-end
 local function read(charge, key)
-if charge.isHold then return readHeld(charge, key) end
-local load = charge.algorithm.load
-if load then
+local load, raw = charge.algorithm.load, nil
+if load and not charge.isHold then
 local err, log = load(key)
-if err == HELD then return readHeld(charge, key) end
-return err, nil, log
-end
-local raw = try('GET', key)
+if err ~= HELD then return err, nil, log end
+elseif not charge.isHold then
+raw = try('GET', key)
 if type(raw) == 'table' then return raw.err end
 local a, b, c = charge.algorithm.parse(raw)
 if a then return nil, nil, a, b, c end
-if string.find(raw, '|', 1, true) then return readHeld(charge, key, raw) end
-return 'FOREIGN value'
+if not string.find(raw, '|', 1, true) then return 'FOREIGN value' end
+end
+holds = holds or makeHolds()
+return holds.read(charge, key, raw)
 end
 local function untouched(charge)
 local algorithm = charge.algorithm
@@ -1080,7 +1067,7 @@ if algorithm.commands then return algorithm.commands(a, ttl) end
 return algorithm.text(a, b, c), ttl
 end
 local function prepareHeld(charge, key, action, isFit, bucket)
-local isAdmitted, text, value, ttl = holds.prepare(charge, key, bucket, action, isFit)
+local isAdmitted, text, value, ttl = holds.prepare(key, bucket, action, isFit)
 append({ isAdmitted and 1 or 0, text, bucket.forgiven })
 if charge.mode == MODES.inspect then appendStored(charge, key) end
 return value, ttl
@@ -1100,7 +1087,7 @@ local err, bucket, a, b, c
 if charge.mode.apply == 'clear' then a, b, c = untouched(charge) else err, bucket, a, b, c = read(charge, key) end
 if err then return err end
 if bucket then
-local isFit = holds.fits(charge, bucket)
+local isFit = holds.fits(bucket)
 return write(key, prepareHeld(charge, key, isFit and charge.mode.apply, isFit, bucket))
 end
 local used = charge.algorithm.used(charge, a, b, c)
@@ -1117,7 +1104,7 @@ local err, bucket, a, b, c = read(charge, KEYS[first + i])
 if err then return err end
 local isFit, used, over
 if bucket then
-isFit = holds.fits(charge, bucket)
+isFit = holds.fits(bucket)
 steps[i] = { isFit, bucket }
 else
 used = charge.algorithm.used(charge, a, b, c)
@@ -1165,4 +1152,4 @@ append(now)
 return replies`;
 
 /** The script's SHA-1, its name in Redis. */
-export const sha: string = "c4d3adc44b6bf750f7b502ab3b481a97cb050757";
+export const sha: string = "cc8b15cd57f1522d18488add43f7a8bcb47446f2";

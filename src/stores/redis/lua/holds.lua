@@ -2,8 +2,9 @@
 -- Stored:  after the algorithm's own text, which is empty if nothing is in use: "|writtenAt", then " end:amount:id" for each
 --          hold, ordered by end, then age. A debt comes first and has an empty id; its end is when it is due.
 -- A bucket is a table here:
+--   policy                         the charge with its policy
 --   algorithm, a, b, c             the algorithm, and its own state
---   ends, amounts, ids, texts      the holds; those before index `first` have ended
+--   ends, amounts, ids, texts      the holds, also as `lists`; those before index `first` have ended
 --   debt, dueAt, held, forgiven    as in holds.ts
 --   raw, own                       the stored value, and the algorithm's part of it
 --   length, total                  of a log: the number of stored elements, and the running total in the first
@@ -36,20 +37,20 @@ local function makeHolds()
     return chars == #list
   end
 
-  local function usedOf(policy, bucket)
-    return bucket.algorithm.used(policy, bucket.a, bucket.b, bucket.c)
+  local function usedOf(bucket)
+    return bucket.algorithm.used(bucket.policy, bucket.a, bucket.b, bucket.c)
   end
 
-  local function waitOf(policy, bucket, amount)
-    return bucket.algorithm.wait(policy, amount, bucket.a, bucket.b, bucket.c)
+  local function waitOf(bucket, amount)
+    return bucket.algorithm.wait(bucket.policy, amount, bucket.a, bucket.b, bucket.c)
   end
 
-  local function isOwnInFuture(policy, bucket, used)
-    return bucket.algorithm.isInFuture(policy, used, bucket.a, bucket.b, bucket.c)
+  local function isOwnInFuture(bucket, used)
+    return bucket.algorithm.isInFuture(bucket.policy, used, bucket.a, bucket.b, bucket.c)
   end
 
-  local function add(policy, bucket, used, cost)
-    bucket.a, bucket.b, bucket.c = bucket.algorithm.add(policy, used, cost, bucket.a, bucket.b, bucket.c)
+  local function add(bucket, used, cost)
+    bucket.a, bucket.b, bucket.c = bucket.algorithm.add(bucket.policy, used, cost, bucket.a, bucket.b, bucket.c)
     bucket.isOwnChanged = true
   end
 
@@ -61,18 +62,18 @@ local function makeHolds()
   end
 
   -- Charges an amount and the debt as of an instant. What does not fit becomes the debt, up to one limit.
-  local function charge(policy, bucket, amount, time)
+  local function charge(bucket, amount, time)
     if bucket.algorithm.holdsOnly then return end
-    local present, owed = now, amount + takeDebt(bucket)
+    local policy, present, owed = bucket.policy, now, amount + takeDebt(bucket)
     now = time
-    local used = usedOf(policy, bucket)
+    local used = usedOf(bucket)
     local fit = min(owed, max(0, floor((policy.capacityUnits - used) / policy.unitsPerToken)))
-    if fit > 0 or isOwnInFuture(policy, bucket, used) then add(policy, bucket, used, fit) end
+    if fit > 0 or isOwnInFuture(bucket, used) then add(bucket, used, fit) end
     local rest = min(owed - fit, policy.limit)
     bucket.forgiven = bucket.forgiven + owed - fit - rest
     if rest > 0 then
-      local lacking = usedOf(policy, bucket) - (policy.limit - rest) * policy.unitsPerToken
-      bucket.debt, bucket.dueAt, bucket.held = rest, time + waitOf(policy, bucket, lacking), bucket.held + rest
+      local lacking = usedOf(bucket) - (policy.limit - rest) * policy.unitsPerToken
+      bucket.debt, bucket.dueAt, bucket.held = rest, time + waitOf(bucket, lacking), bucket.held + rest
     end
     now = present
   end
@@ -84,7 +85,7 @@ local function makeHolds()
   end
 
   -- Charges the holds that have ended, each as of its own end, and the debt when it is due.
-  local function endUntil(policy, bucket, time)
+  local function endUntil(bucket, time)
     local next = nextEnd(bucket)
     while next <= time do
       local first = bucket.first
@@ -93,39 +94,41 @@ local function makeHolds()
         amount = bucket.amounts[first]
         bucket.first, bucket.held = first + 1, bucket.held - amount
       end
-      charge(policy, bucket, amount, next)
+      charge(bucket, amount, next)
       next = nextEnd(bucket)
     end
   end
 
   -- Clamps a state dated in the future, and returns whether that changed it.
-  local function clampToNow(policy, bucket)
-    local used = usedOf(policy, bucket)
-    if used == 0 or not isOwnInFuture(policy, bucket, used) then return false end
-    add(policy, bucket, used, 0)
+  local function clampToNow(bucket)
+    local used = usedOf(bucket)
+    if used == 0 or not isOwnInFuture(bucket, used) then return false end
+    add(bucket, used, 0)
     return true
   end
 
   -- Under another plan than the one it was made with, a debt is at most one limit, and due when it fits.
-  local function reviewDebt(policy, bucket)
+  local function reviewDebt(bucket)
+    local policy = bucket.policy
     local debt = min(bucket.debt, policy.limit)
     bucket.debt, bucket.held = debt, bucket.held + debt - bucket.debt
-    local lacking = usedOf(policy, bucket) - (policy.limit - debt) * policy.unitsPerToken
-    bucket.dueAt = lacking > 0 and min(bucket.dueAt, now + waitOf(policy, bucket, lacking)) or now
-    endUntil(policy, bucket, now)
+    local lacking = usedOf(bucket) - (policy.limit - debt) * policy.unitsPerToken
+    bucket.dueAt = lacking > 0 and min(bucket.dueAt, now + waitOf(bucket, lacking)) or now
+    endUntil(bucket, now)
   end
 
   -- A bucket with nothing in use is an untouched one.
-  local function clearIfUnused(policy, bucket)
-    if usedOf(policy, bucket) > 0 then return end
+  local function clearIfUnused(bucket)
+    if usedOf(bucket) > 0 then return end
     bucket.a, bucket.b, bucket.c = bucket.algorithm.parse(false)
   end
 
   -- Returns an error text or nil, then the bucket at a key as of now. `raw` is the value of a string, if it is known.
   local function read(policy, key, raw)
     local algorithm, err = policy.algorithm, nil
-    local bucket = { debt = 0, dueAt = 0, held = 0, forgiven = 0, writtenAt = 0, first = 1, count = 0 }
+    local bucket = { policy = policy, debt = 0, dueAt = 0, held = 0, forgiven = 0, writtenAt = 0, first = 1, count = 0 }
     bucket.ends, bucket.amounts, bucket.ids, bucket.texts = {}, {}, {}, {}
+    bucket.lists = { bucket.ends, bucket.amounts, bucket.ids, bucket.texts }
     if algorithm.makeHeld then
       algorithm.held = algorithm.held or algorithm.makeHeld()
       algorithm = algorithm.held
@@ -150,18 +153,19 @@ local function makeHolds()
         bucket.texts[i] = format(HOLD, bucket.ends[i], bucket.amounts[i], bucket.ids[i])
       end
     end
-    endUntil(policy, bucket, now)
-    bucket.isInFuture = clampToNow(policy, bucket) or back > 0
-    if bucket.debt > 0 then reviewDebt(policy, bucket) end
-    clearIfUnused(policy, bucket)
+    endUntil(bucket, now)
+    bucket.isInFuture = clampToNow(bucket) or back > 0
+    if bucket.debt > 0 then reviewDebt(bucket) end
+    clearIfUnused(bucket)
     bucket.forgiven = 0
     return nil, bucket
   end
 
   -- Whether a cost fits beside a held amount. Compared in costs first, so that every step is exact.
-  local function leavesRoom(policy, bucket, held)
+  local function leavesRoom(bucket, held)
+    local policy = bucket.policy
     local room = policy.limit - policy.cost - held
-    return room >= 0 and usedOf(policy, bucket) <= room * policy.unitsPerToken
+    return room >= 0 and usedOf(bucket) <= room * policy.unitsPerToken
   end
 
   -- The index of the hold with an id.
@@ -172,13 +176,14 @@ local function makeHolds()
   end
 
   -- Whether a charge admits its group. Holding no more than before is always possible.
-  local function fits(policy, bucket)
-    if policy.mode.apply ~= 'hold' then return not policy.asks or leavesRoom(policy, bucket, bucket.held) end
+  local function fits(bucket)
+    local policy = bucket.policy
+    if policy.mode.apply ~= 'hold' then return not policy.asks or leavesRoom(bucket, bucket.held) end
     local own = find(bucket, policy.hold.id)
     local ownAmount = own and bucket.amounts[own] or 0
     if own and policy.cost <= ownAmount then return true end
     if not own and bucket.count - bucket.first + 1 >= MAX_HOLDS then return false end
-    return leavesRoom(policy, bucket, bucket.held - ownAmount)
+    return leavesRoom(bucket, bucket.held - ownAmount)
   end
 
   -- Removes the hold with an id, and returns whether it existed.
@@ -186,86 +191,83 @@ local function makeHolds()
     local i = find(bucket, id)
     if not i then return false end
     bucket.count, bucket.held = bucket.count - 1, bucket.held - bucket.amounts[i]
-    table.remove(bucket.ends, i)
-    table.remove(bucket.amounts, i)
-    table.remove(bucket.ids, i)
-    table.remove(bucket.texts, i)
+    for _, list in ipairs(bucket.lists) do table.remove(list, i) end
     return true
   end
 
   -- The actions of modes.lua. Each changes the bucket, and returns whether that had an effect.
-  local function take(policy, bucket)
-    if policy.cost == 0 or bucket.algorithm.holdsOnly then return false end
-    add(policy, bucket, usedOf(policy, bucket), policy.cost)
+  local function take(bucket)
+    local cost = bucket.policy.cost
+    if cost == 0 or bucket.algorithm.holdsOnly then return false end
+    add(bucket, usedOf(bucket), cost)
     return true
   end
 
   -- Refunds the debt first, then what is in use.
-  local function refund(policy, bucket)
-    local used, cost = usedOf(policy, bucket), policy.cost
+  local function refund(bucket)
+    local policy, used = bucket.policy, usedOf(bucket)
+    local cost = policy.cost
     if cost == 0 or used == 0 or (policy.grantEndsAt or now + 1) <= now then return false end
     local debt = takeDebt(bucket)
     if cost > debt then
       bucket.a, bucket.b, bucket.c = bucket.algorithm.refund(policy, used, cost - debt, bucket.a, bucket.b, bucket.c)
       bucket.isOwnChanged = true
     elseif debt > cost then
-      charge(policy, bucket, debt - cost, now)
+      charge(bucket, debt - cost, now)
     end
     return true
   end
 
-  local function clear(_, bucket)
+  local function clear(bucket)
     bucket.first, bucket.count, bucket.debt, bucket.held = 1, 0, 0, 0
     bucket.a, bucket.b, bucket.c = bucket.algorithm.parse(false)
     return true
   end
 
-  local function hold(policy, bucket)
-    local id, endsAt = policy.hold.id, now + policy.hold.forMs
+  local function hold(bucket)
+    local cost, id, endsAt = bucket.policy.cost, bucket.policy.hold.id, now + bucket.policy.hold.forMs
     remove(bucket, id)
     local at = bucket.count + 1
     while at > bucket.first and bucket.ends[at - 1] > endsAt do at = at - 1 end
-    table.insert(bucket.ends, at, endsAt)
-    table.insert(bucket.amounts, at, policy.cost)
-    table.insert(bucket.ids, at, id)
-    table.insert(bucket.texts, at, format(HOLD, endsAt, policy.cost, id))
-    bucket.count, bucket.held = bucket.count + 1, bucket.held + policy.cost
+    local values = { endsAt, cost, id, format(HOLD, endsAt, cost, id) }
+    for i, list in ipairs(bucket.lists) do table.insert(list, at, values[i]) end
+    bucket.count, bucket.held = bucket.count + 1, bucket.held + cost
     return true
   end
 
-  local function settle(policy, bucket)
-    if not remove(bucket, policy.hold.id) then return false end
-    charge(policy, bucket, policy.cost, now)
+  local function settle(bucket)
+    if not remove(bucket, bucket.policy.hold.id) then return false end
+    charge(bucket, bucket.policy.cost, now)
     return true
   end
 
   local ACTIONS = { add = take, subtract = refund, clear = clear, hold = hold, settle = settle }
 
   -- Milliseconds until nothing is in use, if nothing is settled.
-  local function resetAfter(policy, bucket)
+  local function resetAfter(bucket)
     local algorithm, present, time = bucket.algorithm, now, now
     if algorithm.holdsOnly then return max(now, bucket.ends[bucket.count] or 0) - now end
-    local later = { algorithm = algorithm, a = bucket.a, b = bucket.b, c = bucket.c, forgiven = 0, held = 0 }
+    local later = { policy = bucket.policy, algorithm = algorithm, a = bucket.a, b = bucket.b, c = bucket.c, forgiven = 0, held = 0 }
     later.first, later.count, later.ends, later.amounts = bucket.first, bucket.count, bucket.ends, bucket.amounts
     later.debt, later.dueAt = bucket.debt, bucket.dueAt
     if algorithm.copy then later.a = algorithm.copy(bucket.a) end
     local next = nextEnd(later)
     while next < NEVER do
       time = next
-      endUntil(policy, later, time)
+      endUntil(later, time)
       next = nextEnd(later)
     end
     now = time
-    local used = usedOf(policy, later)
-    if used > 0 then time = time + algorithm.reset(policy, used, later.a, later.b, later.c) end
+    local used = usedOf(later)
+    if used > 0 then time = time + algorithm.reset(bucket.policy, used, later.a, later.b, later.c) end
     now = present
     return time - now
   end
 
   -- Formats a bucket: the algorithm's part of the value, and that of the holds, which is empty if there are none.
-  local function texts(policy, bucket)
+  local function texts(bucket)
     local own = bucket.own
-    if usedOf(policy, bucket) == 0 then
+    if usedOf(bucket) == 0 then
       own = ''
     elseif bucket.isOwnChanged then
       own = bucket.algorithm.text(bucket.a, bucket.b, bucket.c)
@@ -277,23 +279,24 @@ local function makeHolds()
 
   -- Applies an action, or none. Returns whether the charge is allowed, the value after it, and what to store: nil if nothing
   -- changes, false if the key is to be deleted, or a value or commands, with the time to live.
-  local function prepare(policy, key, bucket, action, isFit)
-    local changed = action and ACTIONS[action](policy, bucket) or false
+  local function prepare(key, bucket, action, isFit)
+    local policy = bucket.policy
+    local changed = action and ACTIONS[action](bucket) or false
     local allowed = isFit
     if policy.mode.apply == 'settle' then
       allowed = changed
     elseif action and policy.mode.applyIfDenied then
-      allowed = fits(policy, bucket)
+      allowed = fits(bucket)
     elseif not action and not isFit and policy.mode ~= MODES.peek and policy.cost <= policy.limit then
       -- A denied charge clamps a state dated in the future.
       changed = bucket.isInFuture
     end
     if not changed then return allowed, bucket.raw end
-    clearIfUnused(policy, bucket)
-    local own, held = texts(policy, bucket)
+    clearIfUnused(bucket)
+    local own, held = texts(bucket)
     local value = own .. held
     if value == '' then return allowed, value, false end
-    local ttl = format(WHOLE, max(1, policy.ttlMs, resetAfter(policy, bucket)))
+    local ttl = format(WHOLE, max(1, policy.ttlMs, resetAfter(bucket)))
     if bucket.length then return allowed, value, bucket.algorithm.commands(key, bucket, own, held, ttl) end
     return allowed, value, value, ttl
   end

@@ -1,21 +1,6 @@
 -- Penalty: counts strikes, and blocks a key for longer with each of them. See penalty.ts.
 -- Stored:  writtenAt:blockedUntil:forgottenAt
 makers['penalty'] = function()
-  local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
-
-  local function parse(raw)
-    if not raw then return 0, 0, 0 end
-    local writtenAt, blockedUntil, forgottenAt = match(raw, '^(%d+):(%d+):(%d+)$')
-    writtenAt, blockedUntil, forgottenAt = tonumber(writtenAt), tonumber(blockedUntil), tonumber(forgottenAt)
-    if isWhole(writtenAt) and isWhole(blockedUntil) and isWhole(forgottenAt) then
-      return writtenAt, blockedUntil, forgottenAt
-    end
-  end
-
-  local function text(writtenAt, blockedUntil, forgottenAt)
-    return format(TRIPLE, writtenAt, blockedUntil, forgottenAt)
-  end
-
   -- Milliseconds that are left of the block, and after it until the last strike is forgotten. If the clock has stepped back
   -- behind the last write, no time has passed since.
   local function viewAt(writtenAt, blockedUntil, forgottenAt)
@@ -78,8 +63,8 @@ makers['penalty'] = function()
   end
 
   return {
-    parse = parse,
-    text = text,
+    parse = parseTriple,
+    text = formatTriple,
     used = used,
     reset = reset,
     isInFuture = isInFuture,

@@ -65,8 +65,9 @@ makers['sliding-log'] = function()
     local log = { key = key, count = 0, first = 1, base = 0, kept = 0, newest = { 0, 0 }, moved = 0 }
     local head = key and try('LRANGE', key, '0', '2') or {}
     if head.err or #head == 0 then return head.err, log end
-    if string.find(head[1], '|', 1, true) then return HELD end
-    log.base, log.oldest = parse(head[1]), { parse(head[2]), parse(head[3]) }
+    local base = tonumber(head[1])
+    if not base and string.find(head[1], '|', 1, true) then return HELD end
+    log.base, log.oldest = parse(base), { parse(head[2]), parse(head[3]) }
     log.count = parse((call('LLEN', key) - 1) / 2)
     log.newest = storedGrant(log, log.count)
     log.storedEnd = log.newest[ENDS_AT]

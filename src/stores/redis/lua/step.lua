@@ -93,27 +93,21 @@ local function appendError(size, err)
   for i = 1, size do append(i == current and err or 'SKIPPED') end
 end
 
--- An error text or nil, then the bucket at a key that has holds, or may get one.
-local function readHeld(charge, key, raw)
-  holds = holds or makeHolds()
-  return holds.read(charge, key, raw)
-end
-
 -- An error text or nil, then the bucket if it has holds or may get one, or nil and the state of the algorithm.
 local function read(charge, key)
-  if charge.isHold then return readHeld(charge, key) end
-  local load = charge.algorithm.load
-  if load then
+  local load, raw = charge.algorithm.load, nil
+  if load and not charge.isHold then
     local err, log = load(key)
-    if err == HELD then return readHeld(charge, key) end
-    return err, nil, log
+    if err ~= HELD then return err, nil, log end
+  elseif not charge.isHold then
+    raw = try('GET', key)
+    if type(raw) == 'table' then return raw.err end
+    local a, b, c = charge.algorithm.parse(raw)
+    if a then return nil, nil, a, b, c end
+    if not string.find(raw, '|', 1, true) then return 'FOREIGN value' end
   end
-  local raw = try('GET', key)
-  if type(raw) == 'table' then return raw.err end
-  local a, b, c = charge.algorithm.parse(raw)
-  if a then return nil, nil, a, b, c end
-  if string.find(raw, '|', 1, true) then return readHeld(charge, key, raw) end
-  return 'FOREIGN value'
+  holds = holds or makeHolds()
+  return holds.read(charge, key, raw)
 end
 
 -- The state of an untouched bucket.
@@ -206,7 +200,7 @@ end
 
 -- The same for a bucket that has holds or may get one.
 local function prepareHeld(charge, key, action, isFit, bucket)
-  local isAdmitted, text, value, ttl = holds.prepare(charge, key, bucket, action, isFit)
+  local isAdmitted, text, value, ttl = holds.prepare(key, bucket, action, isFit)
   append({ isAdmitted and 1 or 0, text, bucket.forgiven })
   if charge.mode == MODES.inspect then appendStored(charge, key) end
   return value, ttl
@@ -231,7 +225,7 @@ local function decideOne(shape, first)
   if charge.mode.apply == 'clear' then a, b, c = untouched(charge) else err, bucket, a, b, c = read(charge, key) end
   if err then return err end
   if bucket then
-    local isFit = holds.fits(charge, bucket)
+    local isFit = holds.fits(bucket)
     return write(key, prepareHeld(charge, key, isFit and charge.mode.apply, isFit, bucket))
   end
   local used = charge.algorithm.used(charge, a, b, c)
@@ -249,7 +243,7 @@ local function decideGroup(shape, first)
     if err then return err end
     local isFit, used, over
     if bucket then
-      isFit = holds.fits(charge, bucket)
+      isFit = holds.fits(bucket)
       steps[i] = { isFit, bucket }
     else
       used = charge.algorithm.used(charge, a, b, c)
