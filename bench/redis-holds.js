@@ -16,7 +16,10 @@ const POLICIES = {
 };
 /** Goals: server time relative to a plain take of a token bucket, by the number of other holds in the bucket. */
 const GOALS = { 0: 4, 9: 8, 99: 30 };
-const HOLD_PARTS = ["holds", "held-log", "concurrency", "penalty"];
+/** A log with holds is loaded as a whole, so its time grows with its length, and it has no goal. */
+const WITHOUT_GOAL = "sliding-log";
+const GOAL_PARTS = ["holds", "concurrency", "penalty"];
+const HOLD_PARTS = [...GOAL_PARTS, "held-log"];
 const MAX_LUA_BYTES = 12_000;
 /** Sequential calls per measurement, each to a bucket of its own. */
 const CALLS = 50;
@@ -79,33 +82,26 @@ async function scriptUs(client) {
 }
 
 function report(results) {
-  const head = [
-    "server us per call, other holds",
-    "plain take",
-    "hold",
-    "settle",
-    "take beside them",
-    "hold / take",
-    "settle / take",
-  ];
+  const heads = ["plain take", "hold", "settle", "take beside them", "hold / take", "settle / take"];
   const rows = Object.entries(results).map(([name, { take, hold, settle, "take beside": beside }]) => [
     name,
     ...[take, hold, settle, beside].map((times) => spread(times)),
     ...[hold, settle].map((times) => formatNumber(median(ratios(times, take)))),
   ]);
-  const goals = Object.entries(results).flatMap(([name, { take, hold, settle }]) =>
-    Object.entries({ hold, settle }).map(([kind, times]) =>
-      goal(`${name} other holds: ${kind} / plain take`, ratios(times, take), "<=", GOALS[name.split(" ")[1]], "x"),
-    ),
-  );
+  const goals = Object.entries(results)
+    .filter(([name]) => !name.startsWith(WITHOUT_GOAL))
+    .flatMap(([name, { take, hold, settle }]) =>
+      Object.entries({ hold, settle }).map(([kind, times]) =>
+        goal(`${name} other holds: ${kind} / plain take`, ratios(times, take), "<=", GOALS[name.split(" ")[1]], "x"),
+      ),
+    );
   const none = Object.fromEntries(PARTS.map((part) => [part, ""]));
   const bytes = HOLD_PARTS.map((part) => joinScript({ ...none, [part]: readPart(part) }).length);
-  const total = bytes.reduce((sum, size) => sum + size);
-  goals.push(goal(`Lua of ${HOLD_PARTS.join(", ")}: bytes`, [total], "<=", MAX_LUA_BYTES));
-  const sizes = [[...bytes, total, joinScript().length]];
+  const total = bytes.slice(0, GOAL_PARTS.length).reduce((sum, size) => sum + size);
+  goals.push(goal(`bytes of ${GOAL_PARTS.join(", ")} in the script`, [total], "<=", MAX_LUA_BYTES));
   return [
-    table(head, rows),
-    table([...HOLD_PARTS.map((part) => `${part}.lua, bytes`), "together", "script"], sizes),
+    table(["server us per call, other holds", ...heads], rows),
+    table(["bytes", ...HOLD_PARTS.map((part) => `${part}.lua`), "script"], [["", ...bytes, joinScript().length]]),
     goalTable(goals),
   ];
 }

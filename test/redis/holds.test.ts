@@ -150,6 +150,29 @@ describe("holds on Redis", () => {
     }
   });
 
+  it("are held and settled in a log that is written in several parts", async () => {
+    const clock = fakeClock(1_790_000_000_000);
+    const policy = compilePolicy(policyOf("sliding-log", 1100, 100_000, "long"));
+    const stores = [memoryStore({ clock }), redisStore(onFakeTime(redis, clock), { ttlMs: "1h" })];
+    const both = async (charge: Omit<Charge, "policy" | "key">, advance = 1) => {
+      clock.advance(advance);
+      const [expected, got] = await Promise.all(
+        stores.map((store) => store.apply([[{ ...charge, policy, key: "k" }]])),
+      );
+      expect(got, JSON.stringify(charge)).toEqual(expected);
+    };
+    for (let i = 0; i < 1050; i++) await both({ cost: 1, mode: "take" });
+    await both(held(policy, 40));
+    await both({ cost: 5, mode: "take" });
+    await both({ cost: 11, mode: "peek" });
+    await both({ ...held(policy, 100, "h", 0), mode: "settle" });
+    await both({ cost: 60, mode: "refund" });
+    await both(held(policy, 20, "next", 30_000));
+    await both({ cost: 1, mode: "take" }, 99_700);
+    await both({ cost: 900, mode: "take" });
+    await both({ cost: 900, mode: "take" });
+  });
+
   it("expire with their bucket", async () => {
     const store = redisStore(redis);
     await store.apply([[held(concurrent, 1, "a", 100)], [held(concurrent, 1, "b", 40)]]);

@@ -224,7 +224,7 @@ return table.concat(parts, ',')
 end
 local function load(key, bucket)
 local list = try('LRANGE', key, '0', '-1')
-bucket.length = #list
+bucket.a, bucket.length = {}, #list
 if #list == 0 then return list.err, false end
 local total, held = match(list[1], '^(%d+)(.*)$')
 bucket.total, total = total, tonumber(total)
@@ -236,14 +236,11 @@ assert(isWhole(endsAt) and isWhole(after) and endsAt >= last and after > total)
 log[i], log[i + 1], log[1] = endsAt, after - total, log[1] + after - total
 last, total = endsAt, after
 end
+bucket.a = log
 return nil, (#log > 1 and text(log) or '') .. held
 end
-local function parse(raw)
-local log = {}
-if raw then
-for number in string.gmatch(raw, '%d+') do log[#log + 1] = tonumber(number) end
-end
-return log
+local function parse()
+return {}
 end
 local function copy(log)
 local copied = {}
@@ -775,7 +772,7 @@ end
 local bar = raw and string.find(raw, '|', 1, true)
 local own = bar and string.sub(raw, 1, bar - 1) or raw
 if bar and not parse(bucket, string.sub(raw, bar + 1)) then return 'FOREIGN value' end
-bucket.a, bucket.b, bucket.c = algorithm.parse(bar ~= 1 and own)
+if not bucket.a then bucket.a, bucket.b, bucket.c = algorithm.parse(bar ~= 1 and own) end
 if not bucket.a then return 'FOREIGN value' end
 bucket.algorithm, bucket.raw, bucket.own = algorithm, raw or '', own or ''
 local back = max(0, bucket.writtenAt - now)
@@ -1152,4 +1149,4 @@ append(now)
 return replies`;
 
 /** The script's SHA-1, its name in Redis. */
-export const sha: string = "cc8b15cd57f1522d18488add43f7a8bcb47446f2";
+export const sha: string = "4b7243d832c6968fec274ab0e807a7b266aa22c3";

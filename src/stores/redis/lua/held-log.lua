@@ -10,11 +10,11 @@ local function makeHeldLog()
     return table.concat(parts, ',')
   end
 
-  -- Returns an error text or nil, then the log as text, like the value of a string. Sets the number of stored elements and
-  -- the running total in the first one.
+  -- Returns an error text or nil, then the log as text, like the value of a string. Sets the state, the number of stored
+  -- elements, and the running total in the first one.
   local function load(key, bucket)
     local list = try('LRANGE', key, '0', '-1')
-    bucket.length = #list
+    bucket.a, bucket.length = {}, #list
     if #list == 0 then return list.err, false end
     local total, held = match(list[1], '^(%d+)(.*)$')
     bucket.total, total = total, tonumber(total)
@@ -27,15 +27,13 @@ local function makeHeldLog()
       log[i], log[i + 1], log[1] = endsAt, after - total, log[1] + after - total
       last, total = endsAt, after
     end
+    bucket.a = log
     return nil, (#log > 1 and text(log) or '') .. held
   end
 
-  local function parse(raw)
-    local log = {}
-    if raw then
-      for number in string.gmatch(raw, '%d+') do log[#log + 1] = tonumber(number) end
-    end
-    return log
+  -- Only `load` reads stored values.
+  local function parse()
+    return {}
   end
 
   local function copy(log)

@@ -141,7 +141,7 @@ local function makeHolds()
     local bar = raw and string.find(raw, '|', 1, true)
     local own = bar and string.sub(raw, 1, bar - 1) or raw
     if bar and not parse(bucket, string.sub(raw, bar + 1)) then return 'FOREIGN value' end
-    bucket.a, bucket.b, bucket.c = algorithm.parse(bar ~= 1 and own)
+    if not bucket.a then bucket.a, bucket.b, bucket.c = algorithm.parse(bar ~= 1 and own) end
     if not bucket.a then return 'FOREIGN value' end
     bucket.algorithm, bucket.raw, bucket.own = algorithm, raw or '', own or ''
     -- If the clock has stepped back, no time has passed since the holds were written.
