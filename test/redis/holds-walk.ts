@@ -85,10 +85,15 @@ export async function walk({ algorithm, steps, seed, run, prefix }: WalkOptions)
   const ends = new Map<string, number>();
   const counts = { ...NO_COUNTS };
   const count = (what: keyof Counts) => counts[what]++;
+  const times: number[] = [];
   let now = 1_790_000_000_000 + random.whole(0, 10_000);
   for (let step = 0; step < steps; ) {
     const isBack = random.whole(1, 12) === 1;
-    now += isBack ? -random.pick([1, 300, random.whole(0, 3000)]) : gap(random);
+    // Some steps lead back to an earlier time, at which a grant may end exactly one window later.
+    const to = isBack ? random.pick([now - 1, now - 300, now - random.whole(0, 3000), ...times]) : now + gap(random);
+    now = Math.max(to, now - 5000);
+    times.push(now);
+    if (times.length > 3) times.shift();
     if (isBack) count("back");
     const groups = makeGroups(policies, random, ends, states);
     const { got, values, ttls } = await runJobs(groups, now, run, `${prefix}${algorithm}`);
@@ -213,7 +218,7 @@ function makeCharge(
   const modes: Mode[] = ["take", "take", "peek", "refund", "hold", "hold", "hold", "settle", "settle", "penalty"];
   const mode = random.whole(1, 60) === 1 ? "reset" : random.pick(modes);
   const most = policy.block ? 4 : policy.limit;
-  const costs = [0, 1, 1, 1, 2, random.whole(1, most), most, most + 1];
+  const costs = [0, 1, 1, 1, 2, random.whole(1, most), policy.limit, most + 1];
   const cost = random.pick(mode === "settle" ? [...costs, 3 * most, 3 * most] : costs);
   const charge: Charge = { policy, key: random.pick(KEYS), cost: mode === "hold" ? Math.max(1, cost) : cost, mode };
   if (mode === "refund" && random.whole(1, 2) === 1) return { ...charge, grantEndsAt: ends.get(nameOf(charge)) };
