@@ -10,6 +10,7 @@ const PARTS = [
   "chosen-keys",
   "redis-throughput",
   "redis-sliding-log",
+  "redis-holds",
   "cloudflare-throughput",
   "http-throughput",
   "ws-throughput",

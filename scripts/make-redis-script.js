@@ -15,7 +15,7 @@ const folder = at("src/stores/redis/lua");
 /** The parts that every algorithm uses, and the parts that use the algorithms. */
 const [BEFORE, AFTER] = [
   ["clock", "numbers", "take-tokens", "algorithm", "token-bucket"],
-  ["modes", "step"],
+  ["modes", "holds", "step"],
 ];
 
 /** All parts in order. A file that is in neither list is an algorithm and goes between them. */

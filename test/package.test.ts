@@ -359,9 +359,10 @@ const MIDDLEWARE_BUDGET = 33_475;
 const BUDGET = 10_495;
 /**
  * Gzip bytes of a limiter with the Redis store: the script, the failure policy and HMAC-SHA-256 are included. About 1500
- * are for sliding logs in lists and for damaged values, 3000 for the group engine, the mode table and errors as sentences.
+ * are for sliding logs in lists and for damaged values, 3000 for the group engine, the mode table and errors as sentences,
+ * 4000 for holds, concurrency limits and penalties in TypeScript and 4100 for them in the script.
  */
-const REDIS_BUDGET = 29_155;
+const REDIS_BUDGET = 38_000;
 
 /** Bundles an entry in the empty project and returns the sizes in bytes. */
 async function bundle(entry: string): Promise<{ min: number; gzip: number }> {

@@ -50,10 +50,18 @@ export function denyHeld(bucket: HeldBucket, state: State | undefined, charge: C
   const { mode, cost, hold, policy } = charge;
   if (mode === "settle") return result(bucket, state, bucket.missing(), false);
   const fits = fitsHeld(bucket, charge);
-  // A denied charge that would have changed the bucket clamps a state dated in the future.
-  const clamps = !fits && cost <= policy.limit && MODES[mode].apply !== undefined && bucket.isInFuture;
+  // Like a bucket without holds: a denied charge that is not only a look clamps a state dated in the future.
+  const clamps = !fits && cost <= policy.limit && mode !== "peek" && bucket.isInFuture;
   const asked = MODES[mode].asks ? cost : 0;
   return result(bucket, state, bucket.decision(fits, asked, mode === "hold" ? hold?.id : undefined), clamps);
+}
+
+/** Takes the cost of a charge whose group is denied by another one, and decides by the state after it. */
+export function strikeHeld(bucket: HeldBucket, state: State | undefined, charge: Charge): DecideResult {
+  const { cost, policy } = charge;
+  const takes = cost > 0 && !algorithms[policy.algorithm].holdsOnly;
+  if (takes) bucket.take(cost);
+  return result(bucket, state, bucket.decision(bucket.fits(cost), cost), takes);
 }
 
 function result(bucket: HeldBucket, state: State | undefined, decision: Decision, changed: boolean): DecideResult {

@@ -2,7 +2,7 @@
 import type { Charge, Group } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
 import { algorithms } from "./algorithms.ts";
-import { decideHeld, denyHeld, fitsHeld } from "./decide-held.ts";
+import { decideHeld, denyHeld, fitsHeld, strikeHeld } from "./decide-held.ts";
 import type { DecideResult } from "./decide-result.ts";
 import { isHeldState, type PlainState, type State } from "./held-state.ts";
 import { HeldBucket } from "./holds.ts";
@@ -37,8 +37,11 @@ export function decideGroup(group: Group, read: ReadState, now: number): DecideR
   const isViolation = countsAsViolation(group, fit);
   return group.map((charge, i) => {
     const state = states[i];
-    if (!isPlain(state, charge)) return denyHeld(new HeldBucket(state, charge.policy, now), state, charge);
     const { applyIfDenied } = MODES[charge.mode];
+    if (!isPlain(state, charge)) {
+      const bucket = new HeldBucket(state, charge.policy, now);
+      return isViolation && applyIfDenied ? strikeHeld(bucket, state, charge) : denyHeld(bucket, state, charge);
+    }
     if (isViolation && applyIfDenied) return applyAction(state, charge, applyIfDenied, now);
     return charge.mode === "peek" || !asksFor(charge)
       ? applyAction(state, charge, undefined, now)

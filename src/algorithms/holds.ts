@@ -89,8 +89,14 @@ export class HeldBucket {
   take(cost: number): number {
     const { algorithm, cells, policy, now } = this;
     algorithm.add(cells, 0, policy, now, this.used(now), cost);
+    return now + this.ownResetAfter();
+  }
+
+  /** Milliseconds until nothing is in use beside what is held. */
+  ownResetAfter(): number {
+    const { algorithm, cells, policy, now } = this;
     const used = this.used(now);
-    return now + (used > 0 ? algorithm.reset(cells, 0, policy, now, used) : 0);
+    return used > 0 ? algorithm.reset(cells, 0, policy, now, used) : 0;
   }
 
   /** Refunds the debt first, then what is in use. Returns whether there was anything to refund. */

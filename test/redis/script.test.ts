@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { joinScript, PARTS, readPart, scriptModule, shaOf } from "../../scripts/make-redis-script.js";
 import { compilePolicy } from "../../src/algorithms/compile-policy.ts";
 import { decide } from "../../src/algorithms/decide.ts";
+import type { PlainState, State } from "../../src/algorithms/held-state.ts";
 import type { Charge, Group, Mode } from "../../src/core/charge.ts";
 import type { CompiledPolicy } from "../../src/core/compiled-policy.ts";
 import type { Decision } from "../../src/core/decision.ts";
@@ -65,7 +66,7 @@ describe(`the script against the pure functions (seed ${seed})`, withRedis, () =
     const memory = memoryStore({ clock });
     const policies = makePolicies(algorithm, random);
     const keys = Array.from({ length: 12 }, (_, i) => `k${i}`);
-    const states = new Map<string, readonly number[]>();
+    const states = new Map<string, State>();
     const counts = { allowed: 0, denied: 0, never: 0, back: 0, groups: 0, grants: 0 };
     // When some grants expire, by key and policy, for refunds of one grant.
     const ends = new Map<string, number>();
@@ -165,13 +166,13 @@ describe(`long logs against the pure functions (seed ${seed})`, withRedis, () =>
       }
       // The stored list is the pure state, with running totals for costs.
       await compare({ cost: 1, mode: "take" });
-      const states = new Map<string, readonly number[]>();
+      const states = new Map<string, State>();
       await copyState(states, memory, key, policy);
       const [base = 0, ...grants] = (await redis.lrange(`long{${key}}${policy.id}`, 0, -1)).map(Number);
       const costs = grants.map((value, i) =>
         i % 2 === 0 ? value : value - (i === 1 ? base : (grants[i - 2] as number)),
       );
-      expect(costs).toEqual(states.get(`${key} ${policy.id}`)?.slice(1));
+      expect(costs).toEqual((states.get(`${key} ${policy.id}`) as PlainState | undefined)?.slice(1));
     }
     for (const [what, count] of Object.entries(counts)) expect(count, what).toBeGreaterThan(50);
   });
@@ -179,7 +180,7 @@ describe(`long logs against the pure functions (seed ${seed})`, withRedis, () =>
 
 /** Copies the state of a bucket from the memory store, after a group. */
 async function copyState(
-  states: Map<string, readonly number[]>,
+  states: Map<string, State>,
   memory: ReturnType<typeof memoryStore>,
   key: string,
   policy: CompiledPolicy,

@@ -1,5 +1,6 @@
 /** A queued group of charges and the promise of its caller. */
 import { algorithms } from "../../algorithms/algorithms.ts";
+import type { State } from "../../algorithms/held-state.ts";
 import type { Charge, Mode } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { CallState } from "../../core/store.ts";
@@ -20,6 +21,10 @@ export interface StoredValue {
   readonly raw: string;
   /** Time to live in milliseconds. */
   readonly ttlMs: number;
+  /** The state in the value, if it has holds or strikes. */
+  readonly state?: State;
+  /** The server's time in milliseconds since the epoch; present with `state`. */
+  readonly now?: number;
 }
 
 /** A group that is queued or in flight. */
@@ -35,15 +40,15 @@ export interface Job {
 
 /** A step on a list, such as a sliding log, takes Redis about as long as this many on a token bucket, whatever the limit. */
 const LOG_WEIGHT = 4;
-/** A refund of one grant may rewrite half of a log, which is as much as one call should do. */
-const LOG_REFUND_WEIGHT = 32;
+/** A refund of one grant may rewrite half of a log, and a hold all of a short one, which is as much as one call should do. */
+const LOG_REWRITE_WEIGHT = 32;
 
 /** Estimates the server time of a job, in steps on a token bucket. */
 export function jobWeight({ steps }: Job): number {
   let weight = 0;
-  for (const { policy, grantEndsAt } of steps) {
+  for (const { policy, grantEndsAt, hold } of steps) {
     if (!algorithms[policy.algorithm].list) weight += 1;
-    else weight += grantEndsAt === undefined ? LOG_WEIGHT : LOG_REFUND_WEIGHT;
+    else weight += grantEndsAt === undefined && hold === undefined ? LOG_WEIGHT : LOG_REWRITE_WEIGHT;
   }
   return weight;
 }

@@ -1,4 +1,5 @@
 /** A store in Redis or Valkey: exact for all processes that share it, one round trip for all calls of one tick. */
+import { describeState } from "../../algorithms/describe-state.ts";
 import type { Charge, Group } from "../../core/charge.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
@@ -110,14 +111,11 @@ class ScriptStore implements RedisStore {
     return this.run([{ policy, key, cost: 0, mode: "inspect" }], undefined, ([decision], stored) => {
       const { limit, remaining, resetAfterMs } = decision as Decision;
       const found = resetAfterMs > 0;
+      const numbers = { policy: policy.name, found, limit, remaining, resetAfterMs };
       return {
-        policy: policy.name,
+        ...(stored?.state ? describeState(stored.state, policy, stored.now as number) : numbers),
         key,
         storedKey: this.connection.keyPrefix + storedKey(keyTag(key, this.keyOptions), policy.id),
-        found,
-        limit,
-        remaining,
-        resetAfterMs,
         ttlMs: found && stored ? stored.ttlMs : null,
         raw: found && stored ? stored.raw : null,
       };

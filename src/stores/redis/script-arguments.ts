@@ -36,8 +36,9 @@ function hasSameShape(a: Job, b: Job): boolean {
 }
 
 function encodeStep({ policy, mode, cost, ttlMs, grantEndsAt, hold }: Step): string {
-  const { algorithm, limit, windowMs, unitsPerToken, unitsPerMs } = policy;
-  const text = `${algorithm} ${mode} ${cost} ${limit} ${windowMs} ${unitsPerToken} ${unitsPerMs} ${ttlMs}`;
-  const grant = grantEndsAt === undefined ? "" : ` grant=${grantEndsAt}`;
-  return hold === undefined ? text + grant : `${text}${grant} hold=${hold.id},${hold.forMs}`;
+  const { algorithm, limit, windowMs, unitsPerToken, unitsPerMs, block } = policy;
+  let text = `${algorithm} ${mode} ${cost} ${limit} ${windowMs} ${unitsPerToken} ${unitsPerMs} ${ttlMs}`;
+  if (grantEndsAt !== undefined) text += ` grant=${grantEndsAt}`;
+  if (hold !== undefined) text += ` hold=${hold.id},${hold.forMs}`;
+  return block === undefined ? text : `${text} block=${block.durationsMs.join()}`;
 }

@@ -1,4 +1,4 @@
-/** Reads the script's reply, a flat list of numbers and texts. step.lua documents the format. */
+/** Reads the script's reply, a list of numbers, texts and lists. step.lua documents the format. */
 import type { Cells } from "../../algorithms/algorithm.ts";
 import { algorithms } from "../../algorithms/algorithms.ts";
 import { report } from "../../algorithms/step.ts";
@@ -6,21 +6,26 @@ import type { Decision } from "../../core/decision.ts";
 import { SluiceError, show } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
 import type { Job, Step, StoredValue } from "./job.ts";
+import { decisionFromState, denies, parseStateReply, type StateReply } from "./stored-state.ts";
 
-/** The part of a reply about one step. */
-interface StepReply {
+/** The part of a reply about one step on a bucket without holds. */
+interface PlainReply {
   /** Whether the cost fits, regardless of the other steps of its group. */
   readonly fits: boolean;
   /** Units in use after the step. */
   readonly usedUnits: number;
   /** Durations in ms, of algorithms that don't refill continuously. Those of the others follow from the units in use. */
   readonly durations: { resetAfterMs: number; nextAfterMs: number; retryAfterMs: number } | undefined;
-  /** The stored value, of `inspect` only. */
-  readonly stored: StoredValue | undefined;
 }
 
+/** The part of a reply about one step. */
+type StepReply = (PlainReply | StateReply) & {
+  /** The stored value, of `inspect` only. */
+  readonly stored: StoredValue | undefined;
+};
+
 /** Version of the reply. It is checked because a proxy or another build may run another script. */
-const REPLY_VERSION = 1;
+const REPLY_VERSION = 2;
 
 /** Resolves jobs with their decisions, and returns those that failed: an error at one bucket fails only its own group. */
 export function resolveJobs(jobs: readonly Job[], reply: unknown): [Job, Error][] {
@@ -41,11 +46,16 @@ export function resolveJobs(jobs: readonly Job[], reply: unknown): [Job, Error][
 
 function resolveJob({ steps, resolve }: Job, replies: readonly StepReply[], now: number): void {
   // A group takes its costs only if all of them fit.
-  const isTaken = replies.every(({ fits }) => fits);
+  const isTaken = steps.every(({ mode, policy }, i) => {
+    const reply = replies[i] as StepReply;
+    return ("state" in reply ? reply.admitted : reply.fits) || !denies(mode, policy);
+  });
   const decisions = steps.map((step, i) => {
     const { mode, cost } = step;
+    const reply = replies[i] as StepReply;
+    if ("state" in reply) return decisionFromState(step, reply, now);
     const takes = mode === "take" && isTaken;
-    const decision = decisionFrom(step, replies[i] as StepReply, takes ? cost : 0);
+    const decision = decisionFrom(step, reply, takes ? cost : 0);
     if (mode === "take" && decision.allowed) recordGrant(decision, now + decision.resetAfterMs, cost);
     return decision;
   });
@@ -53,7 +63,7 @@ function resolveJob({ steps, resolve }: Job, replies: readonly StepReply[], now:
 }
 
 /** The common case without lists. */
-function resolveSingle({ steps, resolve }: Job, reply: StepReply, now: number): void {
+function resolveSingle({ steps, resolve }: Job, reply: PlainReply & StepReply, now: number): void {
   const step = steps[0] as Step;
   const takes = step.mode === "take" && reply.fits;
   const decision = decisionFrom(step, reply, takes ? step.cost : 0);
@@ -75,7 +85,7 @@ class ReplyReader {
   }
 
   /** Reads the reply of a group of one step, unless it failed. */
-  readSingle(steps: readonly Step[]): StepReply | undefined {
+  readSingle(steps: readonly Step[]): (PlainReply & StepReply) | undefined {
     if (steps.length !== 1 || typeof this.items[this.position] !== "number") return undefined;
     return this.readStep(steps[0] as Step);
   }
@@ -86,7 +96,11 @@ class ReplyReader {
     const replies: StepReply[] = [];
     for (const step of steps) {
       const first = this.items[this.position];
-      if (isNumeric(first)) replies.push(this.readStep(step));
+      if (Array.isArray(first)) {
+        const reply = this.readState(step, first);
+        if (reply) replies.push(reply);
+        else error = foreignValue(step);
+      } else if (isNumeric(first)) replies.push(this.readStep(step));
       else {
         this.position++;
         if (first !== "SKIPPED") error = errorFrom(step, first);
@@ -96,16 +110,26 @@ class ReplyReader {
     return error ?? unexpectedReply();
   }
 
-  private readStep({ policy, mode }: Step): StepReply {
+  private readStep({ policy, mode }: Step): PlainReply & StepReply {
     // Units in use, or -1 minus that if the cost does not fit.
     const verdict = this.nextNumber();
     const fits = verdict >= 0;
     const durations = policy.refills
       ? undefined
       : { resetAfterMs: this.nextNumber(), nextAfterMs: this.nextNumber(), retryAfterMs: this.nextNumber() };
-    const stored =
-      mode === "inspect" ? { raw: String(this.items[this.position++]), ttlMs: this.nextNumber() } : undefined;
+    const stored = mode === "inspect" ? this.readStored() : undefined;
     return { fits, usedUnits: fits ? verdict : -1 - verdict, durations, stored };
+  }
+
+  private readState({ policy, mode }: Step, list: readonly unknown[]): (StateReply & StepReply) | undefined {
+    this.position++;
+    const reply = parseStateReply(list, policy);
+    const stored = mode === "inspect" ? this.readStored() : undefined;
+    return reply && { ...reply, stored: stored && { ...stored, state: reply.state, now: this.now } };
+  }
+
+  private readStored(): StoredValue {
+    return { raw: String(this.items[this.position++]), ttlMs: this.nextNumber() };
   }
 
   private nextNumber(): number {
@@ -121,9 +145,12 @@ function unexpectedReply(): Error {
   return new Error("Redis returned a reply that is too short or has an unknown format.");
 }
 
-function errorFrom({ storedKey }: Step, text: unknown): Error {
+function errorFrom(step: Step, text: unknown): Error {
   if (typeof text !== "string") return unexpectedReply();
-  if (!/^(FOREIGN|WRONGTYPE)/.test(text)) return new Error(text);
+  return /^(FOREIGN|WRONGTYPE)/.test(text) ? foreignValue(step) : new Error(text);
+}
+
+function foreignValue({ storedKey }: Step): Error {
   const message =
     "The Redis key of this bucket holds a value that sluice did not write. Find out what writes to it, then call reset(key).";
   return new SluiceError("foreign-value", message, { option: storedKey, expected: "a value written by sluice" });
@@ -142,7 +169,7 @@ function otherVersion(received: unknown): SluiceError {
 const cells: Cells = new Float64Array(3);
 
 /** Makes the decision on a step that took `takenCost`. */
-function decisionFrom(step: Step, { fits, usedUnits, durations }: StepReply, takenCost: number): Decision {
+function decisionFrom(step: Step, { fits, usedUnits, durations }: PlainReply, takenCost: number): Decision {
   const { policy, cost } = step;
   const { name, limit, unitsPerMs, unitsPerToken, capacityUnits } = policy;
   if (durations) {

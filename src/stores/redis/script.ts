@@ -8,7 +8,7 @@ local function isWhole(n)
 return n and n >= 0 and n <= 9007199254740991 and floor(n) == n
 end
 local try, match = redis.pcall, string.match
-local REPLY_VERSION = 1
+local REPLY_VERSION = 2
 local PART = ':' .. WHOLE .. '/' .. WHOLE
 local function parseInstant(raw)
 local full = tonumber(raw)
@@ -29,7 +29,7 @@ local low = (high - quotient * writtenUnitsPerMs) * 65536 + part * (unitsPerMs %
 return quotient * 65536 + ceil(low / writtenUnitsPerMs)
 end
 local function takeTokens(cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs)
-local capacityUnits, amount, out = limit * unitsPerToken, cost * unitsPerToken, { REPLY_VERSION }
+local capacityUnits, amount, out, hasHolds = limit * unitsPerToken, cost * unitsPerToken, { REPLY_VERSION }, false
 for i = 1, #KEYS do
 local key, full, part, writtenUnitsPerMs = KEYS[i], 0, 0, 0
 local raw = try('GET', key)
@@ -55,18 +55,21 @@ if rest > 0 then text = text .. format(PART, rest, unitsPerMs) end
 verdict = try('SET', key, text, 'PX', format(WHOLE, ttl > ttlMs and ttl or ttlMs)).err or verdict
 end
 out[i + 1] = verdict
+elseif type(raw) == 'string' and string.find(raw, '|', 1, true) then
+hasHolds = true
 else
 out[i + 1] = type(raw) == 'table' and raw.err or 'FOREIGN value'
 end
 end
 out[#KEYS + 2] = now
-return out
+return out, hasHolds
 end
+local taken
 if #ARGV == 2 and tonumber(match(ARGV[1], '^([1-9]%d*) 1$')) == #KEYS then
 local cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs =
 match(ARGV[2], '^token%-bucket take ([1-9]%d*) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 if cost then
-local replies = takeTokens(
+local replies, hasHolds = takeTokens(
 tonumber(cost),
 tonumber(limit),
 tonumber(windowMs),
@@ -74,10 +77,23 @@ tonumber(unitsPerToken),
 tonumber(unitsPerMs),
 tonumber(ttlMs)
 )
+if not hasHolds then
 return replies
 end
+taken = replies
 end
-local call, makers = redis.call, {}
+end
+local call, makers, HELD = redis.call, {}, 'HELD'
+local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
+local function formatTriple(a, b, c)
+return format(TRIPLE, a, b, c)
+end
+local function parseTriple(raw)
+if not raw then return 0, 0, 0 end
+local a, b, c = match(raw, '^(%d+):(%d+):(%d+)$')
+a, b, c = tonumber(a), tonumber(b), tonumber(c)
+if isWhole(a) and isWhole(b) and isWhole(c) then return a, b, c end
+end
 local function windowStart(policy)
 return now - fmod(now, policy.windowMs)
 end
@@ -132,6 +148,28 @@ add = add,
 refund = refund,
 }
 end
+makers['concurrency'] = function()
+local function parse(raw)
+if not raw then return 0 end
+end
+local function zero()
+return 0
+end
+local function isInFuture()
+return false
+end
+return {
+holdsOnly = true,
+parse = parse,
+text = zero,
+used = zero,
+wait = zero,
+reset = zero,
+isInFuture = isInFuture,
+add = zero,
+refund = zero,
+}
+end
 makers['fixed-window'] = function()
 local PAIR = WHOLE .. ':' .. WHOLE
 local function parse(raw)
@@ -177,7 +215,205 @@ add = add,
 refund = refund,
 }
 end
+local function makeHeldLog()
+local MAX_PUSHED = 2000
+local function text(log)
+local parts = {}
+for i = 1, #log do parts[i] = format(WHOLE, log[i]) end
+return table.concat(parts, ',')
+end
+local function load(key, bucket)
+local list = try('LRANGE', key, '0', '-1')
+bucket.a, bucket.length = {}, #list
+if #list == 0 then return list.err, false end
+local total, held = match(list[1], '^(%d+)(.*)$')
+bucket.total, total = total, tonumber(total)
+assert(isWhole(total) and #list % 2 == 1)
+local log, last = { 0 }, 0
+for i = 2, #list, 2 do
+local endsAt, after = tonumber(list[i]), tonumber(list[i + 1])
+assert(isWhole(endsAt) and isWhole(after) and endsAt >= last and after > total)
+log[i], log[i + 1], log[1] = endsAt, after - total, log[1] + after - total
+last, total = endsAt, after
+end
+bucket.a = log
+return nil, (#log > 1 and text(log) or '') .. held
+end
+local function parse()
+return {}
+end
+local function copy(log)
+local copied = {}
+for i = 1, #log do copied[i] = log[i] end
+return copied
+end
+local function commands(key, bucket, own, held, ttl)
+local expire = { 'PEXPIRE', key, ttl }
+if bucket.length > 0 and own == bucket.own then
+return { { 'LSET', key, '0', bucket.total .. held }, expire }
+end
+local values, total, list = { '0' .. held }, 0, {}
+local log = bucket.a
+for i = 2, #log, 2 do
+total = total + log[i + 1]
+values[i], values[i + 1] = format(WHOLE, log[i]), format(WHOLE, total)
+end
+for i = 1, #values, MAX_PUSHED do
+list[#list + 1] = { 'RPUSH', key, unpack(values, i, min(i + MAX_PUSHED - 1, #values)) }
+end
+list[#list + 1] = { 'LTRIM', key, format(WHOLE, bucket.length), '-1' }
+list[#list + 1] = expire
+return list
+end
+local function firstLive(log)
+local i = 2
+while log[i] and log[i] <= now do i = i + 2 end
+return i
+end
+local function used(_, log)
+local sum = log[1] or 0
+for i = 3, firstLive(log) - 1, 2 do sum = sum - log[i] end
+return sum
+end
+local function untilEnd(policy, endsAt)
+return min(endsAt - now, policy.windowMs)
+end
+local function wait(policy, amount, log)
+local i = firstLive(log)
+while amount > log[i + 1] do
+amount, i = amount - log[i + 1], i + 2
+end
+return untilEnd(policy, log[i])
+end
+local function reset(policy, _, log)
+return untilEnd(policy, log[#log - 1])
+end
+local function isInFuture(policy, _, log)
+return (log[#log - 1] or 0) > now + policy.windowMs
+end
+local function tidy(policy, log, sum)
+local latest, kept, clamped = now + policy.windowMs, { sum }, 0
+local isClamped = isInFuture(policy, sum, log)
+for i = firstLive(log), #log, 2 do
+if isClamped and log[i] >= latest then
+clamped = clamped + log[i + 1]
+else
+kept[#kept + 1] = log[i]
+kept[#kept + 1] = log[i + 1]
+end
+end
+if clamped > 0 then
+kept[#kept + 1] = latest
+kept[#kept + 1] = clamped
+end
+return kept
+end
+local function add(policy, used, cost, log)
+local endsAt, at = now + policy.windowMs, #log
+if (log[2] or endsAt) <= now or isInFuture(policy, used, log) then
+log = tidy(policy, log, used)
+at = #log
+end
+log[1] = used + cost
+if log[at - 1] == endsAt then
+log[at] = log[at] + cost
+elseif cost > 0 then
+at = max(1, at)
+log[at + 1], log[at + 2] = endsAt, cost
+end
+return log
+end
+local function refund(policy, used, cost, log)
+log = tidy(policy, log, used)
+local endsAt = policy.grantEndsAt and min(policy.grantEndsAt, now + policy.windowMs)
+local left = cost
+for i = #log - 1, 2, -2 do
+if left > 0 and (log[i] == endsAt or not endsAt) then
+local refunded = min(left, log[i + 1])
+left, log[1] = left - refunded, log[1] - refunded
+log[i + 1] = log[i + 1] - refunded
+if log[i + 1] == 0 then
+table.remove(log, i)
+table.remove(log, i)
+end
+end
+end
+return log
+end
+return {
+load = load,
+commands = commands,
+parse = parse,
+text = text,
+copy = copy,
+used = used,
+wait = wait,
+reset = reset,
+isInFuture = isInFuture,
+add = add,
+refund = refund,
+}
+end
 makers['leaky-bucket'] = makers['token-bucket']
+makers['penalty'] = function()
+local function viewAt(writtenAt, blockedUntil, forgottenAt)
+local since = max(now, writtenAt)
+local blockMs = max(0, blockedUntil - since)
+return blockMs, max(0, forgottenAt - since - blockMs)
+end
+local function write(blockMs, memoryMs)
+local ends = now + blockMs
+return blockMs + memoryMs > 0 and now or 0, blockMs > 0 and ends or 0, memoryMs > 0 and ends + memoryMs or 0
+end
+local function strikesOf(policy, memoryMs)
+return ceil(memoryMs / policy.windowMs)
+end
+local function used(policy, a, b, c)
+local blockMs, memoryMs = viewAt(a, b, c)
+return blockMs > 0 and policy.capacityUnits or strikesOf(policy, memoryMs)
+end
+local function reset(_, _, a, b, c)
+local blockMs, memoryMs = viewAt(a, b, c)
+return blockMs + memoryMs
+end
+local function isInFuture(_, _, writtenAt)
+return writtenAt > now
+end
+local function add(policy, _, cost, a, b, c)
+local blockMs, memoryMs = viewAt(a, b, c)
+if cost == 0 then return write(blockMs, memoryMs) end
+local durationsMs, count = {}, 0
+for durationMs in string.gmatch(policy.block, '%d+') do
+count = count + 1
+durationsMs[count] = tonumber(durationMs)
+end
+memoryMs = min(memoryMs + min(cost, count) * policy.windowMs, count * policy.windowMs)
+return write(durationsMs[strikesOf(policy, memoryMs)], memoryMs)
+end
+local function refund(policy, _, cost, a, b, c)
+local blockMs, memoryMs = viewAt(a, b, c)
+return write(blockMs, max(0, memoryMs - min(cost, 1001) * policy.windowMs))
+end
+local function block(forMs, a, b, c)
+local blockMs, memoryMs = viewAt(a, b, c)
+return write(max(blockMs, forMs), memoryMs)
+end
+local function unblock(a, b, c)
+local blockMs, memoryMs = viewAt(a, b, c)
+if blockMs > 0 then return write(0, memoryMs) end
+end
+return {
+parse = parseTriple,
+text = formatTriple,
+used = used,
+reset = reset,
+isInFuture = isInFuture,
+add = add,
+refund = refund,
+block = block,
+unblock = unblock,
+}
+end
 makers['sliding-log'] = function()
 local ENDS_AT, TOTAL = 1, 2
 local INTERPOLATED_PROBES = 3
@@ -223,7 +459,9 @@ local function load(key)
 local log = { key = key, count = 0, first = 1, base = 0, kept = 0, newest = { 0, 0 }, moved = 0 }
 local head = key and try('LRANGE', key, '0', '2') or {}
 if head.err or #head == 0 then return head.err, log end
-log.base, log.oldest = parse(head[1]), { parse(head[2]), parse(head[3]) }
+local base = tonumber(head[1])
+if not base and string.find(head[1], '|', 1, true) then return HELD end
+log.base, log.oldest = parse(base), { parse(head[2]), parse(head[3]) }
 log.count = parse((call('LLEN', key) - 1) / 2)
 log.newest = storedGrant(log, log.count)
 log.storedEnd = log.newest[ENDS_AT]
@@ -358,19 +596,10 @@ isInFuture = isInFuture,
 add = add,
 refund = refund,
 raw = raw,
+makeHeld = makeHeldLog,
 }
 end
 makers['sliding-window'] = function()
-local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
-local function parse(raw)
-if not raw then return 0, 0, 0 end
-local start, previous, current = string.match(raw, '^(%d+):(%d+):(%d+)$')
-start, previous, current = tonumber(start), tonumber(previous), tonumber(current)
-if isWhole(start) and isWhole(previous) and isWhole(current) then return start, previous, current end
-end
-local function text(start, previous, current)
-return format(TRIPLE, start, previous, current)
-end
 local function viewAt(policy, start, previous, current)
 local windowMs = policy.windowMs
 if start > now then
@@ -414,8 +643,8 @@ if start < policy.grantEndsAt - policy.windowMs then return start, previous, max
 return start, max(0, previous - cost), current
 end
 return {
-parse = parse,
-text = text,
+parse = parseTriple,
+text = formatTriple,
 used = used,
 wait = wait,
 reset = reset,
@@ -429,29 +658,286 @@ take = { asks = true, apply = 'add' },
 peek = { asks = true },
 refund = { apply = 'subtract' },
 reset = { apply = 'clear' },
+hold = { asks = true, apply = 'hold' },
+settle = { apply = 'settle' },
 penalty = { asks = true, applyIfDenied = 'add' },
 inspect = {},
 }
+local function makeHolds()
+local HOLD, MAX_HOLDS, MAX_ID_CHARS, NEVER = ' ' .. WHOLE .. ':' .. WHOLE .. ':%s', 1000, 64, math.huge
+local function parse(bucket, text)
+local writtenAt, list = match(text, '^(%d+)( .+)$')
+bucket.writtenAt = tonumber(writtenAt)
+if not isWhole(bucket.writtenAt) then return false end
+local ends, amounts, ids, texts = bucket.ends, bucket.amounts, bucket.ids, bucket.texts
+local count, held, chars, last = 0, 0, 0, 0
+for whole, endsAt, amount, id in string.gmatch(list, '( (%d+):(%d+):([%w_.~-]*))') do
+endsAt, amount = tonumber(endsAt), tonumber(amount)
+if not isWhole(endsAt) or not isWhole(amount) or endsAt < last or #id > MAX_ID_CHARS then return false end
+if id ~= '' then
+count, last = count + 1, endsAt
+ends[count], amounts[count], ids[count], texts[count] = endsAt, amount, id, whole
+elseif chars == 0 and amount > 0 then
+bucket.debt, bucket.dueAt = amount, endsAt
+else
+return false
+end
+held, chars = held + amount, chars + #whole
+end
+bucket.count, bucket.held = count, held
+return chars == #list
+end
+local function usedOf(bucket)
+return bucket.algorithm.used(bucket.policy, bucket.a, bucket.b, bucket.c)
+end
+local function waitOf(bucket, amount)
+return bucket.algorithm.wait(bucket.policy, amount, bucket.a, bucket.b, bucket.c)
+end
+local function isOwnInFuture(bucket, used)
+return bucket.algorithm.isInFuture(bucket.policy, used, bucket.a, bucket.b, bucket.c)
+end
+local function add(bucket, used, cost)
+bucket.a, bucket.b, bucket.c = bucket.algorithm.add(bucket.policy, used, cost, bucket.a, bucket.b, bucket.c)
+bucket.isOwnChanged = true
+end
+local function takeDebt(bucket)
+local debt = bucket.debt
+bucket.debt, bucket.held = 0, bucket.held - debt
+return debt
+end
+local function charge(bucket, amount, time)
+if bucket.algorithm.holdsOnly then return end
+local policy, present, owed = bucket.policy, now, amount + takeDebt(bucket)
+now = time
+local used = usedOf(bucket)
+local fit = min(owed, max(0, floor((policy.capacityUnits - used) / policy.unitsPerToken)))
+if fit > 0 or isOwnInFuture(bucket, used) then add(bucket, used, fit) end
+local rest = min(owed - fit, policy.limit)
+bucket.forgiven = bucket.forgiven + owed - fit - rest
+if rest > 0 then
+local lacking = usedOf(bucket) - (policy.limit - rest) * policy.unitsPerToken
+bucket.debt, bucket.dueAt, bucket.held = rest, time + waitOf(bucket, lacking), bucket.held + rest
+end
+now = present
+end
+local function nextEnd(bucket)
+local endsAt = bucket.first <= bucket.count and bucket.ends[bucket.first] or NEVER
+return bucket.debt > 0 and bucket.dueAt < endsAt and bucket.dueAt or endsAt
+end
+local function endUntil(bucket, time)
+local next = nextEnd(bucket)
+while next <= time do
+local first = bucket.first
+local amount = 0
+if first <= bucket.count and bucket.ends[first] == next then
+amount = bucket.amounts[first]
+bucket.first, bucket.held = first + 1, bucket.held - amount
+end
+charge(bucket, amount, next)
+next = nextEnd(bucket)
+end
+end
+local function clampToNow(bucket)
+local used = usedOf(bucket)
+if used == 0 or not isOwnInFuture(bucket, used) then return false end
+add(bucket, used, 0)
+return true
+end
+local function reviewDebt(bucket)
+local policy = bucket.policy
+local debt = min(bucket.debt, policy.limit)
+bucket.debt, bucket.held = debt, bucket.held + debt - bucket.debt
+local lacking = usedOf(bucket) - (policy.limit - debt) * policy.unitsPerToken
+bucket.dueAt = lacking > 0 and min(bucket.dueAt, now + waitOf(bucket, lacking)) or now
+endUntil(bucket, now)
+end
+local function clearIfUnused(bucket)
+if usedOf(bucket) > 0 then return end
+bucket.a, bucket.b, bucket.c = bucket.algorithm.parse(false)
+end
+local function read(policy, key, raw)
+local algorithm, err = policy.algorithm, nil
+local bucket = { policy = policy, debt = 0, dueAt = 0, held = 0, forgiven = 0, writtenAt = 0, first = 1, count = 0 }
+bucket.ends, bucket.amounts, bucket.ids, bucket.texts = {}, {}, {}, {}
+bucket.lists = { bucket.ends, bucket.amounts, bucket.ids, bucket.texts }
+if algorithm.makeHeld then
+algorithm.held = algorithm.held or algorithm.makeHeld()
+algorithm = algorithm.held
+err, raw = algorithm.load(key, bucket)
+if err then return err end
+elseif raw == nil then
+raw = try('GET', key)
+if type(raw) == 'table' then return raw.err end
+end
+local bar = raw and string.find(raw, '|', 1, true)
+local own = bar and string.sub(raw, 1, bar - 1) or raw
+if bar and not parse(bucket, string.sub(raw, bar + 1)) then return 'FOREIGN value' end
+if not bucket.a then bucket.a, bucket.b, bucket.c = algorithm.parse(bar ~= 1 and own) end
+if not bucket.a then return 'FOREIGN value' end
+bucket.algorithm, bucket.raw, bucket.own = algorithm, raw or '', own or ''
+local back = max(0, bucket.writtenAt - now)
+if back > 0 then
+bucket.dueAt = bucket.dueAt - back
+for i = 1, bucket.count do
+bucket.ends[i] = bucket.ends[i] - back
+bucket.texts[i] = format(HOLD, bucket.ends[i], bucket.amounts[i], bucket.ids[i])
+end
+end
+endUntil(bucket, now)
+bucket.isInFuture = clampToNow(bucket) or back > 0
+if bucket.debt > 0 then reviewDebt(bucket) end
+clearIfUnused(bucket)
+bucket.forgiven = 0
+return nil, bucket
+end
+local function leavesRoom(bucket, held)
+local policy = bucket.policy
+local room = policy.limit - policy.cost - held
+return room >= 0 and usedOf(bucket) <= room * policy.unitsPerToken
+end
+local function find(bucket, id)
+for i = bucket.first, bucket.count do
+if bucket.ids[i] == id then return i end
+end
+end
+local function fits(bucket)
+local policy = bucket.policy
+if policy.mode.apply ~= 'hold' then return not policy.asks or leavesRoom(bucket, bucket.held) end
+local own = find(bucket, policy.hold.id)
+local ownAmount = own and bucket.amounts[own] or 0
+if own and policy.cost <= ownAmount then return true end
+if not own and bucket.count - bucket.first + 1 >= MAX_HOLDS then return false end
+return leavesRoom(bucket, bucket.held - ownAmount)
+end
+local function remove(bucket, id)
+local i = find(bucket, id)
+if not i then return false end
+bucket.count, bucket.held = bucket.count - 1, bucket.held - bucket.amounts[i]
+for _, list in ipairs(bucket.lists) do table.remove(list, i) end
+return true
+end
+local function take(bucket)
+local cost = bucket.policy.cost
+if cost == 0 or bucket.algorithm.holdsOnly then return false end
+add(bucket, usedOf(bucket), cost)
+return true
+end
+local function refund(bucket)
+local policy, used = bucket.policy, usedOf(bucket)
+local cost = policy.cost
+if cost == 0 or used == 0 or (policy.grantEndsAt or now + 1) <= now then return false end
+local debt = takeDebt(bucket)
+if cost > debt then
+bucket.a, bucket.b, bucket.c = bucket.algorithm.refund(policy, used, cost - debt, bucket.a, bucket.b, bucket.c)
+bucket.isOwnChanged = true
+elseif debt > cost then
+charge(bucket, debt - cost, now)
+end
+return true
+end
+local function clear(bucket)
+bucket.first, bucket.count, bucket.debt, bucket.held = 1, 0, 0, 0
+bucket.a, bucket.b, bucket.c = bucket.algorithm.parse(false)
+return true
+end
+local function hold(bucket)
+local cost, id, endsAt = bucket.policy.cost, bucket.policy.hold.id, now + bucket.policy.hold.forMs
+remove(bucket, id)
+local at = bucket.count + 1
+while at > bucket.first and bucket.ends[at - 1] > endsAt do at = at - 1 end
+local values = { endsAt, cost, id, format(HOLD, endsAt, cost, id) }
+for i, list in ipairs(bucket.lists) do table.insert(list, at, values[i]) end
+bucket.count, bucket.held = bucket.count + 1, bucket.held + cost
+return true
+end
+local function settle(bucket)
+if not remove(bucket, bucket.policy.hold.id) then return false end
+charge(bucket, bucket.policy.cost, now)
+return true
+end
+local ACTIONS = { add = take, subtract = refund, clear = clear, hold = hold, settle = settle }
+local function resetAfter(bucket)
+local algorithm, present, time = bucket.algorithm, now, now
+if algorithm.holdsOnly then return max(now, bucket.ends[bucket.count] or 0) - now end
+local later = { policy = bucket.policy, algorithm = algorithm, a = bucket.a, b = bucket.b, c = bucket.c, forgiven = 0, held = 0 }
+later.first, later.count, later.ends, later.amounts = bucket.first, bucket.count, bucket.ends, bucket.amounts
+later.debt, later.dueAt = bucket.debt, bucket.dueAt
+if algorithm.copy then later.a = algorithm.copy(bucket.a) end
+local next = nextEnd(later)
+while next < NEVER do
+time = next
+endUntil(later, time)
+next = nextEnd(later)
+end
+now = time
+local used = usedOf(later)
+if used > 0 then time = time + algorithm.reset(bucket.policy, used, later.a, later.b, later.c) end
+now = present
+return time - now
+end
+local function texts(bucket)
+local own = bucket.own
+if usedOf(bucket) == 0 then
+own = ''
+elseif bucket.isOwnChanged then
+own = bucket.algorithm.text(bucket.a, bucket.b, bucket.c)
+end
+if bucket.debt == 0 and bucket.first > bucket.count then return own, '' end
+local debt = bucket.debt > 0 and format(HOLD, bucket.dueAt, bucket.debt, '') or ''
+return own, '|' .. format(WHOLE, now) .. debt .. table.concat(bucket.texts, '', bucket.first, bucket.count)
+end
+local function prepare(key, bucket, action, isFit)
+local policy = bucket.policy
+local changed = action and ACTIONS[action](bucket) or false
+local allowed = isFit
+if policy.mode.apply == 'settle' then
+allowed = changed
+elseif action and policy.mode.applyIfDenied then
+allowed = fits(bucket)
+elseif not action and not isFit and policy.mode ~= MODES.peek and policy.cost <= policy.limit then
+changed = bucket.isInFuture
+end
+if not changed then return allowed, bucket.raw end
+clearIfUnused(bucket)
+local own, held = texts(bucket)
+local value = own .. held
+if value == '' then return allowed, value, false end
+local ttl = format(WHOLE, max(1, policy.ttlMs, resetAfter(bucket)))
+if bucket.length then return allowed, value, bucket.algorithm.commands(key, bucket, own, held, ttl) end
+return allowed, value, value, ttl
+end
+return { read = read, fits = fits, prepare = prepare }
+end
+local holds
 local algorithms = {}
 local function algorithmOf(name)
 if not algorithms[name] and makers[name] then algorithms[name] = makers[name]() end
 return algorithms[name]
 end
-local function parseCharge(text)
+local function parseCharge(text, isOnly)
 local name, modeName, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs, options =
 match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
 local algorithm, mode = algorithmOf(name or ''), MODES[modeName]
 if not algorithm or not mode then return end
-local grant, afterGrant = match(options, '^ grant=(%d+)(.*)$')
-local hold, forMs = match(afterGrant or options, '^ hold=([%w_.~-]+),(%d+)$')
-if not hold and (afterGrant or options) ~= '' then return end
+local grant, hold, forMs, block, rest
+if options ~= '' then
+grant, rest = match(options, '^ grant=(%d+)(.*)$')
+options = rest or options
+hold, forMs, rest = match(options, '^ hold=([%w_.~-]+),(%d+)(.*)$')
+options = rest or options
+block = match(options, '^ block=(%d[%d,]*)$')
+if not block and options ~= '' then return end
+end
+local isHold = mode == MODES.hold or mode == MODES.settle
+if isHold ~= (hold ~= nil) or (algorithm.block ~= nil) ~= (block ~= nil) then return end
 cost = tonumber(cost)
 return {
 algorithm = algorithm,
 mode = mode,
-asks = mode.asks and cost > 0,
+asks = mode.asks and cost > 0 and not (isHold and block),
+isHold = isHold and not block,
 cost = cost,
-amount = cost * unitsPerToken,
+amount = (isOnly and block and mode == MODES.take and min(cost, 1) or cost) * unitsPerToken,
 limit = tonumber(limit),
 windowMs = tonumber(windowMs),
 unitsPerToken = tonumber(unitsPerToken),
@@ -460,6 +946,7 @@ capacityUnits = limit * unitsPerToken,
 ttlMs = tonumber(ttlMs),
 grantEndsAt = tonumber(grant),
 hold = hold and { id = hold, forMs = tonumber(forMs) },
+block = block,
 }
 end
 local function parseShapes()
@@ -468,7 +955,7 @@ while keys < #KEYS do
 local count, size = match(ARGV[at] or '', '^([1-9]%d*) ([1-9]%d*)$')
 if not count then return end
 local shape = { count = tonumber(count), size = tonumber(size) }
-for c = 1, min(shape.size, #KEYS) do shape[c] = parseCharge(ARGV[at + c]) end
+for c = 1, min(shape.size, #KEYS) do shape[c] = parseCharge(ARGV[at + c], shape.size == 1) end
 if #shape ~= shape.size then return end
 keys, at, shapes[#shapes + 1] = keys + count * size, at + 1 + size, shape
 end
@@ -488,18 +975,25 @@ replied = mark
 for i = 1, size do append(i == current and err or 'SKIPPED') end
 end
 local function read(charge, key)
-local load = charge.algorithm.load
-if load then return load(key) end
-local raw = try('GET', key)
+local load, raw = charge.algorithm.load, nil
+if load and not charge.isHold then
+local err, log = load(key)
+if err ~= HELD then return err, nil, log end
+elseif not charge.isHold then
+raw = try('GET', key)
 if type(raw) == 'table' then return raw.err end
 local a, b, c = charge.algorithm.parse(raw)
-if not a then return 'FOREIGN value' end
-return nil, a, b, c
+if a then return nil, nil, a, b, c end
+if not string.find(raw, '|', 1, true) then return 'FOREIGN value' end
+end
+holds = holds or makeHolds()
+return holds.read(charge, key, raw)
 end
 local function untouched(charge)
 local algorithm = charge.algorithm
-if algorithm.load then return algorithm.load(false) end
-return nil, algorithm.parse(false)
+if not algorithm.load then return algorithm.parse(false) end
+local _, log = algorithm.load(false)
+return log
 end
 local function excess(charge, used)
 return charge.asks and used - (charge.capacityUnits - charge.amount) or 0
@@ -516,12 +1010,17 @@ append(charge.algorithm.wait(charge, lacking, a, b, c))
 end
 append(over > 0 and charge.cost <= charge.limit and charge.algorithm.wait(charge, over, a, b, c) or 0)
 end
+local function appendStored(charge, key)
+append(charge.algorithm.raw and charge.algorithm.raw(key) or call('GET', key) or '')
+append(call('PTTL', key))
+end
 local function prepare(charge, key, action, over, used, a, b, c)
 local algorithm, changed = charge.algorithm, false
-if action == 'add' and charge.cost > 0 then
+local isAdmitted = over <= 0
+if action == 'add' and charge.cost > 0 and not algorithm.holdsOnly then
 a, b, c = algorithm.add(charge, used, charge.cost, a, b, c)
 used, changed = used + charge.amount, true
-if charge.mode.applyIfDenied then
+if charge.mode.applyIfDenied or charge.block then
 used = algorithm.used(charge, a, b, c)
 over = excess(charge, used)
 end
@@ -529,26 +1028,46 @@ elseif action == 'subtract' and used > 0 and (charge.grantEndsAt or now + 1) > n
 a, b, c = algorithm.refund(charge, used, charge.cost, a, b, c)
 used, changed = algorithm.used(charge, a, b, c), true
 elseif action == 'clear' then
-local _
-_, a, b, c = untouched(charge)
+a, b, c = untouched(charge)
 used, changed = 0, true
-elseif charge.mode.apply == 'add' and over > 0 and charge.cost <= charge.limit then
+elseif charge.block and charge.hold then
+isAdmitted = false
+if action then
+local x, y, z
+if action == 'hold' then
+x, y, z = algorithm.block(charge.hold.forMs, a, b, c)
+else
+x, y, z = algorithm.unblock(a, b, c)
+end
+if x then
+a, b, c, isAdmitted, changed = x, y, z, true, true
+used = algorithm.used(charge, a, b, c)
+end
+end
+elseif over > 0 and charge.mode ~= MODES.peek and charge.cost <= charge.limit then
 if algorithm.isInFuture(charge, used, a, b, c) then
 a, b, c = algorithm.add(charge, used, 0, a, b, c)
 changed = true
 end
 end
+if charge.block then
+append({ isAdmitted and 1 or 0, algorithm.text(a, b, c) })
+else
 append(over > 0 and -1 - used or used)
 if charge.unitsPerMs == 0 then appendDurations(charge, used, over, a, b, c) end
-if charge.mode == MODES.inspect then
-append(algorithm.raw and algorithm.raw(key) or call('GET', key) or '')
-append(call('PTTL', key))
 end
+if charge.mode == MODES.inspect then appendStored(charge, key) end
 if not changed then return end
 if used == 0 then return false end
 local ttl = format(WHOLE, max(1, charge.ttlMs, algorithm.reset(charge, used, a, b, c)))
 if algorithm.commands then return algorithm.commands(a, ttl) end
 return algorithm.text(a, b, c), ttl
+end
+local function prepareHeld(charge, key, action, isFit, bucket)
+local isAdmitted, text, value, ttl = holds.prepare(key, bucket, action, isFit)
+append({ isAdmitted and 1 or 0, text, bucket.forgiven })
+if charge.mode == MODES.inspect then appendStored(charge, key) end
+return value, ttl
 end
 local function write(key, value, ttl)
 if value == nil then return end
@@ -561,9 +1080,13 @@ end
 end
 local function decideOne(shape, first)
 local charge, key = shape[1], KEYS[first + 1]
-local err, a, b, c
-if charge.mode.apply == 'clear' then err, a, b, c = untouched(charge) else err, a, b, c = read(charge, key) end
+local err, bucket, a, b, c
+if charge.mode.apply == 'clear' then a, b, c = untouched(charge) else err, bucket, a, b, c = read(charge, key) end
 if err then return err end
+if bucket then
+local isFit = holds.fits(bucket)
+return write(key, prepareHeld(charge, key, isFit and charge.mode.apply, isFit, bucket))
+end
 local used = charge.algorithm.used(charge, a, b, c)
 local over = excess(charge, used)
 return write(key, prepare(charge, key, over <= 0 and charge.mode.apply, over, used, a, b, c))
@@ -574,23 +1097,31 @@ local steps, values = {}, {}
 for i = 1, shape.size do
 current = i
 local charge = shape[i]
-local err, a, b, c = read(charge, KEYS[first + i])
+local err, bucket, a, b, c = read(charge, KEYS[first + i])
 if err then return err end
-local used = charge.algorithm.used(charge, a, b, c)
-local over = excess(charge, used)
-if charge.mode.apply then isOnlyLook = false end
-if over > 0 then
-admitted = false
-if charge.mode.applyIfDenied or charge.cost > charge.limit then isViolation = false end
-end
+local isFit, used, over
+if bucket then
+isFit = holds.fits(bucket)
+steps[i] = { isFit, bucket }
+else
+used = charge.algorithm.used(charge, a, b, c)
+over = excess(charge, used)
+isFit = over <= 0
 steps[i] = { over, used, a, b, c }
+end
+if charge.mode.apply then isOnlyLook = false end
+if not isFit then
+admitted = false
+if charge.mode.applyIfDenied or charge.block or charge.cost > charge.limit then isViolation = false end
+end
 end
 for i = 1, shape.size do
 current = i
 local mode = shape[i].mode
 local action
 if admitted then action = mode.apply elseif isViolation and not isOnlyLook then action = mode.applyIfDenied end
-values[i] = { prepare(shape[i], KEYS[first + i], action, unpack(steps[i], 1, 5)) }
+local step = type(steps[i][1]) == 'boolean' and prepareHeld or prepare
+values[i] = { step(shape[i], KEYS[first + i], action, unpack(steps[i], 1, 5)) }
 end
 for i = 1, shape.size do
 current = i
@@ -598,19 +1129,24 @@ local err = write(KEYS[first + i], values[i][1], values[i][2])
 if err then return err end
 end
 end
-local k = 0
+local k, present = 0, now
 for s = 1, #shapes do
 local shape = shapes[s]
 for _ = 1, shape.count do
 current, mark = 1, replied
-local ok, err = pcall(shape.size == 1 and decideOne or decideGroup, shape, k)
+local ok, err = true, nil
+if taken and taken[k + 2] then
+append(taken[k + 2])
+else
+ok, err = pcall(shape.size == 1 and decideOne or decideGroup, shape, k)
+end
 if not ok then err = type(err) == 'table' and err.err or 'FOREIGN value' end
 if err then appendError(shape.size, err) end
-k = k + shape.size
+k, now = k + shape.size, present
 end
 end
 append(now)
 return replies`;
 
 /** The script's SHA-1, its name in Redis. */
-export const sha: string = "527bd1bce820045b792b036c6a43b642b65e3ea8";
+export const sha: string = "4b7243d832c6968fec274ab0e807a7b266aa22c3";

@@ -7,8 +7,23 @@
 --   load(key)              an error text or nil, then the state at the key, or an untouched one if key is false
 --   commands(state, ttl)   the commands that store the state
 --   raw(key)               the stored value as text
+--   makeHeld()             returns the same algorithm for buckets with holds; `load` returns HELD in place of an error there
 -- They run before the first write of their group. An error in one of them is reported as a foreign value.
-local call, makers = redis.call, {}
+local call, makers, HELD = redis.call, {}, 'HELD'
+
+-- The text of a state of three numbers, a:b:c.
+local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
+
+local function formatTriple(a, b, c)
+  return format(TRIPLE, a, b, c)
+end
+
+local function parseTriple(raw)
+  if not raw then return 0, 0, 0 end
+  local a, b, c = match(raw, '^(%d+):(%d+):(%d+)$')
+  a, b, c = tonumber(a), tonumber(b), tonumber(c)
+  if isWhole(a) and isWhole(b) and isWhole(c) then return a, b, c end
+end
 
 -- The start of the window that contains now: windows start at multiples of their length.
 local function windowStart(policy)

@@ -7,6 +7,8 @@ local MODES = {
   peek = { asks = true },
   refund = { apply = 'subtract' },
   reset = { apply = 'clear' },
+  hold = { asks = true, apply = 'hold' },
+  settle = { apply = 'settle' },
   penalty = { asks = true, applyIfDenied = 'add' },
   inspect = {},
 }

@@ -54,7 +54,7 @@ makers['sliding-log'] = function()
     return high, grant, before[TOTAL]
   end
 
-  -- Returns an error text or nil, then the log at a key, or an untouched one if key is false.
+  -- Returns an error text or nil, then the log at a key, or an untouched one if key is false. A log with holds is HELD.
   --   count              number of stored grants
   --   first, base        index of the oldest grant in use, and the running total before it
   --   kept, newest       index of the last stored grant that stays unchanged, and the grant after it
@@ -65,7 +65,9 @@ makers['sliding-log'] = function()
     local log = { key = key, count = 0, first = 1, base = 0, kept = 0, newest = { 0, 0 }, moved = 0 }
     local head = key and try('LRANGE', key, '0', '2') or {}
     if head.err or #head == 0 then return head.err, log end
-    log.base, log.oldest = parse(head[1]), { parse(head[2]), parse(head[3]) }
+    local base = tonumber(head[1])
+    if not base and string.find(head[1], '|', 1, true) then return HELD end
+    log.base, log.oldest = parse(base), { parse(head[2]), parse(head[3]) }
     log.count = parse((call('LLEN', key) - 1) / 2)
     log.newest = storedGrant(log, log.count)
     log.storedEnd = log.newest[ENDS_AT]
@@ -227,5 +229,6 @@ makers['sliding-log'] = function()
     add = add,
     refund = refund,
     raw = raw,
+    makeHeld = makeHeldLog,
   }
 end

@@ -1,19 +1,6 @@
 -- Sliding window: the counter of the current window, and the previous one weighted by its overlap. See sliding-window.ts.
 -- Stored:  start:previous:current
 makers['sliding-window'] = function()
-  local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
-
-  local function parse(raw)
-    if not raw then return 0, 0, 0 end
-    local start, previous, current = string.match(raw, '^(%d+):(%d+):(%d+)$')
-    start, previous, current = tonumber(start), tonumber(previous), tonumber(current)
-    if isWhole(start) and isWhole(previous) and isWhole(current) then return start, previous, current end
-  end
-
-  local function text(start, previous, current)
-    return format(TRIPLE, start, previous, current)
-  end
-
   -- The start, the two counters as of now, and the milliseconds left of this window. The counters may exceed the limit of
   -- this policy: plans with other limits share them.
   local function viewAt(policy, start, previous, current)
@@ -68,8 +55,8 @@ makers['sliding-window'] = function()
   end
 
   return {
-    parse = parse,
-    text = text,
+    parse = parseTriple,
+    text = formatTriple,
     used = used,
     wait = wait,
     reset = reset,

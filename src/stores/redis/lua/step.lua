@@ -2,12 +2,15 @@
 -- KEYS: the bucket of every charge of every group.
 -- ARGV: the shapes of the groups. Consecutive groups that differ only in their keys share one: "count size" (how many
 --       groups, how many charges each), then for each charge
---       "algorithm mode cost limit windowMs unitsPerToken unitsPerMs ttlMs", followed by " grant=endsAt" and
---       " hold=id,forMs" if it has them. ttlMs is the minimum time to live of the value.
+--       "algorithm mode cost limit windowMs unitsPerToken unitsPerMs ttlMs", followed by " grant=endsAt",
+--       " hold=id,forMs" and " block=durationMs,..." if it has them. ttlMs is the minimum time to live of the value.
 -- Returns a version, then for each charge the units in use, or -1 minus that if its cost does not fit. An algorithm that
 --       does not refill continuously adds three durations in ms: until nothing is in use, until more is left, and until
---       the cost fits (0: it does, or never can). `inspect` adds the stored value and its time to live. If a bucket can't
---       be read or written, its group has a text for each charge instead: the error, or SKIPPED. Last comes the time.
+--       the cost fits (0: it does, or never can). A penalty, and a bucket that has holds or gets one, has a list instead:
+--       1 or 0, whether the charge is admitted or its hold settled, the value after the charge (as text, that of a list in
+--       the form of its TypeScript twin), and what a settlement did not charge. `inspect` adds the stored value and its
+--       time to live. If a bucket can't be read or written, its group has a text for each charge instead: the error, or
+--       SKIPPED. Last comes the time.
 -- All arguments are checked before the first write, and each group is computed before its own first write, because Redis
 -- does not roll back. An error while a group is computed fails that group alone.
 local algorithms = {}
@@ -17,23 +20,33 @@ local function algorithmOf(name)
   return algorithms[name]
 end
 
--- A charge with its policy, or nil if the text is not one.
-local function parseCharge(text)
+-- A charge with its policy, or nil if the text is not one. `isOnly`: it is the only charge of its group.
+local function parseCharge(text, isOnly)
   local name, modeName, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs, options =
     match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
   local algorithm, mode = algorithmOf(name or ''), MODES[modeName]
   if not algorithm or not mode then return end
-  local grant, afterGrant = match(options, '^ grant=(%d+)(.*)$')
-  local hold, forMs = match(afterGrant or options, '^ hold=([%w_.~-]+),(%d+)$')
-  if not hold and (afterGrant or options) ~= '' then return end
+  local grant, hold, forMs, block, rest
+  if options ~= '' then
+    grant, rest = match(options, '^ grant=(%d+)(.*)$')
+    options = rest or options
+    hold, forMs, rest = match(options, '^ hold=([%w_.~-]+),(%d+)(.*)$')
+    options = rest or options
+    block = match(options, '^ block=(%d[%d,]*)$')
+    if not block and options ~= '' then return end
+  end
+  local isHold = mode == MODES.hold or mode == MODES.settle
+  if isHold ~= (hold ~= nil) or (algorithm.block ~= nil) ~= (block ~= nil) then return end
   cost = tonumber(cost)
   return {
     algorithm = algorithm,
     mode = mode,
-    -- Cost 0 always fits.
-    asks = mode.asks and cost > 0,
+    -- Cost 0 always fits, and blocking a key is never denied.
+    asks = mode.asks and cost > 0 and not (isHold and block),
+    isHold = isHold and not block,
     cost = cost,
-    amount = cost * unitsPerToken,
+    -- A lone take on a penalty strikes unless the key is blocked, whatever its cost.
+    amount = (isOnly and block and mode == MODES.take and min(cost, 1) or cost) * unitsPerToken,
     limit = tonumber(limit),
     windowMs = tonumber(windowMs),
     unitsPerToken = tonumber(unitsPerToken),
@@ -42,6 +55,7 @@ local function parseCharge(text)
     ttlMs = tonumber(ttlMs),
     grantEndsAt = tonumber(grant),
     hold = hold and { id = hold, forMs = tonumber(forMs) },
+    block = block,
   }
 end
 
@@ -52,7 +66,7 @@ local function parseShapes()
     local count, size = match(ARGV[at] or '', '^([1-9]%d*) ([1-9]%d*)$')
     if not count then return end
     local shape = { count = tonumber(count), size = tonumber(size) }
-    for c = 1, min(shape.size, #KEYS) do shape[c] = parseCharge(ARGV[at + c]) end
+    for c = 1, min(shape.size, #KEYS) do shape[c] = parseCharge(ARGV[at + c], shape.size == 1) end
     if #shape ~= shape.size then return end
     keys, at, shapes[#shapes + 1] = keys + count * size, at + 1 + size, shape
   end
@@ -79,22 +93,29 @@ local function appendError(size, err)
   for i = 1, size do append(i == current and err or 'SKIPPED') end
 end
 
--- An error text or nil, then the state of a bucket.
+-- An error text or nil, then the bucket if it has holds or may get one, or nil and the state of the algorithm.
 local function read(charge, key)
-  local load = charge.algorithm.load
-  if load then return load(key) end
-  local raw = try('GET', key)
-  if type(raw) == 'table' then return raw.err end
-  local a, b, c = charge.algorithm.parse(raw)
-  if not a then return 'FOREIGN value' end
-  return nil, a, b, c
+  local load, raw = charge.algorithm.load, nil
+  if load and not charge.isHold then
+    local err, log = load(key)
+    if err ~= HELD then return err, nil, log end
+  elseif not charge.isHold then
+    raw = try('GET', key)
+    if type(raw) == 'table' then return raw.err end
+    local a, b, c = charge.algorithm.parse(raw)
+    if a then return nil, nil, a, b, c end
+    if not string.find(raw, '|', 1, true) then return 'FOREIGN value' end
+  end
+  holds = holds or makeHolds()
+  return holds.read(charge, key, raw)
 end
 
--- An untouched bucket.
+-- The state of an untouched bucket.
 local function untouched(charge)
   local algorithm = charge.algorithm
-  if algorithm.load then return algorithm.load(false) end
-  return nil, algorithm.parse(false)
+  if not algorithm.load then return algorithm.parse(false) end
+  local _, log = algorithm.load(false)
+  return log
 end
 
 -- By how much the cost does not fit; it fits at 0 or less.
@@ -116,14 +137,21 @@ local function appendDurations(charge, used, over, a, b, c)
   append(over > 0 and charge.cost <= charge.limit and charge.algorithm.wait(charge, over, a, b, c) or 0)
 end
 
+-- Appends the stored value and its time to live.
+local function appendStored(charge, key)
+  append(charge.algorithm.raw and charge.algorithm.raw(key) or call('GET', key) or '')
+  append(call('PTTL', key))
+end
+
 -- Applies an action, or none, and appends the reply. Returns the value to store and its time to live: nil if nothing
 -- changes, false if the key is to be deleted.
 local function prepare(charge, key, action, over, used, a, b, c)
   local algorithm, changed = charge.algorithm, false
-  if action == 'add' and charge.cost > 0 then
+  local isAdmitted = over <= 0
+  if action == 'add' and charge.cost > 0 and not algorithm.holdsOnly then
     a, b, c = algorithm.add(charge, used, charge.cost, a, b, c)
     used, changed = used + charge.amount, true
-    if charge.mode.applyIfDenied then
+    if charge.mode.applyIfDenied or charge.block then
       -- A strike is added whether it fits or not, and may be what blocks the key.
       used = algorithm.used(charge, a, b, c)
       over = excess(charge, used)
@@ -132,27 +160,50 @@ local function prepare(charge, key, action, over, used, a, b, c)
     a, b, c = algorithm.refund(charge, used, charge.cost, a, b, c)
     used, changed = algorithm.used(charge, a, b, c), true
   elseif action == 'clear' then
-    local _
-    _, a, b, c = untouched(charge)
+    a, b, c = untouched(charge)
     used, changed = 0, true
-  elseif charge.mode.apply == 'add' and over > 0 and charge.cost <= charge.limit then
-    -- A denied take clamps a state dated in the future.
+  elseif charge.block and charge.hold then
+    -- Holding and settling a penalty is blocking and unblocking its key.
+    isAdmitted = false
+    if action then
+      local x, y, z
+      if action == 'hold' then
+        x, y, z = algorithm.block(charge.hold.forMs, a, b, c)
+      else
+        x, y, z = algorithm.unblock(a, b, c)
+      end
+      if x then
+        a, b, c, isAdmitted, changed = x, y, z, true, true
+        used = algorithm.used(charge, a, b, c)
+      end
+    end
+  elseif over > 0 and charge.mode ~= MODES.peek and charge.cost <= charge.limit then
+    -- A denied charge clamps a state dated in the future.
     if algorithm.isInFuture(charge, used, a, b, c) then
       a, b, c = algorithm.add(charge, used, 0, a, b, c)
       changed = true
     end
   end
-  append(over > 0 and -1 - used or used)
-  if charge.unitsPerMs == 0 then appendDurations(charge, used, over, a, b, c) end
-  if charge.mode == MODES.inspect then
-    append(algorithm.raw and algorithm.raw(key) or call('GET', key) or '')
-    append(call('PTTL', key))
+  if charge.block then
+    append({ isAdmitted and 1 or 0, algorithm.text(a, b, c) })
+  else
+    append(over > 0 and -1 - used or used)
+    if charge.unitsPerMs == 0 then appendDurations(charge, used, over, a, b, c) end
   end
+  if charge.mode == MODES.inspect then appendStored(charge, key) end
   if not changed then return end
   if used == 0 then return false end
   local ttl = format(WHOLE, max(1, charge.ttlMs, algorithm.reset(charge, used, a, b, c)))
   if algorithm.commands then return algorithm.commands(a, ttl) end
   return algorithm.text(a, b, c), ttl
+end
+
+-- The same for a bucket that has holds or may get one.
+local function prepareHeld(charge, key, action, isFit, bucket)
+  local isAdmitted, text, value, ttl = holds.prepare(key, bucket, action, isFit)
+  append({ isAdmitted and 1 or 0, text, bucket.forgiven })
+  if charge.mode == MODES.inspect then appendStored(charge, key) end
+  return value, ttl
 end
 
 -- Stores what `prepare` returned. Returns an error text or nil.
@@ -170,9 +221,13 @@ end
 local function decideOne(shape, first)
   local charge, key = shape[1], KEYS[first + 1]
   -- A reset must not fail because the value is foreign.
-  local err, a, b, c
-  if charge.mode.apply == 'clear' then err, a, b, c = untouched(charge) else err, a, b, c = read(charge, key) end
+  local err, bucket, a, b, c
+  if charge.mode.apply == 'clear' then a, b, c = untouched(charge) else err, bucket, a, b, c = read(charge, key) end
   if err then return err end
+  if bucket then
+    local isFit = holds.fits(bucket)
+    return write(key, prepareHeld(charge, key, isFit and charge.mode.apply, isFit, bucket))
+  end
   local used = charge.algorithm.used(charge, a, b, c)
   local over = excess(charge, used)
   return write(key, prepare(charge, key, over <= 0 and charge.mode.apply, over, used, a, b, c))
@@ -184,23 +239,32 @@ local function decideGroup(shape, first)
   for i = 1, shape.size do
     current = i
     local charge = shape[i]
-    local err, a, b, c = read(charge, KEYS[first + i])
+    local err, bucket, a, b, c = read(charge, KEYS[first + i])
     if err then return err end
-    local used = charge.algorithm.used(charge, a, b, c)
-    local over = excess(charge, used)
-    if charge.mode.apply then isOnlyLook = false end
-    if over > 0 then
-      admitted = false
-      if charge.mode.applyIfDenied or charge.cost > charge.limit then isViolation = false end
+    local isFit, used, over
+    if bucket then
+      isFit = holds.fits(bucket)
+      steps[i] = { isFit, bucket }
+    else
+      used = charge.algorithm.used(charge, a, b, c)
+      over = excess(charge, used)
+      isFit = over <= 0
+      steps[i] = { over, used, a, b, c }
     end
-    steps[i] = { over, used, a, b, c }
+    if charge.mode.apply then isOnlyLook = false end
+    if not isFit then
+      admitted = false
+      -- A denial by a penalty is not a violation, nor is a cost that never fits.
+      if charge.mode.applyIfDenied or charge.block or charge.cost > charge.limit then isViolation = false end
+    end
   end
   for i = 1, shape.size do
     current = i
     local mode = shape[i].mode
     local action
     if admitted then action = mode.apply elseif isViolation and not isOnlyLook then action = mode.applyIfDenied end
-    values[i] = { prepare(shape[i], KEYS[first + i], action, unpack(steps[i], 1, 5)) }
+    local step = type(steps[i][1]) == 'boolean' and prepareHeld or prepare
+    values[i] = { step(shape[i], KEYS[first + i], action, unpack(steps[i], 1, 5)) }
   end
   for i = 1, shape.size do
     current = i
@@ -210,16 +274,22 @@ local function decideGroup(shape, first)
   end
 end
 
-local k = 0
+local k, present = 0, now
 for s = 1, #shapes do
   local shape = shapes[s]
   for _ = 1, shape.count do
     current, mark = 1, replied
-    local ok, err = pcall(shape.size == 1 and decideOne or decideGroup, shape, k)
+    local ok, err = true, nil
+    if taken and taken[k + 2] then
+      append(taken[k + 2])
+    else
+      ok, err = pcall(shape.size == 1 and decideOne or decideGroup, shape, k)
+    end
     -- The error of a command is a table since Redis 7.
     if not ok then err = type(err) == 'table' and err.err or 'FOREIGN value' end
     if err then appendError(shape.size, err) end
-    k = k + shape.size
+    -- An error may have occurred while a hold was charged as of its own end.
+    k, now = k + shape.size, present
   end
 end
 append(now)

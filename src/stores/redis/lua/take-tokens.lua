@@ -1,8 +1,9 @@
 -- Fast path for the most common call: every group is a single take from a token bucket, with the same policy and cost. It
--- decides and replies like token-bucket.lua and step.lua, without the generality that they need for other calls.
+-- decides and replies like token-bucket.lua and step.lua, without the generality that they need for other calls. Buckets
+-- with holds are left to step.lua, in the same call.
 local try, match = redis.pcall, string.match
 -- Version of the reply; script-reply.ts expects the same.
-local REPLY_VERSION = 1
+local REPLY_VERSION = 2
 local PART = ':' .. WHOLE .. '/' .. WHOLE
 
 -- The instant in a stored value, full + part/unitsPerMs ms: whole milliseconds, the part, and the unitsPerMs it was
@@ -29,8 +30,9 @@ local function partIn(unitsPerMs, part, writtenUnitsPerMs)
   return quotient * 65536 + ceil(low / writtenUnitsPerMs)
 end
 
+-- Returns the replies, without those of buckets with holds, and whether there are such buckets.
 local function takeTokens(cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs)
-  local capacityUnits, amount, out = limit * unitsPerToken, cost * unitsPerToken, { REPLY_VERSION }
+  local capacityUnits, amount, out, hasHolds = limit * unitsPerToken, cost * unitsPerToken, { REPLY_VERSION }, false
   for i = 1, #KEYS do
     local key, full, part, writtenUnitsPerMs = KEYS[i], 0, 0, 0
     local raw = try('GET', key)
@@ -57,19 +59,24 @@ local function takeTokens(cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlM
         verdict = try('SET', key, text, 'PX', format(WHOLE, ttl > ttlMs and ttl or ttlMs)).err or verdict
       end
       out[i + 1] = verdict
+    elseif type(raw) == 'string' and string.find(raw, '|', 1, true) then
+      hasHolds = true
     else
       out[i + 1] = type(raw) == 'table' and raw.err or 'FOREIGN value'
     end
   end
   out[#KEYS + 2] = now
-  return out
+  return out, hasHolds
 end
+
+-- The replies of takeTokens, if some are missing.
+local taken
 
 if #ARGV == 2 and tonumber(match(ARGV[1], '^([1-9]%d*) 1$')) == #KEYS then
   local cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs =
     match(ARGV[2], '^token%-bucket take ([1-9]%d*) (%d+) (%d+) (%d+) (%d+) (%d+)$')
   if cost then
-    local replies = takeTokens(
+    local replies, hasHolds = takeTokens(
       tonumber(cost),
       tonumber(limit),
       tonumber(windowMs),
@@ -77,6 +84,9 @@ if #ARGV == 2 and tonumber(match(ARGV[1], '^([1-9]%d*) 1$')) == #KEYS then
       tonumber(unitsPerMs),
       tonumber(ttlMs)
     )
-    return replies
+    if not hasHolds then
+      return replies
+    end
+    taken = replies
   end
 end
