@@ -2,11 +2,12 @@
  * A slow and exact reference implementation of every decision: BigInt arithmetic, and waits found by binary search
  * instead of a formula.
  */
-import type { AlgorithmName, Mode } from "sluice";
+import type { Mode } from "sluice";
+import type { RateAlgorithm } from "../src/testing/subject.ts";
 
 /** A policy in exact numbers. */
 export interface Rule {
-  readonly algorithm: AlgorithmName;
+  readonly algorithm: RateAlgorithm;
   /** The capacity of a bucket or the limit of a window. */
   readonly limit: bigint;
   /** The window, or the fill time of a bucket. */
@@ -63,7 +64,7 @@ export function windowRule(
 }
 
 /** Creates the model of a new key. */
-export function createModel(algorithm: AlgorithmName): Model {
+export function createModel(algorithm: RateAlgorithm): Model {
   return MODELS[algorithm]();
 }
 
@@ -293,7 +294,7 @@ const slidingLog: AlgorithmModel<Log> = {
   },
 };
 
-const MODELS: Record<AlgorithmName, () => Model> = {
+const MODELS: Record<RateAlgorithm, () => Model> = {
   "token-bucket": () => createModelOf(bucket),
   "leaky-bucket": () => createModelOf(bucket, true),
   "fixed-window": () => createModelOf(fixedWindow),
