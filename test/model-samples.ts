@@ -2,7 +2,8 @@
 import type { Decision, Mode, Policy, RateText } from "sluice";
 import { type CompiledPolicy, compilePolicy, decide, type PlainState } from "sluice/algorithms";
 import type { RateAlgorithm } from "../src/testing/subject.ts";
-import { bucketRule, type Rule, windowRule } from "./model.ts";
+import type { Rule } from "./algorithm-models.ts";
+import { bucketRule, windowRule } from "./model.ts";
 
 /** A policy as users write it, compiled, and as a rule of the model. */
 export interface Sample {
