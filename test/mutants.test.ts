@@ -1,11 +1,5 @@
 /** Runs the contract suites on mutants, stores and limiters with one known bug each: the case that covers it must fail. */
-import {
-  type Charge,
-  type Decision,
-  memoryRateLimiter,
-  type Policy,
-  type RateLimiter,
-} from "sluice";
+import { type Charge, type Decision, memoryRateLimiter, type Policy, type RateLimiter } from "sluice";
 import { type DecideResult, decide, type PlainState } from "sluice/algorithms";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
 import { describe, expect, it } from "vitest";

@@ -35,7 +35,9 @@ export function checkBound(step: Decide, traces: number, seed: number): Tally {
       if (!overruns) leastRoom = Math.min(leastRoom, room);
       if (room >= 0) continue;
       const text = jobs.map(({ from, to, actual, estimate }) => `${actual} of ${estimate} in ${from}-${to}`).join(", ");
-      throw new Error(`${-room} too many in ${fromMs}-${toMs} under ${policy.name}, SLUICE_SEED=${seed} trace ${trace}: ${text}`);
+      throw new Error(
+        `${-room} too many in ${fromMs}-${toMs} under ${policy.name}, SLUICE_SEED=${seed} trace ${trace}: ${text}`,
+      );
     }
     tally.count(name);
     tally.count("jobs", jobs.length);
@@ -75,7 +77,8 @@ function play(step: Decide, policy: CompiledPolicy, random: Random, overruns: bo
       const exceeds = overruns && random.whole(1, 10) <= 3;
       const actual = exceeds ? random.whole(job.estimate, 2 * policy.limit) : random.whole(0, job.estimate);
       const settle = { cost: actual, mode: "settle", hold: { id: job.id, forMs: 0 } } as const;
-      if (!apply(settle)) throw new Error(`the hold of ${job.from}-${job.to} was missing at ${now} under ${policy.name}`);
+      if (!apply(settle))
+        throw new Error(`the hold of ${job.from}-${job.to} was missing at ${now} under ${policy.name}`);
       Object.assign(job, { actual, to: now });
       open = open.filter((other) => other !== job);
       // Twice, as after a lost reply.
@@ -85,7 +88,8 @@ function play(step: Decide, policy: CompiledPolicy, random: Random, overruns: bo
     }
     const estimate = random.whole(1, Math.ceil(policy.limit / 2));
     if (policy.algorithm !== "concurrency" && random.whole(1, 4) === 1) {
-      if (apply({ cost: estimate, mode: "take" })) jobs.push({ id: "", from: now, to: now, estimate, actual: estimate });
+      if (apply({ cost: estimate, mode: "take" }))
+        jobs.push({ id: "", from: now, to: now, estimate, actual: estimate });
       continue;
     }
     const forMs = random.pick([1, 5, random.whole(1, 3 * policy.windowMs)]);
@@ -131,7 +135,8 @@ function* intervals(policy: CompiledPolicy, jobs: readonly Job[]): Generator<Int
   for (const { to: fromMs } of jobs) {
     for (const { from: toMs } of jobs) {
       if (toMs < fromMs) continue;
-      if (unitsPerMs > 0) yield interval(fromMs, toMs, Math.floor(limit + ((toMs - fromMs) * unitsPerMs) / unitsPerToken));
+      if (unitsPerMs > 0)
+        yield interval(fromMs, toMs, Math.floor(limit + ((toMs - fromMs) * unitsPerMs) / unitsPerToken));
       else if (toMs < fromMs + windowMs) yield interval(fromMs, toMs, limit);
     }
   }
@@ -177,6 +182,8 @@ export function checkEnds(step: Decide, cases: number, seed: number): void {
       return JSON.stringify(lateBy.map((ms) => step(state, peek, start + ms).decision));
     });
     if (ended === settled) continue;
-    throw new Error(`${policy.name}, SLUICE_SEED=${seed} case ${i}: ended: ${ended}, but settled at the end: ${settled}`);
+    throw new Error(
+      `${policy.name}, SLUICE_SEED=${seed} case ${i}: ended: ${ended}, but settled at the end: ${settled}`,
+    );
   }
 }

@@ -79,7 +79,8 @@ export function nextCost(random: Random, { limit }: CompiledPolicy, remaining: n
 export function promisedWaits(decision: Decision, endsAt: readonly bigint[], now: number): number[] {
   const waits = endsAt.flatMap((end) => [Number(end) - now, Number(end) - now]);
   waits.push(decision.resetAfterMs, decision.nextAfterMs);
-  if (!decision.allowed) waits.push(decision.retryAfterMs ?? 0, decision.retryAfterMs ?? 0, decision.earliestRetryMs ?? 0);
+  if (!decision.allowed)
+    waits.push(decision.retryAfterMs ?? 0, decision.retryAfterMs ?? 0, decision.earliestRetryMs ?? 0);
   return waits.filter((wait) => wait > 0);
 }
 

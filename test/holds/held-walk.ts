@@ -50,7 +50,9 @@ export function walkHeld(engine: Engine, name: HeldAlgorithm, steps: number, see
       if (then < now) tally.count("backward steps");
       now = then;
       const charge = nextCharge(random, compiled, pair.model, decision?.remaining ?? compiled.limit, grantEnds);
-      last.push(`${describe(charge)} at ${now} under ${compiled.resolved.name} (${compiled.limit} in ${compiled.windowMs})`);
+      last.push(
+        `${describe(charge)} at ${now} under ${compiled.resolved.name} (${compiled.limit} in ${compiled.windowMs})`,
+      );
       if (last.length > 12) last.shift();
       try {
         if (random.whole(1, 60) === 1) pair = reset(engine, pair, { ...charge, mode: "reset" }, name, now);
@@ -103,7 +105,11 @@ function nextCharge(
 
 function reset(engine: Engine, { state }: Pair, charge: Charge, name: HeldAlgorithm, now: number): Pair {
   const { decision, changed, state: next } = engine.decide(state, charge, now);
-  checkEqual("reset", [decision.remaining, decision.held ?? 0, changed, JSON.stringify(next)], [decision.limit, 0, true, "[]"]);
+  checkEqual(
+    "reset",
+    [decision.remaining, decision.held ?? 0, changed, JSON.stringify(next)],
+    [decision.limit, 0, true, "[]"],
+  );
   return { model: new HeldModel(name, engine.maxHolds), state: next };
 }
 
@@ -131,7 +137,8 @@ function step(
   if (mode === "settle") checkEqual("forgiven", decision.forgiven ?? 0, allowed ? Number(view.forgiven) : 0);
 
   const neverFits = BigInt(charge.cost) > rule.limit;
-  const clamps = !allowed && !neverFits && (mode === "take" || mode === "hold") && before.wasInFuture && !before.isEmpty(rule);
+  const clamps =
+    !allowed && !neverFits && (mode === "take" || mode === "hold") && before.wasInFuture && !before.isEmpty(rule);
   // Whether a refund of nothing is written is not a matter of holds.
   if (mode !== "refund" || model.isHeld) checkEqual("whether it was written", changed, changes || clamps);
   if (changed) {
@@ -180,14 +187,20 @@ function applyToModel(
 
 /** Compares holds and debt. The base is compared by what is decided from it. */
 function checkStored(state: State, model: HeldModel, before: State | undefined): void {
-  const { holds, debt, writtenAt } = ("holds" in state ? state : { holds: [], writtenAt: Number(model.at) }) as HeldState;
+  const { holds, debt, writtenAt } = (
+    "holds" in state ? state : { holds: [], writtenAt: Number(model.at) }
+  ) as HeldState;
   const text = (id: string, amount: number | bigint, end: number | bigint) => `${end}:${amount}:${id}`;
   checkEqual(
     "stored holds",
     holds.map(({ id, amount, end }) => text(id, amount, end)).sort(),
     model.holds.map(({ id, amount, end }) => text(id, amount, end)).sort(),
   );
-  checkEqual("stored debt", debt && text("", debt.amount, debt.dueAt), model.debt > 0n ? text("", model.debt, model.dueAt) : undefined);
+  checkEqual(
+    "stored debt",
+    debt && text("", debt.amount, debt.dueAt),
+    model.debt > 0n ? text("", model.debt, model.dueAt) : undefined,
+  );
   checkEqual("when it was written", writtenAt, Number(model.at));
   for (let i = 1; i < holds.length; i++) {
     const [a, b] = [holds[i - 1], holds[i]] as [HeldState["holds"][number], HeldState["holds"][number]];
@@ -233,7 +246,8 @@ function checkWaits(step: {
   // Every denial ends: with the last hold, and then with what is in use and owed.
   const lastEndMs = Math.max(0, ...before.holds.map(({ end }) => Number(end) - now));
   const spans = { concurrency: 0, "sliding-window": 4 }[policy.algorithm as string] ?? 2;
-  if (retryAfterMs > lastEndMs + spans * policy.windowMs) throw new Error(`retryAfterMs of ${retryAfterMs} is too long`);
+  if (retryAfterMs > lastEndMs + spans * policy.windowMs)
+    throw new Error(`retryAfterMs of ${retryAfterMs} is too long`);
   const cancelled = before.copy();
   cancelled.holds = [];
   const fits = (later: HeldModel): boolean => later.fits(rule, cost);

@@ -175,7 +175,12 @@ export function walkPenalty(engine: PenaltyEngine, steps: number, seed: number):
   return tally;
 }
 
-function checkNumbers(decision: Decision, view: PenaltyModel, { windowMs }: CompiledPolicy, isSettlement: boolean): void {
+function checkNumbers(
+  decision: Decision,
+  view: PenaltyModel,
+  { windowMs }: CompiledPolicy,
+  isSettlement: boolean,
+): void {
   const { blockMs, memoryMs } = view;
   const strikes = view.strikes(BigInt(windowMs));
   checkEqual("remaining", decision.remaining, blockMs > 0n ? 0 : NO_LIMIT - Number(strikes));

@@ -17,7 +17,13 @@ describe(`random walks with holds (seed ${SEED})`, () => {
   test.each(HELD_ALGORITHMS)("make the same decisions with a %s as the model", (name) => {
     const tally = walkHeld(engine, name, STEPS, SEED);
     expectKinds(tally, ["hold done", "hold not done", "settle done", "settle not done", "take not done", "clamps"]);
-    expectKinds(tally, ["backward steps", "plan changes", "denials", "denials because of holds", "steps without holds"]);
+    expectKinds(tally, [
+      "backward steps",
+      "plan changes",
+      "denials",
+      "denials because of holds",
+      "steps without holds",
+    ]);
     if (name !== "concurrency") expectKinds(tally, ["in debt", "forgiven"]);
     expect(tally.get("waits tried")).toBeGreaterThan(STEPS);
   });
