@@ -237,7 +237,10 @@ function checkWaits(step: {
   if (resetAfterMs === 0 || remaining === policy.limit) checkEqual("nextAfterMs", nextAfterMs, 0);
   else checkFirst("nextAfterMs", nextAfterMs, (later) => later.remaining(rule) > BigInt(remaining));
   if (decision.allowed) return;
-  if (mode === "settle" || cost > rule.limit) return checkEqual("retryAfterMs", decision.retryAfterMs, null);
+  if (mode === "settle" || cost > rule.limit) {
+    checkEqual("retryAfterMs", decision.retryAfterMs, null);
+    return;
+  }
   const { retryAfterMs, earliestRetryMs } = decision;
   if (retryAfterMs === null || retryAfterMs < 1) throw new Error(`retryAfterMs of ${retryAfterMs}`);
   const isAdmitted = (later: HeldModel): boolean =>
@@ -253,7 +256,8 @@ function checkWaits(step: {
   const fits = (later: HeldModel): boolean => later.fits(rule, cost);
   if (earliestRetryMs === undefined) {
     if (retryAfterMs > 1 && fits(at(cancelled, retryAfterMs - 1))) throw new Error("earliestRetryMs is missing");
-    return tally.count("denials");
+    tally.count("denials");
+    return;
   }
   if (earliestRetryMs >= retryAfterMs) throw new Error("earliestRetryMs is not less than retryAfterMs");
   if (earliestRetryMs > 1) checkFirst("earliestRetryMs", earliestRetryMs, fits, cancelled);

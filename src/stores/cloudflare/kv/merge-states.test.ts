@@ -8,7 +8,8 @@ import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 import { mergeStates } from "./merge-states.ts";
 
 function take(state: PlainState, policy: CompiledPolicy, cost: number, now: number): PlainState {
-  return decide(state.length > 0 ? state : undefined, { policy, key: "k", cost, mode: "take" }, now).state as PlainState;
+  return decide(state.length > 0 ? state : undefined, { policy, key: "k", cost, mode: "take" }, now)
+    .state as PlainState;
 }
 
 describe("mergeStates", () => {
