@@ -461,7 +461,7 @@ function failures({ name, mutation, limiter, algorithms, maxKeys }: Mutant): Pro
           ...(maxKeys ? { maxKeys } : {}),
         };
       },
-      { ...options, ...runner },
+      { ...options, ...runner, holds: false },
     ),
   );
 }
