@@ -6,11 +6,19 @@ import { startHeartbeat } from "../scripts/heartbeat.js";
 import { ensureRedis } from "../test/servers/ensure-redis.js";
 import { addresses } from "./addresses.js";
 import { faults } from "./faults.js";
+import { holdsModel } from "./holds-model.js";
 import { hotKey } from "./hot-key.js";
 import { wsFrames } from "./ws-frames.js";
 import { wsSockets } from "./ws-sockets.js";
 
-const parts = { addresses, "hot-key": hotKey, faults, "ws-frames": wsFrames, "ws-sockets": wsSockets };
+const parts = {
+  addresses,
+  "holds-model": holdsModel,
+  "hot-key": hotKey,
+  faults,
+  "ws-frames": wsFrames,
+  "ws-sockets": wsSockets,
+};
 
 const selected = process.argv.slice(2);
 const unknown = selected.filter((name) => !(name in parts));

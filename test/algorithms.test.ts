@@ -1,7 +1,8 @@
 /** Tests the five algorithms against the model with random walks, and against decisions worked out by hand. */
-import type { AlgorithmName, Decision, Policy } from "sluice";
-import { compilePolicy, decide } from "sluice/algorithms";
+import type { Decision, Policy } from "sluice";
+import { compilePolicy, decide, type PlainState } from "sluice/algorithms";
 import { describe, expect, test } from "vitest";
+import type { RateAlgorithm } from "../src/testing/subject.ts";
 import { createModel } from "./model.ts";
 import {
   bucketSample,
@@ -18,7 +19,7 @@ import { SEED, STEPS } from "./settings.ts";
 const NAMES = ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-log"] as const;
 
 describe("random walks", () => {
-  const shares: Record<AlgorithmName, number> = {
+  const shares: Record<RateAlgorithm, number> = {
     "token-bucket": 0.25,
     "leaky-bucket": 0.2,
     "fixed-window": 0.2,
@@ -104,14 +105,14 @@ describe("decisions worked out by hand", () => {
   for (const [title, { sample, lines }] of Object.entries(cases)) {
     test(title, () => {
       const { compiled, rule } = sample;
-      const model = createModel(compiled.algorithm);
-      let state: readonly number[] | undefined;
+      const model = createModel(rule.algorithm);
+      let state: PlainState | undefined;
       for (const [mode, cost, now, expected] of lines) {
         const outcome = decide(state, { policy: compiled, key: "key", cost, mode }, now);
         const numbers = { limit: compiled.limit, ...expected };
         expect(outcome.decision).toStrictEqual({ policy: compiled.name, ...numbers });
         expect(model.step(mode, rule, cost, now)).toStrictEqual(numbers);
-        state = outcome.state;
+        state = outcome.state as PlainState;
       }
     });
   }
@@ -166,7 +167,7 @@ describe("the model", () => {
   });
 });
 
-function policyOf(algorithm: AlgorithmName, limit: number): Policy {
+function policyOf(algorithm: RateAlgorithm, limit: number): Policy {
   if (algorithm === "token-bucket") return { algorithm, capacity: limit, tokensPerSecond: 1 };
   if (algorithm === "leaky-bucket") return { algorithm, capacity: limit, leaksPerSecond: 1 };
   return { algorithm, limit, windowMs: 10_000 };

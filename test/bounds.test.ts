@@ -1,8 +1,9 @@
 /** Tests the bound, the liveness and the clock steps of the five algorithms with random and exhaustive schedules. */
 import fc from "fast-check";
-import type { AlgorithmName, Mode } from "sluice";
-import { decide } from "sluice/algorithms";
+import type { Mode } from "sluice";
+import { decide, type PlainState } from "sluice/algorithms";
 import { describe, expect, test } from "vitest";
+import type { RateAlgorithm } from "../src/testing/subject.ts";
 import {
   bucketSample,
   createKey,
@@ -201,7 +202,7 @@ interface Grant {
 
 /** Runs random greedy schedules with refunds and passes the grants of each to `check`. */
 function runSchedules(
-  name: AlgorithmName,
+  name: RateAlgorithm,
   check: (grants: readonly Grant[], sample: Sample) => void,
   { stepsBack = false } = {},
 ): void {
@@ -275,7 +276,7 @@ function mostGranted({ compiled }: Sample, spanMs: number, lastStart: number): n
     return Array.from({ length: spend("peek", 0).decision.remaining + 1 }, (_, cost) => {
       const outcome = spend("take", cost);
       expect(outcome.decision.allowed).toBe(true);
-      return { state: outcome.state, cost };
+      return { state: outcome.state as PlainState, cost };
     });
   };
   const mostFrom = (state: readonly number[] | undefined, now: number, left: number): number => {

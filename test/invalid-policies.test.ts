@@ -1,6 +1,5 @@
 /** Tests that invalid policies are rejected with their option, and the range of exact numbers. */
 import {
-  type AlgorithmName,
   createLimiter,
   fixedWindow,
   leakyBucket,
@@ -19,7 +18,7 @@ const NAMES = ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window",
 const WINDOWS = ["fixed-window", "sliding-window", "sliding-log"] as const;
 
 /** A valid policy of every algorithm. */
-const VALID: Record<AlgorithmName, Record<string, unknown>> = {
+const VALID: Record<(typeof NAMES)[number], Record<string, unknown>> = {
   "token-bucket": { algorithm: "token-bucket", capacity: 10, tokensPerSecond: 5 },
   "leaky-bucket": { algorithm: "leaky-bucket", capacity: 10, leaksPerSecond: 5 },
   "fixed-window": { algorithm: "fixed-window", limit: 10, windowMs: 1000 },

@@ -1,7 +1,9 @@
 /** Policies for random walks, listed and random, each with its rule for the model, and seeded random numbers. */
-import type { AlgorithmName, Decision, Mode, Policy, RateText } from "sluice";
-import { type CompiledPolicy, compilePolicy, decide } from "sluice/algorithms";
-import { bucketRule, type Rule, windowRule } from "./model.ts";
+import type { Decision, Mode, Policy, RateText } from "sluice";
+import { type CompiledPolicy, compilePolicy, decide, type PlainState } from "sluice/algorithms";
+import type { RateAlgorithm } from "../src/testing/subject.ts";
+import type { Rule } from "./algorithm-models.ts";
+import { bucketRule, windowRule } from "./model.ts";
 
 /** A policy as users write it, compiled, and as a rule of the model. */
 export interface Sample {
@@ -107,7 +109,7 @@ const LARGE_LOGS: readonly (readonly [number, number])[] = [
 ];
 
 /** The listed policies of an algorithm. */
-export function samplesOf(algorithm: AlgorithmName): Sample[] {
+export function samplesOf(algorithm: RateAlgorithm): Sample[] {
   if (algorithm === "token-bucket" || algorithm === "leaky-bucket") {
     return BUCKETS.map(([capacity, rate, tokens, everyMs]) => bucketSample(algorithm, capacity, rate, tokens, everyMs));
   }
@@ -116,7 +118,7 @@ export function samplesOf(algorithm: AlgorithmName): Sample[] {
 }
 
 /** A random policy. */
-export function randomSample(algorithm: AlgorithmName, random: Random): Sample {
+export function randomSample(algorithm: RateAlgorithm, random: Random): Sample {
   const limit = 1 + whole(random, oneOf(random, [3, 12, 60]));
   if (algorithm === "token-bucket" || algorithm === "leaky-bucket") {
     const count = 1 + whole(random, oneOf(random, [3, 30, 3000]));
@@ -130,7 +132,8 @@ export function randomSample(algorithm: AlgorithmName, random: Random): Sample {
 /** A plan that can share buckets with `sample`: the same window or fill time, another limit. */
 export function anotherPlan(sample: Sample, random: Random): Sample {
   const { compiled, rule } = sample;
-  const { algorithm, limit, windowMs } = compiled;
+  const { algorithm } = rule;
+  const { limit, windowMs } = compiled;
   const factors = [1, ...[2, 3, 7, 10, 97, 1000].filter((factor) => limit * factor <= MAX_SCALED_LIMIT)];
   const scaled = Math.max(1, Math.floor((limit * oneOf(random, factors)) / oneOf(random, [1, 2, 3, 10, 50])));
   if (algorithm === "token-bucket" || algorithm === "leaky-bucket") {
@@ -171,19 +174,19 @@ export function windowSample(
 
 /** A key of `decide` alone, for schedules without a model. */
 export function createKey(compiled: CompiledPolicy) {
-  let state: readonly number[] | undefined;
+  let state: PlainState | undefined;
   const charge =
     (mode: Mode) =>
     (cost: number, now: number, under: CompiledPolicy = compiled): Decision => {
       const outcome = decide(state, { policy: under, key: "key", cost, mode }, now);
-      state = outcome.state;
+      state = outcome.state as PlainState;
       return outcome.decision;
     };
   return { take: charge("take"), peek: charge("peek"), refund: charge("refund") };
 }
 
 /** A policy that reaches all of its states within a few hundred milliseconds. */
-export function smallSample(name: AlgorithmName, random: Random): Sample {
+export function smallSample(name: RateAlgorithm, random: Random): Sample {
   const limit = 1 + whole(random, 6);
   if (name === "token-bucket" || name === "leaky-bucket") {
     const tokens = 1 + whole(random, 7);

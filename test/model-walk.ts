@@ -1,5 +1,5 @@
 /** Random walks: the same random steps on an algorithm and on the model, compared after each step. */
-import type { AlgorithmName, Charge, Decision, Mode } from "sluice";
+import type { Charge, Decision, Mode } from "sluice";
 import {
   type Algorithm,
   algorithms,
@@ -8,11 +8,13 @@ import {
   type CompiledPolicy,
   decide,
   fits,
+  type PlainState,
   peek,
   refund,
   take,
   usage,
 } from "sluice/algorithms";
+import type { RateAlgorithm } from "../src/testing/subject.ts";
 import { createModel, type DecisionNumbers } from "./model.ts";
 import {
   anotherPlan,
@@ -82,7 +84,7 @@ interface Step {
  * Runs `steps` random steps, in stretches with their own key and clock. Throws at the first difference, with the seed and
  * the last steps.
  */
-export function walk(algorithmName: AlgorithmName, steps: number, seed: number): Tally {
+export function walk(algorithmName: RateAlgorithm, steps: number, seed: number): Tally {
   const random = seededRandom(seed);
   const listed = samplesOf(algorithmName);
   const tally: Tally = {
@@ -137,7 +139,7 @@ export function walk(algorithmName: AlgorithmName, steps: number, seed: number):
   return tally;
 }
 
-function failure(error: Error, algorithm: AlgorithmName, seed: number, step: number, last: readonly Step[]): string {
+function failure(error: Error, algorithm: RateAlgorithm, seed: number, step: number, last: readonly Step[]): string {
   const lines = last.map(
     ({ mode, cost, now, sample, grantEndsAt }) =>
       `  ${mode} ${cost}${grantEndsAt ? ` until ${grantEndsAt}` : ""} at ${now} under ${JSON.stringify(sample.policy)}`,
@@ -146,7 +148,7 @@ function failure(error: Error, algorithm: AlgorithmName, seed: number, step: num
 }
 
 /** A key in the cells of an algorithm and in the model. */
-function createPair(name: AlgorithmName) {
+function createPair(name: RateAlgorithm) {
   const algorithm = algorithms[name];
   const model = createModel(name);
   const cells = newCells(algorithm);
@@ -175,7 +177,7 @@ function createPair(name: AlgorithmName) {
       compare("decide", outcome.decision, expected, compiled);
       checkEqual("ttlMs of decide", outcome.ttlMs, Math.max(1, expected.resetAfterMs));
       const after = ownCells(cells, algorithm);
-      checkEqualLists("the state of decide and the cells", stored(outcome.state), stored(after));
+      checkEqualLists("the state of decide and the cells", stored(outcome.state as PlainState), stored(after));
       const changed = !equalLists(before, after);
       checkEqual("changed of decide", outcome.changed, changed);
       if (mode !== "refund") checkEqual("fits", wouldFit, expected.allowed);

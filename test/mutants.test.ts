@@ -1,15 +1,9 @@
 /** Runs the contract suites on mutants, stores and limiters with one known bug each: the case that covers it must fail. */
-import {
-  type AlgorithmName,
-  type Charge,
-  type Decision,
-  memoryRateLimiter,
-  type Policy,
-  type RateLimiter,
-} from "sluice";
-import { type DecideResult, decide } from "sluice/algorithms";
+import { type Charge, type Decision, memoryRateLimiter, type Policy, type RateLimiter } from "sluice";
+import { type DecideResult, decide, type PlainState } from "sluice/algorithms";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
 import { describe, expect, it } from "vitest";
+import type { RateAlgorithm } from "../src/testing/subject.ts";
 import { failuresOf } from "./collect.ts";
 import { type Mutation, type StoredBucket, toyStore } from "./toy-store.ts";
 
@@ -17,7 +11,7 @@ interface Mutant {
   name: string;
   /** Part of the title of a case that must fail. */
   fails: string;
-  algorithms?: AlgorithmName[];
+  algorithms?: RateAlgorithm[];
   mutation?: Mutation;
   /** Wraps a correct limiter, for bugs above the store. */
   limiter?(policy: Policy, correct: RateLimiter): RateLimiter;
@@ -42,7 +36,7 @@ function naiveTokenBucket(
     decide(state, charge, now) {
       const { policy: compiled, cost, mode } = charge;
       const perMs = compiled.unitsPerMs / compiled.unitsPerToken;
-      const [stored, last] = state ?? [compiled.limit, now];
+      const [stored, last] = (state as PlainState | undefined) ?? [compiled.limit, now];
       const [refilled, refilledAt] = refill(stored as number, last as number, now, perMs);
       let tokens = Math.min(compiled.limit, refilled);
       const allowed = tokens >= cost;
@@ -96,6 +90,8 @@ function wrap(correct: RateLimiter, overrides: Partial<RateLimiter>): RateLimite
     consistency: correct.consistency,
     consume: (key, cost) => correct.consume(key, cost),
     peek: (key, cost) => correct.peek(key, cost),
+    hold: (key, amount, options) => correct.hold(key, amount, options),
+    settle: (key, id, actual) => correct.settle(key, id, actual),
     refund: (key, cost, decision) => correct.refund(key, cost, decision),
     reset: (key) => correct.reset(key),
     inspect: (key) => correct.inspect(key),
@@ -105,7 +101,7 @@ function wrap(correct: RateLimiter, overrides: Partial<RateLimiter>): RateLimite
   };
 }
 
-const bucketOnly: AlgorithmName[] = ["token-bucket"];
+const bucketOnly: RateAlgorithm[] = ["token-bucket"];
 
 const mutants: Mutant[] = [
   {
@@ -171,7 +167,7 @@ const mutants: Mutant[] = [
     algorithms: ["fixed-window"],
     mutation: {
       decide(state, charge, now) {
-        const [start = 0, count = 0] = state ?? [];
+        const [start = 0, count = 0] = (state as PlainState | undefined) ?? [];
         return decide(state && [start, Math.min(count, charge.policy.limit)], charge, now);
       },
     },
@@ -340,7 +336,7 @@ const mutants: Mutant[] = [
     mutation: {
       decide(state, charge, now) {
         const outcome = decide(state, charge, now);
-        return { ...outcome, state: [now, outcome.state[1] ?? 0] };
+        return { ...outcome, state: [now, (outcome.state as PlainState)[1] ?? 0] };
       },
     },
   },
@@ -348,7 +344,12 @@ const mutants: Mutant[] = [
     name: "a sliding window ignores the previous window",
     fails: "makes the same decisions as the pure function",
     algorithms: ["sliding-window"],
-    mutation: { decide: (state, charge, now) => decide(state && [state[0] ?? 0, 0, state[2] ?? 0], charge, now) },
+    mutation: {
+      decide(state, charge, now) {
+        const [start = 0, , current = 0] = (state as PlainState | undefined) ?? [];
+        return decide(state && [start, 0, current], charge, now);
+      },
+    },
   },
   {
     name: "the log keeps one charge per millisecond",
@@ -356,7 +357,7 @@ const mutants: Mutant[] = [
     algorithms: ["sliding-log"],
     mutation: {
       decide(state, charge, now) {
-        const last = state?.[state.length - 2];
+        const last = (state as PlainState | undefined)?.at(-2);
         const outcome = decide(state, charge, now);
         return last === now + charge.policy.windowMs ? { ...outcome, changed: false } : outcome;
       },
@@ -460,7 +461,7 @@ function failures({ name, mutation, limiter, algorithms, maxKeys }: Mutant): Pro
           ...(maxKeys ? { maxKeys } : {}),
         };
       },
-      { ...options, ...runner },
+      { ...options, ...runner, holds: false },
     ),
   );
 }

@@ -1,10 +1,10 @@
-/** The smallest correct store: a `Map` and `decide`. A mutant is this store with one part replaced. */
+/** The smallest correct store without holds: a `Map` and `decide`. A mutant is this store with one part replaced. */
 import { type Clock, type CompiledPolicy, type Decision, type Group, type Mode, SluiceError, type Store } from "sluice";
-import { type DecideResult, decide } from "sluice/algorithms";
+import { type DecideResult, decide, type PlainState } from "sluice/algorithms";
 
 /** The stored state of one key. */
 export interface StoredBucket {
-  state: readonly number[];
+  state: PlainState;
   untilMs: number;
 }
 
@@ -54,11 +54,12 @@ export function toyStore(clock: Clock, mutation: Mutation = {}): Store {
       const charge = group[i] as Group[number];
       const outcome = step(states[i], mode ? { ...charge, mode } : charge, clock.now());
       if (outcome.changed) {
-        states[i] = outcome.state;
+        const state = outcome.state as PlainState;
+        states[i] = state;
         const untilMs = clock.now() + (mutation.ttlMs?.(outcome) ?? outcome.ttlMs);
         const storedKey = storedKeyOf(charge.policy, charge.key);
-        if (outcome.state.length === 0) buckets.delete(storedKey);
-        else buckets.set(storedKey, { state: outcome.state, untilMs });
+        if (state.length === 0) buckets.delete(storedKey);
+        else buckets.set(storedKey, { state, untilMs });
       }
       return outcome.decision;
     };
@@ -84,6 +85,10 @@ export function toyStore(clock: Clock, mutation: Mutation = {}): Store {
 
   return {
     consistency: "exact",
+    check(policy, _isGroup, mode) {
+      if (mode !== "hold" && policy.algorithm !== "concurrency" && policy.algorithm !== "penalty") return;
+      throw new SluiceError("unsupported", "The toy store supports neither holds nor penalties.");
+    },
     async apply(groups) {
       const decisions: Decision[][] = [];
       for (const group of groups) {

@@ -27,7 +27,10 @@ export async function checkRejects(action: () => unknown, code: string, subject:
 /** The fields of a decision that have to be equal on every exact store. */
 export function comparedFields(decision: Decision): Record<string, unknown> {
   const { allowed, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs, delayMs } = decision;
-  return { allowed, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs, delayMs };
+  const { held, forgiven } = decision;
+  const earliestRetryMs = decision.allowed ? undefined : decision.earliestRetryMs;
+  const holds = { held, forgiven, earliestRetryMs };
+  return { allowed, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs, delayMs, ...holds };
 }
 
 /** JSON with sorted members that shows `undefined`, `NaN` and `-0`. */

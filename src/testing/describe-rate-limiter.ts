@@ -13,7 +13,7 @@ import { ALGORITHMS, type CreateSubject, policyOf, type Subject, type Time, toSu
 
 /** Options of `describeRateLimiter`. */
 export interface SuiteOptions extends Partial<Runner> {
-  /** The algorithms to test. Default: all five. */
+  /** The algorithms to test. Default: all five with a rate, and in `storeSuite` also concurrency and penalty. */
   algorithms?: readonly AlgorithmName[];
   /**
    * `"fake"`: `advance` moves a clock by exact milliseconds. `"real"`: `advance` waits, and cases that need exact

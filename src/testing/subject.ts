@@ -24,10 +24,13 @@ export type CreateSubject = (policy: Policy) => RateLimiter | Subject | Promise<
 /** How a suite advances time: with a fake clock, by waiting, or not at all. */
 export type Time = "fake" | "real" | "none";
 
-/** Every algorithm with a rate, in the order of the docs. Concurrency limits and penalties have laws of their own. */
-export const ALGORITHMS: readonly AlgorithmName[] = Object.values(algorithms)
+/** An algorithm with a rate. Concurrency limits and penalties have laws of their own. */
+export type RateAlgorithm = Exclude<AlgorithmName, "concurrency" | "penalty">;
+
+/** Every algorithm with a rate, in the order of the docs. */
+export const ALGORITHMS: readonly RateAlgorithm[] = Object.values(algorithms)
   .filter(({ holdsOnly, block }) => !holdsOnly && !block)
-  .map(({ name }) => name);
+  .map(({ name }) => name as RateAlgorithm);
 
 /** Wraps a plain limiter. */
 export function toSubject(created: RateLimiter | Subject): Subject {

@@ -27,6 +27,15 @@ describe("the contract suite in workerd", withWorkerd, () => {
     expect(failures).toEqual([]);
     expect(cases).toBeGreaterThan(20);
   });
+
+  it.each(["concurrency", "penalty"])("passes for %s", async (algorithm) => {
+    const { cases, failures } = await workerd.run<{ cases: number; failures: string[] }>("contractSuite", {
+      algorithm,
+      shards: 128,
+    });
+    expect(failures).toEqual([]);
+    expect(cases).toBeGreaterThan(6);
+  });
 });
 
 describe("random steps with crashes", withWorkerd, () => {

@@ -10,7 +10,7 @@ storeSuite(
     const store = memoryStore({ clock, maxKeys: 500 });
     return { store, advance: clock.advance, maxKeys: 500, restart: () => memoryStore({ clock }) };
   },
-  { describe, it, restart: true },
+  { describe, it, restart: true, holds: true },
 );
 
 describeRateLimiter(

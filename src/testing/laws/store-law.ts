@@ -1,6 +1,6 @@
 /** The shape of a contract case for stores, and helpers that most cases use. */
 import { compilePolicy } from "../../algorithms/compile-policy.ts";
-import type { Charge, Mode } from "../../core/charge.ts";
+import type { Charge, Group, Mode } from "../../core/charge.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { AlgorithmName, Policy } from "../../core/policy.ts";
@@ -9,7 +9,7 @@ import type { Random } from "../random.ts";
 import { policyOf } from "../subject.ts";
 
 /** Creates the stores for a law. */
-interface StoreBench {
+export interface StoreBench {
   readonly algorithm: AlgorithmName;
   readonly random: Random;
   /** Creates an empty store. */
@@ -30,17 +30,49 @@ export const DAY: number = 86_400_000;
 
 /** A policy that does not refill while a case runs. */
 export function compiledPolicy(
-  { algorithm }: StoreBench,
+  bench: StoreBench,
   limit: number,
   name: string,
   more: Partial<Policy> = {},
 ): CompiledPolicy {
-  return compilePolicy({ ...policyOf(algorithm, limit, DAY, name), ...more } as Policy);
+  return spannedPolicy(bench, limit, DAY, name, more);
+}
+
+/** A policy that is fully restored `spanMs` after it was used up (twice that for sliding-window). */
+export function spannedPolicy(
+  { algorithm }: StoreBench,
+  limit: number,
+  spanMs: number,
+  name: string,
+  more: Partial<Policy> = {},
+): CompiledPolicy {
+  return compilePolicy({ ...policyOf(algorithm, limit, spanMs, name), ...more } as Policy);
 }
 
 /** One charge. */
 export function charge(policy: CompiledPolicy, key: string, cost = 1, mode: Mode = "take"): Charge {
   return { policy, key, cost, mode };
+}
+
+/** A charge that holds `amount` under an id. */
+export function holdCharge(policy: CompiledPolicy, key: string, amount: number, id = "h", forMs = 60_000): Charge {
+  return { policy, key, cost: amount, mode: "hold", hold: { id, forMs } };
+}
+
+/** A charge that settles a hold with the actual cost. */
+export function settleCharge(policy: CompiledPolicy, key: string, actual: number, id = "h"): Charge {
+  return { policy, key, cost: actual, mode: "settle", hold: { id, forMs: 0 } };
+}
+
+/** Applies one group. */
+export async function applyGroup(store: Store, ...group: Group): Promise<Decision[]> {
+  const [decisions] = await store.apply([group]);
+  return decisions as Decision[];
+}
+
+/** Applies one charge. */
+export async function applyOne(store: Store, charge: Charge): Promise<Decision> {
+  return (await applyGroup(store, charge))[0] as Decision;
 }
 
 /** The tokens that a key has left. */

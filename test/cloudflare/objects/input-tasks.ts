@@ -15,7 +15,7 @@ export const inputTasks: Tasks<Env> = {
     const before = await rows();
     const policy = { algorithm: "token-bucket", capacity: 2, tokensPerSecond: "1/1800000ms" };
     const charge = { policy: 0, bucket: "s1:{k}b2/h,2", cost: 1, mode: "take" };
-    const call = { version: 3, policies: [policy], groups: [[charge]] };
+    const call = { version: 4, policies: [policy], groups: [[charge]] };
     const withCharge = (changes: object) => ({ ...call, groups: [[charge], [{ ...charge, ...changes }]] });
     const withPolicy = (changes: object) => ({ ...call, policies: [{ ...policy, ...changes }] });
     const calls: Record<string, unknown> = {
@@ -23,8 +23,8 @@ export const inputTasks: Tasks<Env> = {
       "a string": "apply",
       "another version": { ...call, version: 2 },
       "no version": { policies: [policy], groups: [[charge]] },
-      "no policies": { version: 3, groups: [[charge]] },
-      "no groups": { version: 3, policies: [policy] },
+      "no policies": { version: 4, groups: [[charge]] },
+      "no groups": { version: 4, policies: [policy] },
       "a charge of version 2": { ...call, groups: [[[0, "s1:{k}b2/h,2", 1, "take"]]] },
       "a charge that is null": { ...call, groups: [[null]] },
       "a sparse group": { ...call, groups: [new Array(2)] },
@@ -36,6 +36,8 @@ export const inputTasks: Tasks<Env> = {
       "an unknown mode": withCharge({ mode: "steal" }),
       "a policy that does not exist": withCharge({ policy: 7 }),
       "a grant end that is not a time": withCharge({ mode: "refund", grantEndsAt: "now" }),
+      "a hold in mode hold that is absent": withCharge({ mode: "hold" }),
+      "a settlement without a hold": withCharge({ mode: "settle" }),
       "a hold that is null": withCharge({ hold: null }),
       "a hold with an id of 65 characters": withCharge({ hold: { id: "h".repeat(65), forMs: 1 } }),
       "a hold of half a millisecond": withCharge({ hold: { id: "h", forMs: 0.5 } }),
@@ -84,8 +86,8 @@ export const inputTasks: Tasks<Env> = {
     return {
       withoutRpc: await errorWith({ fetch: async () => new Response() }),
       anotherVersion: await errorWith({
-        apply: async () => ({ ...reply, version: 4 }),
-        inspect: async () => ({ ...reply, version: 4 }),
+        apply: async () => ({ ...reply, version: 5 }),
+        inspect: async () => ({ ...reply, version: 5 }),
       }),
       noVersion: await errorWith({ apply: async () => reply, inspect: async () => undefined }),
     };

@@ -1,5 +1,6 @@
 /** Tasks that check the laws of a store on Durable Objects. */
 import {
+  type AlgorithmName,
   type Charge,
   createLimiter,
   type Decision,
@@ -12,6 +13,7 @@ import {
 import { compilePolicy } from "sluice/algorithms";
 import { durableObjectStore } from "sluice/cloudflare";
 import { describeRateLimiter, storeSuite } from "sluice/testing";
+import { checkEqual } from "../../../src/testing/check.ts";
 import { PlanBounds, planBatches, planPair } from "../../../src/testing/plan-charges.ts";
 import { randomFrom } from "../../../src/testing/random.ts";
 import { failuresOf } from "../../collect.ts";
@@ -19,7 +21,7 @@ import { randomSample, seededRandom } from "../../model-samples.ts";
 import type { Tasks } from "../tasks.ts";
 import { type Env, FreshNamespace, fakeTime, realNow, type Shards } from "./namespace.ts";
 
-type AlgorithmName = Parameters<typeof randomSample>[0];
+type RateAlgorithm = Parameters<typeof randomSample>[0];
 
 export const lawTasks: Tasks<Env> = {
   /** Runs the contract suite with a fake clock and objects that crash. */
@@ -41,7 +43,7 @@ export const lawTasks: Tasks<Env> = {
         it(name, body);
       };
       const options = { algorithms: [algorithm], time: "fake", restart: true, describe, it: counted } as const;
-      if (shards !== "per-key") return storeSuite("Durable Objects", create, options);
+      if (shards !== "per-key") return storeSuite("Durable Objects", create, { ...options, holds: true });
       // storeSuite uses groups of two keys, which live in different objects here.
       describeRateLimiter(
         "Durable Objects, one per key",
@@ -60,12 +62,15 @@ export const lawTasks: Tasks<Env> = {
   /** Runs random steps on objects and in memory, in several namespaces at once, with crashes in between. */
   async randomSteps(
     { OBJECTS },
-    { algorithm, steps, seed }: { algorithm: AlgorithmName; steps: number; seed: number },
+    { algorithm, steps, seed }: { algorithm: RateAlgorithm; steps: number; seed: number },
   ) {
     const advance = fakeTime();
     const random = seededRandom(seed);
     const upTo = (most: number) => Math.floor(random() * (most + 1));
     let [done, crashes, allowed] = [0, 0, 0];
+    const modes: Mode[] = ["take", "take", "take", "take", "peek", "refund"];
+    // A leaky bucket has no holds.
+    if (algorithm !== "leaky-bucket") modes.push("hold", "hold", "hold", "settle", "settle");
     const createNamespace = () => {
       const namespace = new FreshNamespace(OBJECTS);
       const objects = durableObjectStore(namespace, { shards: 4 });
@@ -73,10 +78,12 @@ export const lawTasks: Tasks<Env> = {
       const policy = ["p", "q"].map((name) => compilePolicy({ ...randomSample(algorithm, random).policy, name }));
       return async () => {
         const key = `key ${upTo(5)}`;
-        const mode = (["take", "take", "take", "take", "peek", "refund"] as Mode[])[upTo(5)] as Mode;
-        const charges = policy.slice(0, random() < 0.3 ? 2 : 1).map((policy) => {
+        const mode = modes[upTo(modes.length - 1)] as Mode;
+        const charges = policy.slice(0, random() < 0.3 ? 2 : 1).map((policy): Charge => {
           const cost = [0, 1, 1, 2, upTo(policy.limit), policy.limit + 1][upTo(5)] as number;
-          return { policy, key, cost, mode };
+          if (mode !== "hold" && mode !== "settle") return { policy, key, cost, mode };
+          const forMs = mode === "hold" ? 1 + upTo([5, 200, 8000][upTo(2)] as number) : 0;
+          return { policy, key, cost: Math.max(1, cost), mode, hold: { id: `h${upTo(3)}`, forMs } };
         });
         if (random() < 0.02) {
           await namespace.crash();
@@ -85,8 +92,7 @@ export const lawTasks: Tasks<Env> = {
         const [[there], [here]] = await Promise.all([objects.apply([charges]), memory.apply([charges])]);
         done++;
         if (there?.[0]?.allowed) allowed++;
-        if (JSON.stringify(there) === JSON.stringify(here)) return;
-        throw new Error(`seed ${seed} step ${done}: ${JSON.stringify({ charges, there, here })}`);
+        checkEqual(there, here, `seed ${seed} step ${done}: ${JSON.stringify(charges)}`);
       };
     };
     while (done < steps) {
@@ -104,7 +110,7 @@ export const lawTasks: Tasks<Env> = {
   /** Runs random steps of two plans that share buckets, and checks them against memory and the bound of each. */
   async sharedPlans(
     { OBJECTS },
-    { algorithm, steps, seed }: { algorithm: AlgorithmName; steps: number; seed: number },
+    { algorithm, steps, seed }: { algorithm: RateAlgorithm; steps: number; seed: number },
   ) {
     const advance = fakeTime();
     const random = randomFrom(seed);

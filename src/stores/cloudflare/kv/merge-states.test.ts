@@ -3,13 +3,13 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compilePolicy } from "../../../algorithms/compile-policy.ts";
 import { decide } from "../../../algorithms/decide.ts";
+import type { PlainState } from "../../../algorithms/held-state.ts";
 import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 import { mergeStates } from "./merge-states.ts";
 
-type State = readonly number[];
-
-function take(state: State, policy: CompiledPolicy, cost: number, now: number): State {
-  return decide(state.length > 0 ? state : undefined, { policy, key: "k", cost, mode: "take" }, now).state;
+function take(state: PlainState, policy: CompiledPolicy, cost: number, now: number): PlainState {
+  return decide(state.length > 0 ? state : undefined, { policy, key: "k", cost, mode: "take" }, now)
+    .state as PlainState;
 }
 
 describe("mergeStates", () => {
@@ -24,7 +24,7 @@ describe("mergeStates", () => {
     );
     fc.assert(
       fc.property(grants, fc.integer({ min: 0, max: 250 }), (grants, later) => {
-        let [here, there, all]: [State, State, State] = [[], [], []];
+        let [here, there, all]: [PlainState, PlainState, PlainState] = [[], [], []];
         let now = 1_790_000_000_000;
         for (const { gap, cost, here: isHere } of grants) {
           now += gap;
@@ -32,7 +32,7 @@ describe("mergeStates", () => {
           if (isHere) here = take(here, policy, cost, now);
           else there = take(there, policy, cost, now);
         }
-        const peek = (state: State) =>
+        const peek = (state: PlainState) =>
           decide(state.length > 0 ? state : undefined, { policy, key: "k", cost: 990, mode: "peek" }, now + later)
             .decision;
         const merged = mergeStates(here, there, policy);

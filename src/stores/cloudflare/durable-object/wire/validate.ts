@@ -8,7 +8,7 @@ import { BoundedMap } from "../../../../core/bounded-map.ts";
 import { type Charge, checkCost, MAX_CHARGES } from "../../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../../core/compiled-policy.ts";
 import { optionError, SluiceError, show } from "../../../../core/errors.ts";
-import { HOLD_ID } from "../../../../core/hold.ts";
+import { HOLD_ID, MAX_HOLD_MS } from "../../../../core/hold.ts";
 import { checkWhole } from "../../../../core/options.ts";
 import type { Policy } from "../../../../core/policy.ts";
 import { type ApplyCall, type BucketCall, MAX_CHARGES_PER_CALL, PROTOCOL_VERSION, type WireCharge } from "./calls.ts";
@@ -84,16 +84,17 @@ function parseCharge(charge: unknown, policies: readonly CompiledPolicy[]): Char
   if ((mode === "hold" || mode === "settle") && hold === undefined) {
     throw optionError("invalid-option", "hold", `an object with id and forMs in mode ${mode}`);
   }
-  return { policy, key: checkBucket(bucket), cost: cost as number, mode, grantEndsAt, hold: parseHold(hold) };
+  return { policy, key: checkBucket(bucket), cost: cost as number, mode, grantEndsAt, hold: parseHold(hold, policy) };
 }
 
-function parseHold(hold: unknown): Charge["hold"] {
+/** A penalty's key is held to block it, for longer than anything else may be held. */
+function parseHold(hold: unknown, { block }: CompiledPolicy): Charge["hold"] {
   if (hold === undefined) return undefined;
   const { id, forMs } = (hold ?? {}) as { id?: unknown; forMs?: unknown };
   if (typeof id !== "string" || !HOLD_ID.test(id)) {
     throw optionError("invalid-option", "hold.id", "1 to 64 letters, digits or characters of _ . ~ -");
   }
-  return { id, forMs: checkWhole("hold.forMs", forMs, 0, MAX_BLOCK_MS) };
+  return { id, forMs: checkWhole("hold.forMs", forMs, 0, block ? MAX_BLOCK_MS : MAX_HOLD_MS) };
 }
 
 function checkBucket(bucket: unknown): string {
