@@ -5,6 +5,7 @@
 import { startHeartbeat } from "../scripts/heartbeat.js";
 import { ensureRedis } from "../test/servers/ensure-redis.js";
 import { addresses } from "./addresses.js";
+import { concurrentRequests } from "./concurrent-requests.js";
 import { faults } from "./faults.js";
 import { holdsModel } from "./holds-model.js";
 import { hotKey } from "./hot-key.js";
@@ -13,6 +14,7 @@ import { wsSockets } from "./ws-sockets.js";
 
 const parts = {
   addresses,
+  "concurrent-requests": concurrentRequests,
   "holds-model": holdsModel,
   "hot-key": hotKey,
   faults,

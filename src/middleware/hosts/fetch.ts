@@ -144,6 +144,11 @@ async function continueRequest<Args extends HandlerArgs>(
   let response: Response;
   // Read before the handler runs: some servers create the signal on first use.
   const { signal } = request;
+  if (isHeld && signal.aborted) {
+    // The client disconnected during the decision. The handler would run without its hold.
+    await onFinish?.({ status: undefined, aborted: true });
+    return new Response(null, { status: 499 });
+  }
   try {
     response = await responder.next();
   } catch (error) {

@@ -148,13 +148,14 @@ function reject<Args extends HandlerArgs>(
 
 function continueRequest<Args extends HandlerArgs>(
   { response, next }: NodeEntry<Args>,
-  { pendingHeaders, delayMs, onFinish }: GatePass,
+  { pendingHeaders, delayMs, onFinish, isHeld }: GatePass,
 ): void {
   if (response.destroyed) {
     // The client disconnected during the decision, or has its response: `close` will not be emitted again.
     const isFinished = response.writableFinished;
     void onFinish?.({ status: isFinished ? response.statusCode : undefined, aborted: !isFinished });
-    if (delayMs === 0) next();
+    // The handler of a held request would run without its hold.
+    if (delayMs === 0 && !isHeld) next();
     return;
   }
   if (pendingHeaders) beforeHead(response, pendingHeaders);
