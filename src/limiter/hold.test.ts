@@ -1,5 +1,5 @@
 /** Tests holds of limiters whose store is slow or unavailable, and retries in the background. Time is fake. */
-import { concurrency, createLimiter, type HoldDecision, holdAll, type LimiterEvent, type Policy } from "sluice";
+import { concurrency, createLimiter, type HoldDecision, type LimiterEvent, type Policy } from "sluice";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type FlakyStore, flakyStore } from "../../test/flaky-store.ts";
 
@@ -290,23 +290,5 @@ describe("a renewal while the store is unavailable", () => {
     await advance(5000);
     expect(await limiter.peek("k")).toMatchObject({ remaining: 8 });
     expect(losses()).toEqual([]);
-  });
-});
-
-describe("holdAll", () => {
-  it("settles and renews one hold if two charges are to the same bucket", async () => {
-    const limiter = createLimiter({ policy, store });
-    const charges = [
-      { limiter, key: "k", amount: 3 },
-      { limiter, key: "k", amount: 4 },
-    ];
-    const hold = holdOf(await holdAll(charges));
-    expect(await limiter.peek("k")).toMatchObject({ held: 7 });
-    expect(await hold.renew()).toMatchObject({ allowed: true });
-    expect(await limiter.peek("k")).toMatchObject({ held: 7 });
-    expect(await hold.settle()).toMatchObject({ settled: true, remaining: 3 });
-    await limiter.reset("k");
-    const another = holdOf(await holdAll(charges));
-    expect(await another.settle([1, 4])).toMatchObject({ settled: true, remaining: 5 });
   });
 });
