@@ -6,6 +6,7 @@ import { startHeartbeat } from "../scripts/heartbeat.js";
 import { ensureRedis } from "../test/servers/ensure-redis.js";
 import { addresses } from "./addresses.js";
 import { faults } from "./faults.js";
+import { holds } from "./holds.js";
 import { holdsModel } from "./holds-model.js";
 import { hotKey } from "./hot-key.js";
 import { wsFrames } from "./ws-frames.js";
@@ -13,6 +14,7 @@ import { wsSockets } from "./ws-sockets.js";
 
 const parts = {
   addresses,
+  holds,
   "holds-model": holdsModel,
   "hot-key": hotKey,
   faults,
