@@ -7,6 +7,7 @@ import { ensureRedis } from "../test/servers/ensure-redis.js";
 import { addresses } from "./addresses.js";
 import { concurrentRequests } from "./concurrent-requests.js";
 import { faults } from "./faults.js";
+import { holds } from "./holds.js";
 import { holdsModel } from "./holds-model.js";
 import { hotKey } from "./hot-key.js";
 import { wsFrames } from "./ws-frames.js";
@@ -15,6 +16,7 @@ import { wsSockets } from "./ws-sockets.js";
 const parts = {
   addresses,
   "concurrent-requests": concurrentRequests,
+  holds,
   "holds-model": holdsModel,
   "hot-key": hotKey,
   faults,

@@ -2,8 +2,8 @@
 import { type CallState, type Clock, type Group, memoryStore, type Store } from "sluice";
 
 export interface FlakyStore extends Store {
-  /** Behaviour of the following calls. */
-  mode: "decide" | "fail" | "hang";
+  /** Behaviour of the following calls. `lose`: decides, but the reply is lost. */
+  mode: "decide" | "fail" | "hang" | "lose";
   /** Number of calls received. */
   calls: number;
   /** Continues hanging calls. Abandoned ones are rejected. */
@@ -20,7 +20,10 @@ export function flakyStore(clock?: Clock): FlakyStore {
     if (store.mode === "fail") throw new Error("connection lost");
     if (store.mode === "hang") await new Promise<void>((resolve) => hanging.push(resolve));
     if (call?.abandoned) throw new Error("abandoned call");
-    return decide();
+    const isLost = store.mode === "lose";
+    const reply = await decide();
+    if (isLost) throw new Error("connection lost");
+    return reply;
   };
   const store: FlakyStore = {
     consistency: "exact",

@@ -35,6 +35,9 @@ export type Group = readonly Charge[];
 /** Maximum number of charges in one decision. */
 export const MAX_CHARGES = 16;
 
+/** The largest cost. */
+export const MAX_COST: number = 2 ** 31 - 1;
+
 /** Costs are whole numbers: fractions would make buckets drift. */
 export function isCost(cost: unknown): cost is number {
   return typeof cost === "number" && (cost | 0) === cost && cost >= 0;

@@ -1,5 +1,5 @@
 /** Holds of one or more parts: the handle that `hold` and `holdAll` return, and settlements. */
-import { isCost } from "../core/charge.ts";
+import { isCost, MAX_COST } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Allowed, Decision, DecisionFields, DecisionSource } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
@@ -12,6 +12,7 @@ import {
   type Settlement,
 } from "../core/hold.ts";
 import { checkOptions } from "../core/options.ts";
+import { originOf } from "../core/store.ts";
 import { emit } from "../resilience/events.ts";
 import { addLease, type Leased, removeLease } from "./leases.ts";
 import type { JointCharge } from "./limiter-part.ts";
@@ -28,13 +29,16 @@ export interface HoldRequest {
   readonly indexes?: readonly number[];
 }
 
-/** One held charge, and where its hold is. */
+/** What is held of one bucket, and where. */
 interface HeldCharge {
-  readonly charge: JointCharge;
-  /** Index of the caller's charge that it belongs to, of `holdAll`. */
-  readonly index: number;
+  /** The charge, with the sum of all amounts. */
+  charge: JointCharge;
+  /** The amounts of `holdAll` that belong to this bucket, each with the index of the caller's charge. */
+  readonly amounts: { readonly index: number; amount: number }[];
   /** Where the hold is, if not in the store. */
   readonly source: DecisionSource | undefined;
+  /** When it ends at the latest, in monotonic ms: the store has started to count after it was sent. */
+  endsAt: number;
 }
 
 /** Adds the hold to an allowed decision. `sentAt` is when the request was sent, in monotonic ms. */
@@ -45,9 +49,18 @@ export function withHold(decision: Decision, request: HoldRequest, sentAt: numbe
   for (let i = 0; i < charges.length; i++) {
     const charge = charges[i] as JointCharge;
     if (charge.mode !== "hold") continue;
-    held.push({ charge, index: indexes?.[i] ?? 0, source: (decision.parts?.[i] ?? decision).source });
+    const part = { index: indexes?.[i] ?? 0, amount: charge.cost };
+    // Amounts of one bucket are one hold, as they have one id.
+    const same = held.find((other) => isSameBucket(other.charge, charge));
+    if (same) {
+      same.amounts.push(part);
+      same.charge = { ...same.charge, cost: same.charge.cost + charge.cost };
+    } else {
+      const { source } = decision.parts?.[i] ?? decision;
+      held.push({ charge, amounts: [part], source, endsAt: sentAt + forMs });
+    }
   }
-  const hold = new HeldCharges(held, id, forMs, sentAt + forMs) as unknown as Hold;
+  const hold = new HeldCharges(held, id, forMs) as unknown as Hold;
   return Object.assign(decision as Allowed, { hold });
 }
 
@@ -63,18 +76,24 @@ export function checkAmount(amount: number): number {
   throw optionError("invalid-cost", "amount", "a whole number from 1 to 2147483647", amount);
 }
 
-/** Settles holds. `endsAt` is when they end at the latest, in monotonic ms. */
-export async function settleAll(
-  settlements: readonly { readonly charge: JointCharge; readonly source?: DecisionSource | undefined }[],
-  endsAt: number,
-): Promise<Settlement> {
+/** The settlement of what is held of one bucket. */
+interface ChargeSettlement {
+  readonly charge: JointCharge;
+  /** Where the hold is, if not in the store. */
+  readonly source?: DecisionSource | undefined;
+  /** When the hold ends at the latest, in monotonic ms. */
+  readonly endsAt: number;
+}
+
+/** Settles holds. */
+export async function settleAll(settlements: readonly ChargeSettlement[]): Promise<Settlement> {
   const decisions = await Promise.all(
-    settlements.map(async ({ charge, source }) =>
+    settlements.map(async ({ charge, source, endsAt }) =>
       reportForgiven(charge, await charge.port.settle(charge, source, endsAt)),
     ),
   );
   const known = decisions.filter((decision) => decision !== undefined);
-  const fields = known.length > 0 ? tightest(known) : unknownFields((settlements[0] as { charge: JointCharge }).charge);
+  const fields = known.length > 0 ? tightest(known) : unknownFields((settlements[0] as ChargeSettlement).charge);
   const settled = known.some(({ allowed }) => allowed);
   return known.length < decisions.length ? { ...fields, settled, pending: true } : { ...fields, settled };
 }
@@ -93,20 +112,17 @@ class HeldCharges implements HoldMethods, Leased {
   readonly id: string;
   readonly key: string;
   amount: number;
-  private held: readonly HeldCharge[];
+  private readonly held: readonly HeldCharge[];
   readonly forMs: number;
-  /** When it ends at the latest, in monotonic ms: the store has started to count after it was sent. */
-  private endsAt: number;
   private isSettled = false;
 
-  constructor(held: readonly HeldCharge[], id: string, forMs: number, endsAt: number) {
-    const { charge } = held[0] as HeldCharge;
+  constructor(held: readonly HeldCharge[], id: string, forMs: number) {
+    const { charge, amounts } = held[0] as HeldCharge;
     this.id = id;
     this.key = charge.key;
-    this.amount = charge.cost;
+    this.amount = (amounts[0] as HeldCharge["amounts"][number]).amount;
     this.held = held;
     this.forMs = forMs;
-    this.endsAt = endsAt;
     for (const { charge } of held) if (isConcurrency(charge.policy)) addLease(charge.failurePolicy, this);
   }
 
@@ -115,31 +131,28 @@ class HeldCharges implements HoldMethods, Leased {
       const [only] = this.held;
       // One hold in memory is the common case of a concurrency limit.
       if (only && this.held.length === 1 && only.charge.port.syncStore) {
-        const settlement = settlementOf(only.charge, this.id, this.costOf(only, actual));
+        const settlement = settlementOf(only.charge, this.id, costOf(only, actual));
         this.markSettled();
-        const decision = settlement.port.settle(settlement, undefined, this.endsAt) as Decision;
+        const decision = settlement.port.settle(settlement, undefined, only.endsAt) as Decision;
         reportForgiven(settlement, decision);
         return Promise.resolve(Object.assign(fieldsOf(decision), { settled: decision.allowed }));
       }
-      return this.settleParts(actual);
+      const settlements = this.held.map((held) => ({
+        charge: settlementOf(held.charge, this.id, costOf(held, actual)),
+        source: held.source,
+        endsAt: held.endsAt,
+      }));
+      this.markSettled();
+      return settleAll(settlements);
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
-  private settleParts(actual: number | readonly number[] | undefined): Promise<Settlement> {
-    const settlements = this.held.map((held) => ({
-      charge: settlementOf(held.charge, this.id, this.costOf(held, actual)),
-      source: held.source,
-    }));
-    this.markSettled();
-    return settleAll(settlements, this.endsAt);
-  }
-
   async releaseLeases(): Promise<void> {
     const leases = this.held.filter(({ charge }) => isConcurrency(charge.policy));
     await Promise.all(
-      leases.map(({ charge, source }) => charge.port.settle(settlementOf(charge, this.id, 0), source, this.endsAt)),
+      leases.map(({ charge, source, endsAt }) => charge.port.settle(settlementOf(charge, this.id, 0), source, endsAt)),
     );
   }
 
@@ -148,12 +161,6 @@ class HeldCharges implements HoldMethods, Leased {
     for (const { charge } of this.held) {
       if (isConcurrency(charge.policy)) removeLease(charge.failurePolicy, this);
     }
-  }
-
-  /** The actual cost of a held charge. */
-  private costOf({ charge, index }: HeldCharge, actual: number | readonly number[] | undefined): number {
-    if (isConcurrency(charge.policy)) return 0;
-    return checkActual((typeof actual === "object" ? actual[index] : actual) ?? charge.cost);
   }
 
   cancel(): Promise<Settlement> {
@@ -167,26 +174,43 @@ class HeldCharges implements HoldMethods, Leased {
     const sentAt = monotonicMs();
     // The amount is that of the rates. It is the weight of a concurrency limit only if there is nothing else.
     const hasRates = this.held.some(({ charge }) => !isConcurrency(charge.policy));
-    const renewed = this.held.map((held) => {
-      const { charge } = held;
-      const cost = amount === undefined || (hasRates && isConcurrency(charge.policy)) ? charge.cost : amount;
-      return { ...held, charge: { ...charge, cost, hold: { id: this.id, forMs }, isNewHold: false } };
-    });
     const decisions = await Promise.all(
-      renewed.map(({ charge, source }) => charge.port.renew(charge, source, this.endsAt)),
+      this.held.map(async (held) => {
+        const { charge, amounts, source, endsAt } = held;
+        const isResized = amount !== undefined && !(hasRates && isConcurrency(charge.policy));
+        const cost = isResized ? amount * amounts.length : charge.cost;
+        const renewed = { ...charge, cost, hold: { id: this.id, forMs }, isNewHold: false };
+        const decision = await charge.port.renew(renewed, source, endsAt, () => {
+          // A renewal that waits for the store has not moved the end yet.
+          held.endsAt = sentAt + forMs;
+        });
+        if (decision.allowed) held.charge = renewed;
+        if (decision.allowed && isResized) for (const part of amounts) part.amount = amount;
+        return decision;
+      }),
     );
     const decision = decisions.length === 1 ? (decisions[0] as Decision) : merge(decisions);
-    if (decision.allowed) {
-      this.held = renewed;
-      this.endsAt = sentAt + forMs;
-      this.amount = amount ?? this.amount;
-    }
+    if (decision.allowed) this.amount = amount ?? this.amount;
     return decision;
   }
 
   async [ASYNC_DISPOSE](): Promise<void> {
     if (!this.isSettled) await this.settle();
   }
+}
+
+/** The actual cost of what is held of one bucket. */
+function costOf({ charge, amounts }: HeldCharge, actual: number | readonly number[] | undefined): number {
+  let cost = 0;
+  for (const { index, amount } of amounts) {
+    cost += checkActual((typeof actual === "object" ? actual[index] : actual) ?? amount);
+  }
+  return isConcurrency(charge.policy) ? 0 : Math.min(cost, MAX_COST);
+}
+
+/** Whether two charges are to the same bucket of the same service. */
+function isSameBucket(a: JointCharge, b: JointCharge): boolean {
+  return a.key === b.key && a.policy.id === b.policy.id && originOf(a.port.store) === originOf(b.port.store);
 }
 
 /** The charge that settles a hold. */

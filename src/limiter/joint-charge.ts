@@ -225,7 +225,9 @@ function splitByShard(charges: readonly JointCharge[]): ShardCharges[] {
       throw new SluiceError("policy-conflict", message, { option: "charges", expected: "each bucket once" });
     }
     if (same) {
-      shard.charges[i] = { ...same, cost: same.cost + charge.cost };
+      // A violation is one strike, however often the group names the penalty.
+      const cost = charge.mode === "penalty" ? Math.max(same.cost, charge.cost) : same.cost + charge.cost;
+      shard.charges[i] = { ...same, cost };
       shard.indexes[i]?.push(index);
     } else {
       shard.charges.push(charge);

@@ -70,13 +70,17 @@ export abstract class Limiter implements ComposableLimiter {
     checkHoldId(id);
     checkActual(actual);
     const held = this.limiterParts.filter(({ policy }) => !policy.block);
-    const settlements = held.map((part) => ({ charge: settlementOf(chargeTo(part, key, 0, "settle"), id, actual) }));
+    // The end of the hold is not known here.
+    const endsAt = monotonicMs() + MAX_HOLD_MS;
+    const settlements = held.map((part) => {
+      const charge = settlementOf(chargeTo(part, key, 0, "settle"), id, actual);
+      return { charge, endsAt };
+    });
     if (settlements.length === 0) {
       const message = "A penalty has no holds to settle. Use unblock() to end a block.";
       throw new SluiceError("unsupported", message, { option: "settle", expected: "a limiter with a rate" });
     }
-    // The end of the hold is not known here.
-    return settleAll(settlements, monotonicMs() + MAX_HOLD_MS);
+    return settleAll(settlements);
   }
 
   async reset(key: string): Promise<void> {

@@ -64,8 +64,11 @@ class RemotePort implements StorePort {
     }
     const [decisions] = reply;
     if (decisions?.length !== charges.length) throw missingDecision();
-    for (const [i, { mode, cost }] of charges.entries()) {
-      if (mode === "take") recordUnknownGrant(decisions[i] as Decision, cost);
+    const isAdmitted = decisions.every(({ allowed }) => allowed);
+    for (const [i, charge] of charges.entries()) {
+      if (charge.mode === "take") recordUnknownGrant(decisions[i] as Decision, charge.cost);
+      // It replaces a hold that was to be cancelled, because it had timed out.
+      if (charge.mode === "hold" && isAdmitted) queueOf(store).forget(charge);
     }
     return { decisions };
   }
@@ -116,14 +119,23 @@ class RemotePort implements StorePort {
     return undefined;
   }
 
-  async renew(charge: PartCharge, source: DecisionSource | undefined, endsAt: number): Promise<Decision> {
+  async renew(
+    charge: PartCharge,
+    source: DecisionSource | undefined,
+    endsAt: number,
+    onRenewed: () => void,
+  ): Promise<Decision> {
     if (source !== undefined) return this.applyElsewhere(charge, source);
     const { policy, failurePolicy } = charge;
     const reply = await this.sendNow(charge);
-    if (!isStoreFailure(reply)) return reply;
+    if (!isStoreFailure(reply)) {
+      if (reply.allowed) onRenewed();
+      return reply;
+    }
     const onLost = (error: SluiceError) =>
       emit(failurePolicy.onEvent, { type: "hold-lost", policy: policy.name, error });
-    queueOf(this.store).add({ store: this.store, charge, endsAt, error: reply.error, onLost });
+    const { error } = reply;
+    queueOf(this.store).add({ store: this.store, charge, endsAt, error, onLost, onApplied: onRenewed });
     if (failurePolicy.onStoreError === "throw") throw reply.error;
     const { name, limit } = policy;
     const fields = { policy: name, limit, remaining: 0, resetAfterMs: 0, nextAfterMs: 0, unknown: true } as const;
@@ -209,6 +221,7 @@ class RemotePort implements StorePort {
     const decision = reply[0]?.[0];
     if (!decision) throw missingDecision();
     if (charge.mode === "take") recordUnknownGrant(decision, cost);
+    if (charge.mode === "hold" && decision.allowed) queueOf(store).forget(charge);
     if (isCached) this.memory.recordDecision(charges, decision, sentAt, false);
     return decision;
   }

@@ -37,8 +37,16 @@ export interface StorePort {
    * settlement is then retried in the background until `endsAt`. Throws instead if `onStoreError` is `"throw"`.
    */
   settle(charge: PartCharge, source: DecisionSource | undefined, endsAt: number): MaybePromise<Decision | undefined>;
-  /** Renews a hold that `source` has granted. If the store fails, it is retried in the background until `endsAt`. */
-  renew(charge: PartCharge, source: DecisionSource | undefined, endsAt: number): MaybePromise<Decision>;
+  /**
+   * Renews a hold that `source` has granted. If the store fails, it is retried in the background until `endsAt`. Calls
+   * `onRenewed` when the hold has its new end.
+   */
+  renew(
+    charge: PartCharge,
+    source: DecisionSource | undefined,
+    endsAt: number,
+    onRenewed: () => void,
+  ): MaybePromise<Decision>;
   /** Applies a charge, and rejects if the store fails, whatever the failure policy: the caller has to know. */
   applyOrThrow(charge: PartCharge): MaybePromise<Decision>;
   /** Resets a key. Rejects if the store fails, whatever the failure policy: the caller has to know. */
@@ -83,8 +91,10 @@ export class SyncPort implements StorePort {
     return this.applyOne(charge);
   }
 
-  renew(charge: PartCharge): Decision {
-    return this.applyOne(charge);
+  renew(charge: PartCharge, _source: DecisionSource | undefined, _endsAt: number, onRenewed: () => void): Decision {
+    const decision = this.applyOne(charge);
+    if (decision.allowed) onRenewed();
+    return decision;
   }
 
   applyOrThrow(charge: PartCharge): Decision {

@@ -24,6 +24,8 @@ export interface PendingSettlement {
   readonly error: SluiceError;
   /** Called if the hold ends first. */
   onLost(error: SluiceError): void;
+  /** Called if the store has applied it. */
+  onApplied?(): void;
 }
 
 /** The calls that wait for one store. */
@@ -84,6 +86,7 @@ export class SettlementQueue {
     try {
       const reply = await healthOf(store).attempt(store, key, due, (call) => store.apply(groups, call));
       if (isStoreFailure(reply)) return false;
+      if (isCurrent() && reply[0]?.[0]?.allowed) entry.onApplied?.();
     } catch {
       // The store rejects the call whenever it is sent, for example after it was disposed of.
       if (isCurrent()) entry.onLost(entry.error);
