@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { fakeClock } from "sluice/testing";
 import { beforeAll, describe, expect, it } from "vitest";
-import { joinScript, PARTS, readPart, scriptModule, shaOf } from "../../scripts/make-redis-script.js";
+import { readPart, scriptModule, shaOf } from "../../scripts/make-redis-script.js";
 import { compilePolicy } from "../../src/algorithms/compile-policy.ts";
 import { decide } from "../../src/algorithms/decide.ts";
 import type { PlainState, State } from "../../src/algorithms/held-state.ts";
@@ -37,7 +37,7 @@ describe("the script", withRedis, () => {
   });
 
   it("has test variants that differ only in the clock and the reply", () => {
-    const clock = joinScript({ ...Object.fromEntries(PARTS.map((part) => [part, ""])), clock: readPart("clock") });
+    const clock = readPart("clock").trim().split("\n").slice(1).join("\n");
     expect(clock.split("\n")).toHaveLength(2);
     expect(script.split(clock)).toHaveLength(2);
     expect(fakeClockScript.text).toBe(script.replace(clock, FAKE_CLOCK));

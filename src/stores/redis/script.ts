@@ -83,16 +83,20 @@ end
 taken = replies
 end
 end
+return (function()
 local call, makers, HELD = redis.call, {}, 'HELD'
+local function makeTriple()
 local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
-local function formatTriple(a, b, c)
-return format(TRIPLE, a, b, c)
-end
-local function parseTriple(raw)
+local function parse(raw)
 if not raw then return 0, 0, 0 end
 local a, b, c = match(raw, '^(%d+):(%d+):(%d+)$')
 a, b, c = tonumber(a), tonumber(b), tonumber(c)
 if isWhole(a) and isWhole(b) and isWhole(c) then return a, b, c end
+end
+local function text(a, b, c)
+return format(TRIPLE, a, b, c)
+end
+return parse, text
 end
 local function windowStart(policy)
 return now - fmod(now, policy.windowMs)
@@ -356,6 +360,7 @@ refund = refund,
 end
 makers['leaky-bucket'] = makers['token-bucket']
 makers['penalty'] = function()
+local parse, text = makeTriple()
 local function viewAt(writtenAt, blockedUntil, forgottenAt)
 local since = max(now, writtenAt)
 local blockMs = max(0, blockedUntil - since)
@@ -403,8 +408,8 @@ local blockMs, memoryMs = viewAt(a, b, c)
 if blockMs > 0 then return write(0, memoryMs) end
 end
 return {
-parse = parseTriple,
-text = formatTriple,
+parse = parse,
+text = text,
 used = used,
 reset = reset,
 isInFuture = isInFuture,
@@ -600,6 +605,7 @@ makeHeld = makeHeldLog,
 }
 end
 makers['sliding-window'] = function()
+local parse, text = makeTriple()
 local function viewAt(policy, start, previous, current)
 local windowMs = policy.windowMs
 if start > now then
@@ -643,8 +649,8 @@ if start < policy.grantEndsAt - policy.windowMs then return start, previous, max
 return start, max(0, previous - cost), current
 end
 return {
-parse = parseTriple,
-text = formatTriple,
+parse = parse,
+text = text,
 used = used,
 wait = wait,
 reset = reset,
@@ -690,9 +696,6 @@ end
 local function usedOf(bucket)
 return bucket.algorithm.used(bucket.policy, bucket.a, bucket.b, bucket.c)
 end
-local function waitOf(bucket, amount)
-return bucket.algorithm.wait(bucket.policy, amount, bucket.a, bucket.b, bucket.c)
-end
 local function isOwnInFuture(bucket, used)
 return bucket.algorithm.isInFuture(bucket.policy, used, bucket.a, bucket.b, bucket.c)
 end
@@ -716,7 +719,8 @@ local rest = min(owed - fit, policy.limit)
 bucket.forgiven = bucket.forgiven + owed - fit - rest
 if rest > 0 then
 local lacking = usedOf(bucket) - (policy.limit - rest) * policy.unitsPerToken
-bucket.debt, bucket.dueAt, bucket.held = rest, time + waitOf(bucket, lacking), bucket.held + rest
+bucket.dueAt = time + bucket.algorithm.wait(policy, lacking, bucket.a, bucket.b, bucket.c)
+bucket.debt, bucket.held = rest, bucket.held + rest
 end
 now = present
 end
@@ -727,8 +731,7 @@ end
 local function endUntil(bucket, time)
 local next = nextEnd(bucket)
 while next <= time do
-local first = bucket.first
-local amount = 0
+local first, amount = bucket.first, 0
 if first <= bucket.count and bucket.ends[first] == next then
 amount = bucket.amounts[first]
 bucket.first, bucket.held = first + 1, bucket.held - amount
@@ -737,18 +740,13 @@ charge(bucket, amount, next)
 next = nextEnd(bucket)
 end
 end
-local function clampToNow(bucket)
-local used = usedOf(bucket)
-if used == 0 or not isOwnInFuture(bucket, used) then return false end
-add(bucket, used, 0)
-return true
-end
 local function reviewDebt(bucket)
 local policy = bucket.policy
 local debt = min(bucket.debt, policy.limit)
 bucket.debt, bucket.held = debt, bucket.held + debt - bucket.debt
 local lacking = usedOf(bucket) - (policy.limit - debt) * policy.unitsPerToken
-bucket.dueAt = lacking > 0 and min(bucket.dueAt, now + waitOf(bucket, lacking)) or now
+local waitMs = lacking > 0 and bucket.algorithm.wait(policy, lacking, bucket.a, bucket.b, bucket.c) or 0
+bucket.dueAt = min(bucket.dueAt, now + waitMs)
 endUntil(bucket, now)
 end
 local function clearIfUnused(bucket)
@@ -784,7 +782,10 @@ bucket.texts[i] = format(HOLD, bucket.ends[i], bucket.amounts[i], bucket.ids[i])
 end
 end
 endUntil(bucket, now)
-bucket.isInFuture = clampToNow(bucket) or back > 0
+local used = usedOf(bucket)
+local isInFuture = used > 0 and isOwnInFuture(bucket, used)
+if isInFuture then add(bucket, used, 0) end
+bucket.isInFuture = isInFuture or back > 0
 if bucket.debt > 0 then reviewDebt(bucket) end
 clearIfUnused(bucket)
 bucket.forgiven = 0
@@ -1010,13 +1011,8 @@ append(charge.algorithm.wait(charge, lacking, a, b, c))
 end
 append(over > 0 and charge.cost <= charge.limit and charge.algorithm.wait(charge, over, a, b, c) or 0)
 end
-local function appendStored(charge, key)
-append(charge.algorithm.raw and charge.algorithm.raw(key) or call('GET', key) or '')
-append(call('PTTL', key))
-end
-local function prepare(charge, key, action, over, used, a, b, c)
-local algorithm, changed = charge.algorithm, false
-local isAdmitted = over <= 0
+local function prepare(charge, action, over, used, a, b, c)
+local algorithm, changed, isAdmitted = charge.algorithm, false, over <= 0
 if action == 'add' and charge.cost > 0 and not algorithm.holdsOnly then
 a, b, c = algorithm.add(charge, used, charge.cost, a, b, c)
 used, changed = used + charge.amount, true
@@ -1056,18 +1052,11 @@ else
 append(over > 0 and -1 - used or used)
 if charge.unitsPerMs == 0 then appendDurations(charge, used, over, a, b, c) end
 end
-if charge.mode == MODES.inspect then appendStored(charge, key) end
 if not changed then return end
 if used == 0 then return false end
 local ttl = format(WHOLE, max(1, charge.ttlMs, algorithm.reset(charge, used, a, b, c)))
 if algorithm.commands then return algorithm.commands(a, ttl) end
 return algorithm.text(a, b, c), ttl
-end
-local function prepareHeld(charge, key, action, isFit, bucket)
-local isAdmitted, text, value, ttl = holds.prepare(key, bucket, action, isFit)
-append({ isAdmitted and 1 or 0, text, bucket.forgiven })
-if charge.mode == MODES.inspect then appendStored(charge, key) end
-return value, ttl
 end
 local function write(key, value, ttl)
 if value == nil then return end
@@ -1078,6 +1067,21 @@ local reply = try(unpack(list[i]))
 if type(reply) == 'table' and reply.err then return reply.err end
 end
 end
+local function apply(charge, key, action, over, used, a, b, c)
+local value, ttl
+if type(used) == 'table' then
+local isAdmitted, text
+isAdmitted, text, value, ttl = holds.prepare(key, used, action, over)
+append({ isAdmitted and 1 or 0, text, used.forgiven })
+else
+value, ttl = prepare(charge, action, over, used, a, b, c)
+end
+if charge.mode == MODES.inspect then
+append(charge.algorithm.raw and charge.algorithm.raw(key) or call('GET', key) or '')
+append(call('PTTL', key))
+end
+return value, ttl
+end
 local function decideOne(shape, first)
 local charge, key = shape[1], KEYS[first + 1]
 local err, bucket, a, b, c
@@ -1085,11 +1089,11 @@ if charge.mode.apply == 'clear' then a, b, c = untouched(charge) else err, bucke
 if err then return err end
 if bucket then
 local isFit = holds.fits(bucket)
-return write(key, prepareHeld(charge, key, isFit and charge.mode.apply, isFit, bucket))
+return write(key, apply(charge, key, isFit and charge.mode.apply, isFit, bucket))
 end
 local used = charge.algorithm.used(charge, a, b, c)
 local over = excess(charge, used)
-return write(key, prepare(charge, key, over <= 0 and charge.mode.apply, over, used, a, b, c))
+return write(key, apply(charge, key, over <= 0 and charge.mode.apply, over, used, a, b, c))
 end
 local function decideGroup(shape, first)
 local admitted, isViolation, isOnlyLook = true, true, true
@@ -1120,8 +1124,7 @@ current = i
 local mode = shape[i].mode
 local action
 if admitted then action = mode.apply elseif isViolation and not isOnlyLook then action = mode.applyIfDenied end
-local step = type(steps[i][1]) == 'boolean' and prepareHeld or prepare
-values[i] = { step(shape[i], KEYS[first + i], action, unpack(steps[i], 1, 5)) }
+values[i] = { apply(shape[i], KEYS[first + i], action, unpack(steps[i], 1, 5)) }
 end
 for i = 1, shape.size do
 current = i
@@ -1146,7 +1149,8 @@ k, now = k + shape.size, present
 end
 end
 append(now)
-return replies`;
+return replies
+end)()`;
 
 /** The script's SHA-1, its name in Redis. */
-export const sha: string = "4b7243d832c6968fec274ab0e807a7b266aa22c3";
+export const sha: string = "8ee2ec79318d1a6c8b6c6ffabdc7c7ba45aeb9ff";

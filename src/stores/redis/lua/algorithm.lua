@@ -11,18 +11,22 @@
 -- They run before the first write of their group. An error in one of them is reported as a foreign value.
 local call, makers, HELD = redis.call, {}, 'HELD'
 
--- The text of a state of three numbers, a:b:c.
-local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
+-- Returns `parse` and `text` of an algorithm whose state is three numbers. Their text is a:b:c.
+local function makeTriple()
+  local TRIPLE = WHOLE .. ':' .. WHOLE .. ':' .. WHOLE
 
-local function formatTriple(a, b, c)
-  return format(TRIPLE, a, b, c)
-end
+  local function parse(raw)
+    if not raw then return 0, 0, 0 end
+    local a, b, c = match(raw, '^(%d+):(%d+):(%d+)$')
+    a, b, c = tonumber(a), tonumber(b), tonumber(c)
+    if isWhole(a) and isWhole(b) and isWhole(c) then return a, b, c end
+  end
 
-local function parseTriple(raw)
-  if not raw then return 0, 0, 0 end
-  local a, b, c = match(raw, '^(%d+):(%d+):(%d+)$')
-  a, b, c = tonumber(a), tonumber(b), tonumber(c)
-  if isWhole(a) and isWhole(b) and isWhole(c) then return a, b, c end
+  local function text(a, b, c)
+    return format(TRIPLE, a, b, c)
+  end
+
+  return parse, text
 end
 
 -- The start of the window that contains now: windows start at multiples of their length.

@@ -2,8 +2,7 @@
 -- Stored:  after the algorithm's own text, which is empty if nothing is in use: "|writtenAt", then " end:amount:id" for each
 --          hold, ordered by end, then age. A debt comes first and has an empty id; its end is when it is due.
 -- A bucket is a table here:
---   policy                         the charge with its policy
---   algorithm, a, b, c             the algorithm, and its own state
+--   policy, algorithm, a, b, c     the charge with its policy, the algorithm, and its own state
 --   ends, amounts, ids, texts      the holds, also as `lists`; those before index `first` have ended
 --   debt, dueAt, held, forgiven    as in holds.ts
 --   raw, own                       the stored value, and the algorithm's part of it
@@ -41,10 +40,6 @@ local function makeHolds()
     return bucket.algorithm.used(bucket.policy, bucket.a, bucket.b, bucket.c)
   end
 
-  local function waitOf(bucket, amount)
-    return bucket.algorithm.wait(bucket.policy, amount, bucket.a, bucket.b, bucket.c)
-  end
-
   local function isOwnInFuture(bucket, used)
     return bucket.algorithm.isInFuture(bucket.policy, used, bucket.a, bucket.b, bucket.c)
   end
@@ -73,7 +68,8 @@ local function makeHolds()
     bucket.forgiven = bucket.forgiven + owed - fit - rest
     if rest > 0 then
       local lacking = usedOf(bucket) - (policy.limit - rest) * policy.unitsPerToken
-      bucket.debt, bucket.dueAt, bucket.held = rest, time + waitOf(bucket, lacking), bucket.held + rest
+      bucket.dueAt = time + bucket.algorithm.wait(policy, lacking, bucket.a, bucket.b, bucket.c)
+      bucket.debt, bucket.held = rest, bucket.held + rest
     end
     now = present
   end
@@ -88,8 +84,7 @@ local function makeHolds()
   local function endUntil(bucket, time)
     local next = nextEnd(bucket)
     while next <= time do
-      local first = bucket.first
-      local amount = 0
+      local first, amount = bucket.first, 0
       if first <= bucket.count and bucket.ends[first] == next then
         amount = bucket.amounts[first]
         bucket.first, bucket.held = first + 1, bucket.held - amount
@@ -99,21 +94,14 @@ local function makeHolds()
     end
   end
 
-  -- Clamps a state dated in the future, and returns whether that changed it.
-  local function clampToNow(bucket)
-    local used = usedOf(bucket)
-    if used == 0 or not isOwnInFuture(bucket, used) then return false end
-    add(bucket, used, 0)
-    return true
-  end
-
   -- Under another plan than the one it was made with, a debt is at most one limit, and due when it fits.
   local function reviewDebt(bucket)
     local policy = bucket.policy
     local debt = min(bucket.debt, policy.limit)
     bucket.debt, bucket.held = debt, bucket.held + debt - bucket.debt
     local lacking = usedOf(bucket) - (policy.limit - debt) * policy.unitsPerToken
-    bucket.dueAt = lacking > 0 and min(bucket.dueAt, now + waitOf(bucket, lacking)) or now
+    local waitMs = lacking > 0 and bucket.algorithm.wait(policy, lacking, bucket.a, bucket.b, bucket.c) or 0
+    bucket.dueAt = min(bucket.dueAt, now + waitMs)
     endUntil(bucket, now)
   end
 
@@ -154,7 +142,10 @@ local function makeHolds()
       end
     end
     endUntil(bucket, now)
-    bucket.isInFuture = clampToNow(bucket) or back > 0
+    local used = usedOf(bucket)
+    local isInFuture = used > 0 and isOwnInFuture(bucket, used)
+    if isInFuture then add(bucket, used, 0) end
+    bucket.isInFuture = isInFuture or back > 0
     if bucket.debt > 0 then reviewDebt(bucket) end
     clearIfUnused(bucket)
     bucket.forgiven = 0

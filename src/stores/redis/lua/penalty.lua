@@ -1,6 +1,8 @@
 -- Penalty: counts strikes, and blocks a key for longer with each of them. See penalty.ts.
 -- Stored:  writtenAt:blockedUntil:forgottenAt
 makers['penalty'] = function()
+  local parse, text = makeTriple()
+
   -- Milliseconds that are left of the block, and after it until the last strike is forgotten. If the clock has stepped back
   -- behind the last write, no time has passed since.
   local function viewAt(writtenAt, blockedUntil, forgottenAt)
@@ -63,8 +65,8 @@ makers['penalty'] = function()
   end
 
   return {
-    parse = parseTriple,
-    text = formatTriple,
+    parse = parse,
+    text = text,
     used = used,
     reset = reset,
     isInFuture = isInFuture,

@@ -1,6 +1,8 @@
 -- Sliding window: the counter of the current window, and the previous one weighted by its overlap. See sliding-window.ts.
 -- Stored:  start:previous:current
 makers['sliding-window'] = function()
+  local parse, text = makeTriple()
+
   -- The start, the two counters as of now, and the milliseconds left of this window. The counters may exceed the limit of
   -- this policy: plans with other limits share them.
   local function viewAt(policy, start, previous, current)
@@ -55,8 +57,8 @@ makers['sliding-window'] = function()
   end
 
   return {
-    parse = parseTriple,
-    text = formatTriple,
+    parse = parse,
+    text = text,
     used = used,
     wait = wait,
     reset = reset,

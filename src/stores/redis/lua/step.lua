@@ -137,17 +137,10 @@ local function appendDurations(charge, used, over, a, b, c)
   append(over > 0 and charge.cost <= charge.limit and charge.algorithm.wait(charge, over, a, b, c) or 0)
 end
 
--- Appends the stored value and its time to live.
-local function appendStored(charge, key)
-  append(charge.algorithm.raw and charge.algorithm.raw(key) or call('GET', key) or '')
-  append(call('PTTL', key))
-end
-
 -- Applies an action, or none, and appends the reply. Returns the value to store and its time to live: nil if nothing
 -- changes, false if the key is to be deleted.
-local function prepare(charge, key, action, over, used, a, b, c)
-  local algorithm, changed = charge.algorithm, false
-  local isAdmitted = over <= 0
+local function prepare(charge, action, over, used, a, b, c)
+  local algorithm, changed, isAdmitted = charge.algorithm, false, over <= 0
   if action == 'add' and charge.cost > 0 and not algorithm.holdsOnly then
     a, b, c = algorithm.add(charge, used, charge.cost, a, b, c)
     used, changed = used + charge.amount, true
@@ -190,20 +183,11 @@ local function prepare(charge, key, action, over, used, a, b, c)
     append(over > 0 and -1 - used or used)
     if charge.unitsPerMs == 0 then appendDurations(charge, used, over, a, b, c) end
   end
-  if charge.mode == MODES.inspect then appendStored(charge, key) end
   if not changed then return end
   if used == 0 then return false end
   local ttl = format(WHOLE, max(1, charge.ttlMs, algorithm.reset(charge, used, a, b, c)))
   if algorithm.commands then return algorithm.commands(a, ttl) end
   return algorithm.text(a, b, c), ttl
-end
-
--- The same for a bucket that has holds or may get one.
-local function prepareHeld(charge, key, action, isFit, bucket)
-  local isAdmitted, text, value, ttl = holds.prepare(key, bucket, action, isFit)
-  append({ isAdmitted and 1 or 0, text, bucket.forgiven })
-  if charge.mode == MODES.inspect then appendStored(charge, key) end
-  return value, ttl
 end
 
 -- Stores what `prepare` returned. Returns an error text or nil.
@@ -217,6 +201,24 @@ local function write(key, value, ttl)
   end
 end
 
+-- Applies an action to a bucket, or none, and appends the reply. `over` is by how much the charge does not fit; of a bucket
+-- that has holds or may get one, false or true: whether it fits. Returns what to store, as `prepare` does.
+local function apply(charge, key, action, over, used, a, b, c)
+  local value, ttl
+  if type(used) == 'table' then
+    local isAdmitted, text
+    isAdmitted, text, value, ttl = holds.prepare(key, used, action, over)
+    append({ isAdmitted and 1 or 0, text, used.forgiven })
+  else
+    value, ttl = prepare(charge, action, over, used, a, b, c)
+  end
+  if charge.mode == MODES.inspect then
+    append(charge.algorithm.raw and charge.algorithm.raw(key) or call('GET', key) or '')
+    append(call('PTTL', key))
+  end
+  return value, ttl
+end
+
 -- Both decide a group and return an error text or nil.
 local function decideOne(shape, first)
   local charge, key = shape[1], KEYS[first + 1]
@@ -226,11 +228,11 @@ local function decideOne(shape, first)
   if err then return err end
   if bucket then
     local isFit = holds.fits(bucket)
-    return write(key, prepareHeld(charge, key, isFit and charge.mode.apply, isFit, bucket))
+    return write(key, apply(charge, key, isFit and charge.mode.apply, isFit, bucket))
   end
   local used = charge.algorithm.used(charge, a, b, c)
   local over = excess(charge, used)
-  return write(key, prepare(charge, key, over <= 0 and charge.mode.apply, over, used, a, b, c))
+  return write(key, apply(charge, key, over <= 0 and charge.mode.apply, over, used, a, b, c))
 end
 
 local function decideGroup(shape, first)
@@ -263,8 +265,7 @@ local function decideGroup(shape, first)
     local mode = shape[i].mode
     local action
     if admitted then action = mode.apply elseif isViolation and not isOnlyLook then action = mode.applyIfDenied end
-    local step = type(steps[i][1]) == 'boolean' and prepareHeld or prepare
-    values[i] = { step(shape[i], KEYS[first + i], action, unpack(steps[i], 1, 5)) }
+    values[i] = { apply(shape[i], KEYS[first + i], action, unpack(steps[i], 1, 5)) }
   end
   for i = 1, shape.size do
     current = i
