@@ -245,7 +245,7 @@ export class HeldBucket {
     const owed = amount + this.takeDebt();
     const used = this.used(time);
     const fit = Math.min(owed, this.free(time));
-    if (fit > 0 || algorithm.isInFuture(cells, 0, policy, time, used)) {
+    if (fit > 0 || (used > 0 && algorithm.isInFuture(cells, 0, policy, time, used))) {
       algorithm.add(cells, 0, policy, time, used, fit);
     }
     const rest = Math.min(owed - fit, policy.limit);

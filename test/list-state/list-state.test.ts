@@ -123,6 +123,7 @@ describe("random groups with penalties and list states", withRedis, () => {
         ({ mode }, i) => mode === "penalty" && expected[i]?.remaining !== before[i]?.remaining,
       ).length;
     }
-    for (const [what, count] of Object.entries(counts)) expect(count, what).toBeGreaterThan(steps / 50);
+    // The walk has to reach every kind of outcome; strikes are the rarest, 30 to 60 of 2000 groups.
+    for (const [what, count] of Object.entries(counts)) expect(count, what).toBeGreaterThan(steps / 100);
   });
 });

@@ -714,7 +714,7 @@ local policy, present, owed = bucket.policy, now, amount + takeDebt(bucket)
 now = time
 local used = usedOf(bucket)
 local fit = min(owed, max(0, floor((policy.capacityUnits - used) / policy.unitsPerToken)))
-if fit > 0 or isOwnInFuture(bucket, used) then add(bucket, used, fit) end
+if fit > 0 or (used > 0 and isOwnInFuture(bucket, used)) then add(bucket, used, fit) end
 local rest = min(owed - fit, policy.limit)
 bucket.forgiven = bucket.forgiven + owed - fit - rest
 if rest > 0 then
@@ -1153,4 +1153,4 @@ return replies
 end)()`;
 
 /** The script's SHA-1, its name in Redis. */
-export const sha: string = "8ee2ec79318d1a6c8b6c6ffabdc7c7ba45aeb9ff";
+export const sha: string = "668426141dc2dea7f7d8779ab0394dc3bb67cf68";

@@ -63,7 +63,7 @@ local function makeHolds()
     now = time
     local used = usedOf(bucket)
     local fit = min(owed, max(0, floor((policy.capacityUnits - used) / policy.unitsPerToken)))
-    if fit > 0 or isOwnInFuture(bucket, used) then add(bucket, used, fit) end
+    if fit > 0 or (used > 0 and isOwnInFuture(bucket, used)) then add(bucket, used, fit) end
     local rest = min(owed - fit, policy.limit)
     bucket.forgiven = bucket.forgiven + owed - fit - rest
     if rest > 0 then
