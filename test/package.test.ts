@@ -75,6 +75,7 @@ describe("the package", () => {
           "compilePolicy",
           "decide",
           "decideGroup",
+          "describeState",
           "fits",
           "peek",
           "refund",
