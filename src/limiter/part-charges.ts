@@ -47,7 +47,7 @@ export function holdCharge(
 }
 
 /** `consume` on a concurrency limit would limit nothing. */
-export function rejectConsume({ name }: CompiledPolicy): never {
+function rejectConsume({ name }: CompiledPolicy): never {
   throw new SluiceError(
     "unsupported",
     `"${name}" limits what is held at once, so consume() can't be used with it. Use hold(), which returns a hold to settle when the work is done.`,

@@ -24,7 +24,7 @@ export type WireDecision = readonly [
 ];
 
 /** The fields of a decision on a bucket with holds. */
-export interface WireHolds extends Pick<Denied, "held" | "forgiven" | "earliestRetryMs"> {
+interface WireHolds extends Pick<Denied, "held" | "forgiven" | "earliestRetryMs"> {
   /** When the grant of an allowed `take` expires, in milliseconds since the epoch: not when all holds have ended. */
   readonly grantEndsAt?: number;
 }
@@ -90,7 +90,7 @@ export function decodeChargeDecision(wire: WireDecision, { policy, cost, mode }:
 }
 
 /** Decodes a decision made under `policy`. */
-export function decodeDecision(
+function decodeDecision(
   [allowed, remaining, resetAfterMs, nextAfterMs, waitMs, holds]: WireDecision,
   { name: policy, limit, algorithm }: CompiledPolicy,
 ): Decision {
