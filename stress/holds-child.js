@@ -27,14 +27,14 @@ async function caller() {
     const part = random.whole(0, limiters.length - 1);
     const key = `k${random.whole(1, keys)}`;
     const id = `${name}-${jobs++}`;
-    const amount = random.whole(1, Math.ceil(policies[part].limit / 4));
+    const amount = random.whole(1, Math.ceil((policies[part].limit ?? policies[part].capacity) / 4));
     const sentAt = now();
     const decision = await limiters[part].hold(key, amount, { id, forMs });
     if (!decision.allowed) {
       await sleep(random.whole(1, 30));
       continue;
     }
-    write("held", part, key, id, amount, sentAt, now());
+    write("held", id, part, key, amount, sentAt, now());
     // Some work takes longer than the hold, and renews it.
     for (let leftMs = random.once(10) ? 3 * forMs : random.whole(0, 60); leftMs > 0; leftMs -= forMs / 3) {
       await sleep(Math.min(leftMs, forMs / 3));

@@ -4,7 +4,7 @@
  * is leased at once, no hold outlives its end, and no key is left afterwards.
  */
 import { fork } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -26,12 +26,12 @@ const CLOCK_MS = 1;
 
 const POLICIES = [
   { algorithm: "concurrency", limit: 12, leaseMs: HOLD_MS, name: "streams" },
-  { algorithm: "token-bucket", capacity: 60, tokensPerSecond: 200, limit: 60, name: "bucket" },
+  { algorithm: "token-bucket", capacity: 60, tokensPerSecond: 200, name: "bucket" },
   { algorithm: "sliding-log", limit: 40, windowMs: 500, name: "log" },
   { algorithm: "fixed-window", limit: 40, windowMs: 500, name: "window" },
 ];
-/** `limit` is for the children: a token bucket has a capacity instead. */
-const policyOf = (/** @type {any} */ { limit, ...policy }) => ("capacity" in policy ? policy : { ...policy, limit });
+/** The largest cost of a policy. */
+const limitOf = (/** @type {any} */ { limit, capacity }) => limit ?? capacity;
 
 const sleep = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const now = () => Number(process.hrtime.bigint()) / 1e6;
@@ -44,7 +44,7 @@ export async function* holds() {
   const server = await startRedis();
   const redis = new Redis(server.port);
   const store = redisStore(redis);
-  const limiters = POLICIES.map((policy) => createLimiter({ policy: policyOf(policy), store, onStoreError: "throw" }));
+  const limiters = POLICIES.map((policy) => createLimiter({ policy, store, onStoreError: "throw" }));
   /** @type {string[]} */
   const failures = [];
   const files = [];
@@ -53,9 +53,9 @@ export async function* holds() {
       const name = `p${slot}.${files.length}`;
       const file = join(folder, `${name}.log`);
       files.push(file);
+      writeFileSync(file, "");
       const settings = { port: server.port, name, seed: seed + files.length, file, callers: CALLERS, keys: KEYS };
-      const policies = POLICIES.map((policy) => ({ ...policy, ...policyOf(policy) }));
-      const all = JSON.stringify({ ...settings, policies, forMs: HOLD_MS });
+      const all = JSON.stringify({ ...settings, policies: POLICIES, forMs: HOLD_MS });
       const child = fork(fileURLToPath(new URL("holds-child.js", import.meta.url)), [all]);
       return { child, name };
     };
@@ -94,7 +94,7 @@ export async function* holds() {
       const [least, excess] = checkBound(policy, own);
       yield {
         claim: `actual use, ${policy.algorithm}`,
-        details: `${own.length} jobs, least room ${least.toFixed(2)} of ${policy.limit}`,
+        details: `${own.length} jobs, least room ${least.toFixed(2)} of ${limitOf(policy)}`,
         failures: excess.map((text) => text + where),
       };
     }
@@ -143,8 +143,8 @@ async function findOutlived(limiters, dead, failures) {
 }
 
 /**
- * Reads the jobs of one process. A job runs from the reply to its hold until its settlement is sent, or its hold ends:
- * within the time that the store counts.
+ * Reads the jobs of one process. A job runs from the reply to its hold until its settlement is sent, or its hold may have
+ * ended: always within the time that the store counts.
  */
 function readJobs(file, failures) {
   const jobs = [];
@@ -153,29 +153,28 @@ function readJobs(file, failures) {
   for (const line of readFileSync(file, "utf8").split("\n").slice(0, -1)) {
     const [event, ...fields] = JSON.parse(line);
     if (event === "failed") failures.push(fields[0]);
+    const job = open.get(fields[0]);
     if (event === "held") {
-      const [part, key, id, amount, sentAt, from] = fields;
-      const job = { part, key, amount, actual: amount, from, to: sentAt + HOLD_MS - CLOCK_MS, isSettled: false };
-      open.set(id, job);
-      jobs.push(job);
+      const [id, part, key, amount, sentAt, from] = fields;
+      // The store has started to count between the two instants.
+      const ends = { to: sentAt + HOLD_MS - CLOCK_MS, overAt: from + HOLD_MS + CLOCK_MS };
+      open.set(id, { part, key, amount, actual: amount, from, ...ends, isSettled: false });
+      jobs.push(open.get(id));
     } else if (event === "renewed") {
       const [id, sentAt, repliedAt] = fields;
-      const job = open.get(id);
-      const to = sentAt + HOLD_MS - CLOCK_MS;
-      if (repliedAt <= job.to) job.to = to;
+      const ends = { to: sentAt + HOLD_MS - CLOCK_MS, overAt: repliedAt + HOLD_MS + CLOCK_MS };
+      if (repliedAt <= job.to) Object.assign(job, ends);
       else {
-        // It had ended, and was held again.
-        const again = { ...job, from: repliedAt, to };
-        open.set(id, again);
-        jobs.push(again);
+        // It had ended, and was held again; or the reply was late, and it is one job, which is counted once.
+        if (sentAt < job.overAt) job.actual = 0;
+        open.set(id, { ...job, actual: job.amount, from: repliedAt, ...ends });
+        jobs.push(open.get(id));
       }
     } else if (event === "settling") {
-      const [id, actual, sentAt] = fields;
-      const job = open.get(id);
-      job.isSettled = sentAt <= job.to;
+      const [, actual, sentAt] = fields;
       // What it uses beyond its estimate is an overrun, which no bound covers.
-      if (job.isSettled) Object.assign(job, { actual: Math.min(actual, job.amount), to: sentAt });
-    }
+      Object.assign(job, { actual: Math.min(actual, job.amount), to: Math.min(job.to, sentAt) });
+    } else if (event === "settled") [, job.isSettled] = fields;
   }
   return jobs.filter(({ from, to }) => to >= from);
 }
