@@ -1,7 +1,26 @@
 import { defineConfig } from "tsdown";
 import { entryFiles } from "./scripts/subpaths.js";
 
+/**
+ * Removes imports of chunks that have no side effects. Rolldown adds them to keep the order of execution, and esbuild, so
+ * wrangler too, prints a warning for each. The line stays, so that source maps stay right.
+ */
+const withoutBareImports = {
+  name: "without-bare-imports",
+  generateBundle(
+    /** @type {unknown} */ _options,
+    /** @type {Record<string, { type: string, code: string }>} */ bundle,
+  ) {
+    for (const chunk of Object.values(bundle)) {
+      if (chunk.type === "chunk") {
+        chunk.code = chunk.code.replace(/^(?:import "\.\/[^"]+"|require\("\.\/[^"]+"\));$/gm, "");
+      }
+    }
+  },
+};
+
 export default defineConfig({
+  plugins: [withoutBareImports],
   entry: entryFiles,
   format: ["esm", "cjs"],
   platform: "neutral",

@@ -1,6 +1,7 @@
 /** Contract cases for concurrency limits: how much is held at once, and leases that end. */
 import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
+import type { Policy } from "../../core/policy.ts";
 import { combine } from "../../limiter/combine.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, checkEqual, checkRejects } from "../check.ts";
@@ -27,6 +28,17 @@ export const concurrencyLaws: readonly StoreLaw[] = [
       checkEqual([settled?.settled, settled?.remaining, settled?.held], [true, 1, 2], "after one was settled");
       check((await limiter.hold("k")).allowed, "a hold was denied after another was settled");
       check(!(await limiter.hold("k")).allowed, "a fourth hold was admitted");
+    },
+  },
+  {
+    title: "admits exactly its limit of 200 simultaneous holds, from two limiters",
+    async run(bench) {
+      const store = await bench.create();
+      const policy: Policy = { algorithm: "concurrency", limit: 17, name: "simultaneous", share: true };
+      const limiters = [bareLimiter(policy, store), bareLimiter(policy, store)];
+      const calls = Array.from({ length: 200 }, (_, i) => (limiters[i % 2] as (typeof limiters)[0]).hold("k"));
+      const admitted = (await Promise.all(calls)).filter(({ allowed }) => allowed);
+      checkEqual(admitted.length, 17, "admitted of 200 simultaneous holds");
     },
   },
   {
