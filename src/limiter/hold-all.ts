@@ -35,7 +35,7 @@ export type HoldCharge =
 
 /**
  * Holds or takes several charges with keys of their own, all or nothing: `amount` is held until it is settled, `cost` is
- * taken at once.
+ * taken at once. Across stores, shards or cluster slots, holding an `id` that exists already is decided like a new hold.
  */
 export async function holdAll(charges: readonly HoldCharge[], options: HoldOptions = {}): Promise<HoldDecision> {
   if (!Array.isArray(charges)) {
