@@ -13,10 +13,10 @@ import {
 } from "../core/hold.ts";
 import { checkOptions } from "../core/options.ts";
 import { originOf } from "../core/store.ts";
-import { emit } from "../resilience/events.ts";
 import type { JointCharge } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
 import { isConcurrency } from "./part-charges.ts";
+import { emitForgiven } from "./store-port.ts";
 
 /** What `hold` and `holdAll` ask for. */
 export interface HoldRequest {
@@ -89,9 +89,7 @@ export async function settleAll(settlements: readonly ChargeSettlement[]): Promi
   const decisions = await Promise.all(
     settlements.map(async ({ charge, source, endsAt }) => {
       const decision = await charge.port.settle(charge, source, endsAt);
-      const { forgiven } = decision ?? {};
-      const { policy, failurePolicy } = charge;
-      if (forgiven) emit(failurePolicy.onEvent, { type: "cost-forgiven", policy: policy.name, cost: forgiven });
+      if (decision) emitForgiven(charge, decision);
       return decision;
     }),
   );

@@ -114,7 +114,8 @@ class RemotePort implements StorePort {
           ? { type: "hold-lost", policy: policy.name, error }
           : { type: "settle-lost", policy: policy.name, cost, error },
       );
-    queueOf(this.store).add({ store: this.store, charge, endsAt, error: reply.error, onLost });
+    const onApplied = (decision: Decision) => emitForgiven(charge, decision);
+    queueOf(this.store).add({ store: this.store, charge, endsAt, error: reply.error, onLost, onApplied });
     if (failurePolicy.onStoreError === "throw") throw reply.error;
     return undefined;
   }
@@ -242,6 +243,11 @@ function cacheMs(charges: readonly PartCharge[]): number {
   let least = Number.POSITIVE_INFINITY;
   for (const { failurePolicy } of charges) least = Math.min(least, failurePolicy.localDenialMs);
   return least;
+}
+
+/** Emits what a settlement did not charge. */
+export function emitForgiven({ policy, failurePolicy }: PartCharge, { forgiven }: Decision): void {
+  if (forgiven) emit(failurePolicy.onEvent, { type: "cost-forgiven", policy: policy.name, cost: forgiven });
 }
 
 /** Emits the store's own warning, once per change. */
