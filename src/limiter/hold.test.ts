@@ -40,7 +40,6 @@ describe("a hold while the store is unavailable", () => {
     expect(await hold.settle(2)).toMatchObject({ settled: true, remaining: 8, degraded: true });
     expect(await hold.settle(2)).toMatchObject({ settled: false });
     await advance(6000);
-    // The store was never told about it.
     expect(await limiter.peek("k")).toMatchObject({ remaining: 10 });
     expect(losses()).toEqual([]);
   });
@@ -221,6 +220,12 @@ describe("a settlement while the store is unavailable", () => {
     const hold = holdOf(await limiter.hold("k", 6));
     expect(await hold.settle(25)).toMatchObject({ settled: true, remaining: 0, held: 10, forgiven: 5 });
     expect(losses()).toMatchObject([{ type: "cost-forgiven", policy: "tokens", cost: 5 }]);
+    const pending = holdOf(await limiter.hold("l", 6));
+    store.mode = "fail";
+    await pending.settle(23);
+    store.mode = "decide";
+    await advance(5000);
+    expect(losses().slice(1)).toMatchObject([{ type: "cost-forgiven", policy: "tokens", cost: 3 }]);
   });
 });
 

@@ -13,7 +13,7 @@ import {
 } from "../core/hold.ts";
 import { checkOptions } from "../core/options.ts";
 import { originOf } from "../core/store.ts";
-import { emit } from "../resilience/events.ts";
+import { emitForgiven } from "../resilience/events.ts";
 import { addLease, type Leased, removeLease } from "./leases.ts";
 import type { JointCharge } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
@@ -98,9 +98,8 @@ export async function settleAll(settlements: readonly ChargeSettlement[]): Promi
   return known.length < decisions.length ? { ...fields, settled, pending: true } : { ...fields, settled };
 }
 
-function reportForgiven(charge: JointCharge, decision: Decision | undefined): Decision | undefined {
-  const cost = decision?.forgiven;
-  if (cost) emit(charge.failurePolicy.onEvent, { type: "cost-forgiven", policy: charge.policy.name, cost });
+function reportForgiven({ policy, failurePolicy }: JointCharge, decision: Decision | undefined): Decision | undefined {
+  if (decision) emitForgiven(failurePolicy.onEvent, policy.name, decision);
   return decision;
 }
 

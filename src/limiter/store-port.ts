@@ -11,7 +11,7 @@ import { SluiceError } from "../core/errors.ts";
 import { recordUnknownGrant } from "../core/grant.ts";
 import { shared } from "../core/shared-state.ts";
 import { isSync, type Store } from "../core/store.ts";
-import { emit, type OnEvent } from "../resilience/events.ts";
+import { emit, emitForgiven, type OnEvent } from "../resilience/events.ts";
 import type { PartCharge } from "../resilience/failure-policy.ts";
 import { decideWithout } from "../resilience/fallback.ts";
 import { queueOf } from "../resilience/settlement-queue.ts";
@@ -114,7 +114,8 @@ class RemotePort implements StorePort {
           ? { type: "hold-lost", policy: policy.name, error }
           : { type: "settle-lost", policy: policy.name, cost, error },
       );
-    queueOf(this.store).add({ store: this.store, charge, endsAt, error: reply.error, onLost });
+    const onApplied = (decision: Decision) => emitForgiven(failurePolicy.onEvent, policy.name, decision);
+    queueOf(this.store).add({ store: this.store, charge, endsAt, error: reply.error, onLost, onApplied });
     if (failurePolicy.onStoreError === "throw") throw reply.error;
     return undefined;
   }

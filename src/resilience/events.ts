@@ -1,4 +1,5 @@
 /** Events of a limiter, besides its decisions. */
+import type { Decision } from "../core/decision.ts";
 import type { SluiceError } from "../core/errors.ts";
 import { callListener } from "../core/listeners.ts";
 
@@ -27,4 +28,9 @@ export type OnEvent = (event: LimiterEvent) => void;
 /** Emits an event to a listener. */
 export function emit(onEvent: OnEvent | undefined, event: LimiterEvent): void {
   callListener("onEvent", onEvent, event);
+}
+
+/** Emits what a settlement did not charge. */
+export function emitForgiven(onEvent: OnEvent | undefined, policy: string, { forgiven }: Decision): void {
+  if (forgiven) emit(onEvent, { type: "cost-forgiven", policy, cost: forgiven });
 }

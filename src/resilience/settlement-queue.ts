@@ -3,6 +3,7 @@
  * again. A hold that ends first is charged in full by the store, and the loss is reported.
  */
 import { monotonicMs } from "../core/clock.ts";
+import type { Decision } from "../core/decision.ts";
 import type { SluiceError } from "../core/errors.ts";
 import { shared } from "../core/shared-state.ts";
 import { originOf, type Store } from "../core/store.ts";
@@ -24,8 +25,8 @@ export interface PendingSettlement {
   readonly error: SluiceError;
   /** Called if the hold ends first. */
   onLost(error: SluiceError): void;
-  /** Called if the store has applied it. */
-  onApplied?(): void;
+  /** Called with the decision if the store has applied it. */
+  onApplied?(decision: Decision): void;
 }
 
 /** The calls that wait for one store. */
@@ -86,7 +87,8 @@ export class SettlementQueue {
     try {
       const reply = await healthOf(store).attempt(store, key, due, (call) => store.apply(groups, call));
       if (isStoreFailure(reply)) return false;
-      if (isCurrent() && reply[0]?.[0]?.allowed) entry.onApplied?.();
+      const decision = reply[0]?.[0];
+      if (isCurrent() && decision?.allowed) entry.onApplied?.(decision);
     } catch {
       // The store rejects the call whenever it is sent, for example after it was disposed of.
       if (isCurrent()) entry.onLost(entry.error);

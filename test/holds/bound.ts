@@ -20,8 +20,11 @@ interface Job {
 
 type Decide = typeof decide;
 
-/** Plays random traces and checks every interval. Throws at the first one that exceeds the bound. */
-export function checkBound(step: Decide, traces: number, seed: number): Tally {
+/**
+ * Plays random traces and checks every interval. Throws at the first one that exceeds the bound. With `losesState`, the
+ * store loses the bucket now and then; each loss may admit one limit more.
+ */
+export function checkBound(step: Decide, traces: number, seed: number, losesState = false): Tally {
   const random = randomFrom(seed);
   const tally = new Tally();
   let leastRoom = Number.POSITIVE_INFINITY;
@@ -29,8 +32,10 @@ export function checkBound(step: Decide, traces: number, seed: number): Tally {
     const name = random.pick(HELD_ALGORITHMS);
     const policy = smallPolicy(name, random);
     const overruns = random.whole(1, 10) <= 3;
-    const jobs = play(step, policy, random, overruns, tally);
-    for (const { fromMs, toMs, room } of intervals(policy, jobs)) {
+    const { jobs, losses } = play(step, policy, random, { overruns, losesState }, tally);
+    tally.count("losses", losses);
+    for (const { fromMs, toMs, room: ownRoom } of intervals(policy, jobs)) {
+      const room = ownRoom + losses * policy.limit;
       tally.count("intervals");
       if (!overruns) leastRoom = Math.min(leastRoom, room);
       if (room >= 0) continue;
@@ -57,8 +62,15 @@ function smallPolicy(name: HeldAlgorithm, random: Random): CompiledPolicy {
 }
 
 /** Holds or takes whatever fits, and settles some jobs, some of them twice. The others end. */
-function play(step: Decide, policy: CompiledPolicy, random: Random, overruns: boolean, tally: Tally): Job[] {
+function play(
+  step: Decide,
+  policy: CompiledPolicy,
+  random: Random,
+  { overruns, losesState }: { overruns: boolean; losesState: boolean },
+  tally: Tally,
+): { jobs: Job[]; losses: number } {
   let state: State | undefined;
+  let losses = 0;
   let now = 1_000_000 + random.whole(0, 1000);
   const apply = (charge: Pick<Charge, "cost" | "mode" | "hold">): boolean => {
     const { decision, changed, state: next } = step(state, { policy, key: "key", ...charge }, now);
@@ -72,12 +84,16 @@ function play(step: Decide, policy: CompiledPolicy, random: Random, overruns: bo
     const ended = open.filter(({ to }) => to <= now);
     open = open.filter(({ to }) => to > now);
     tally.count("jobs that were never settled", ended.length);
+    if (losesState && random.whole(1, 40) === 1) {
+      state = undefined;
+      losses++;
+    }
     if (open.length > 0 && random.whole(1, 3) === 1) {
       const job = random.pick(open);
       const exceeds = overruns && random.whole(1, 10) <= 3;
       const actual = exceeds ? random.whole(job.estimate, 2 * policy.limit) : random.whole(0, job.estimate);
       const settle = { cost: actual, mode: "settle", hold: { id: job.id, forMs: 0 } } as const;
-      if (!apply(settle))
+      if (!apply(settle) && losses === 0)
         throw new Error(`the hold of ${job.from}-${job.to} was missing at ${now} under ${policy.name}`);
       Object.assign(job, { actual, to: now });
       open = open.filter((other) => other !== job);
@@ -99,7 +115,7 @@ function play(step: Decide, policy: CompiledPolicy, random: Random, overruns: bo
     jobs.push(job);
     open.push(job);
   }
-  return jobs;
+  return { jobs, losses };
 }
 
 interface Interval {

@@ -50,6 +50,10 @@ describe(`actual use (seed ${SEED})`, () => {
     expect(tally.get("jobs that were never settled")).toBeGreaterThan(TRACES);
   });
 
+  test("exceeds the bound by at most one limit per loss of the stored state", () => {
+    expect(checkBound(decide, TRACES, SEED, true).get("losses")).toBeGreaterThan(TRACES / 2);
+  });
+
   test("is charged in full at the end of a hold that is never settled, however late it is read", () => {
     checkEnds(decide, TRACES, SEED);
   });

@@ -37,6 +37,20 @@ describeRateLimiter(
 );
 
 describe("memoryStore", () => {
+  it("shows holds, debt, strikes and blocks in inspect", async () => {
+    const store = memoryStore({ clock: fakeClock() });
+    const tokens = createLimiter({ policy: { capacity: 10, tokensPerSecond: "10/1h" }, store });
+    await tokens.hold("k", 3, { id: "a", forMs: 5000 });
+    expect(await tokens.inspect("k")).toMatchObject({ holds: [{ id: "a", amount: 3, endsAfterMs: 5000 }] });
+    await tokens.settle("k", "a", 12);
+    const { holds, debt } = await tokens.inspect("k");
+    expect({ holds, debt }).toEqual({ holds: undefined, debt: 2 });
+    const login = createLimiter({ policy: { algorithm: "penalty", blockMs: 1000 }, store });
+    expect(await login.inspect("k")).toMatchObject({ found: false, strikes: 0, blockedMs: 0 });
+    await login.strike?.("k");
+    expect(await login.inspect("k")).toMatchObject({ found: true, strikes: 1, blockedMs: 1000 });
+  });
+
   const policy = { capacity: 10, tokensPerSecond: "10/1h" } as const;
 
   it("keeps at most maxKeys keys over all policies", () => {

@@ -2,6 +2,7 @@
 import { compilePolicy } from "../../algorithms/compile-policy.ts";
 import type { Charge, Mode } from "../../core/charge.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
+import type { Decision } from "../../core/decision.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { Store } from "../../core/store.ts";
 import { combine } from "../../limiter/combine.ts";
@@ -33,10 +34,15 @@ async function usedUp(store: Store): Promise<{ rate: Charge; penalty: (mode?: Mo
   };
 }
 
-/** The strikes and the block of a key. */
-async function status(limiter: RateLimiter, key: string): Promise<unknown[]> {
-  const { strikes, blockedMs } = await limiter.inspect(key);
-  return [strikes, blockedMs];
+/** The strikes of a key, and how long it is blocked in ms. */
+async function status(limiter: RateLimiter, key: string): Promise<[strikes: number, blockedMs: number]> {
+  return statusOf(await limiter.peek(key));
+}
+
+/** The same by a decision. Strikes are forgotten one after the other, after the block. */
+function statusOf({ resetAfterMs, retryAfterMs }: Decision): [strikes: number, blockedMs: number] {
+  const blockedMs = retryAfterMs ?? 0;
+  return [Math.ceil((resetAfterMs - blockedMs) / PENALTY.forgetMs), blockedMs];
 }
 
 /** What one attempt leads to: the milliseconds before it, the strikes after it, and the block. */
@@ -106,9 +112,9 @@ export const penaltyLaws: readonly StoreLaw[] = [
         const { rate, penalty } = await usedUp(store);
         const penalties = modes.map((mode, i) => penalty(mode, `penalty ${i}`));
         await applyGroup(store, { ...rate, ...changes }, ...penalties);
-        const recorded = await Promise.all(penalties.map(({ policy, key }) => store.inspect(policy, key)));
+        const recorded = await store.apply(penalties.map((one) => [{ ...one, mode: "peek" }]));
         checkEqual(
-          recorded.map((one) => one.strikes),
+          recorded.map(([decision]) => statusOf(decision as Decision)[0]),
           strikes,
           name,
         );
@@ -136,8 +142,8 @@ export const penaltyLaws: readonly StoreLaw[] = [
         );
         await applyGroup(store, rate, blocked, second);
       }
-      const { strikes } = await store.inspect(second.policy, second.key);
-      checkEqual(strikes, 0, "strikes of the other penalty");
+      const [decision] = await applyGroup(store, { ...second, mode: "peek" });
+      checkEqual(statusOf(decision as Decision), [0, 0], "strikes of the other penalty");
     },
   },
   {
@@ -150,6 +156,8 @@ export const penaltyLaws: readonly StoreLaw[] = [
       check((await limiter.strike?.("k", 2))?.allowed === false, "the third strike has not blocked the key");
       await limiter.strike?.("k", 10);
       checkEqual(await status(limiter, "k"), [3, 1000], "struck while it was blocked");
+      const { strikes = 3, blockedMs = 1000 } = await limiter.inspect("k");
+      checkEqual([strikes, blockedMs], [3, 1000], "strikes and block of inspect, if it shows them");
       const longer = await limiter.block?.("k", "1m");
       checkEqual([longer?.allowed, longer?.retryAfterMs], [false, 60_000], "blocked by hand");
       await advance?.(1000);
