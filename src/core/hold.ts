@@ -49,7 +49,10 @@ export interface HoldMethods {
   settle(actual?: number | readonly number[]): Promise<Settlement>;
   /** Frees the whole amount: `settle(0)`. */
   cancel(): Promise<Settlement>;
-  /** Sets a new end, and optionally a new amount. If that is denied, the hold stays as it was. */
+  /**
+   * Sets a new end, and optionally a new amount. If that is denied, the hold stays as it was. A hold that this object has
+   * settled can't be renewed: that is denied.
+   */
   renew(options?: RenewOptions): Promise<Decision>;
 }
 

@@ -4,6 +4,8 @@ import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { consumeChecked, jointCharges, type LimiterCharge } from "./combine.ts";
 import { refundJointly } from "./joint-charge.ts";
+import { type JointCharge, partsOf } from "./limiter-part.ts";
+import { takeCharge } from "./part-charges.ts";
 
 /** One key and cost for one limiter. Key and cost have been checked. */
 export type CheckedCharge = Readonly<Required<LimiterCharge>>;
@@ -26,6 +28,25 @@ export async function refundCharges(charges: readonly CheckedCharge[], decision:
   const { limiter, key, cost } = charges[0] as CheckedCharge;
   if (charges.length === 1) return limiter.refund(key, cost, decision);
   await refundJointly(jointCharges(charges), decision.parts);
+}
+
+/** Refunds the charges of an allowed decision that were taken, and not held. */
+export async function refundTaken(
+  charges: readonly (CheckedCharge & { readonly isHeld: boolean })[],
+  { parts = [] }: Decision,
+): Promise<void> {
+  const taken: JointCharge[] = [];
+  const decisions: Decision[] = [];
+  let index = 0;
+  for (const { limiter, key, cost, isHeld } of charges) {
+    for (const part of partsOf(limiter)) {
+      const decision = parts[index++] as Decision;
+      if (isHeld) continue;
+      taken.push(takeCharge(part, key, cost));
+      decisions.push(decision);
+    }
+  }
+  await refundJointly(taken, decisions);
 }
 
 /** The charge that a decision is about: of several, the one that the limiting part belongs to. */

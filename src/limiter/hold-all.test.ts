@@ -203,4 +203,15 @@ describe("holdAll across stores", () => {
     expect(await attempt(1)).toMatchObject({ allowed: false, policy: "login" });
     expect(await guard.inspect("k")).toMatchObject({ strikes: 2, blockedMs: 18_000_000 });
   });
+
+  it("records no strike if a store can't decide", async () => {
+    const down = flakyStore();
+    const rate = createLimiter({ policy: tokens, store: down, onStoreError: "closed", onEvent() {} });
+    const guard = createLimiter({ policy: login, store: memoryStore({ clock }) });
+    down.mode = "fail";
+    for (let i = 0; i < 5; i++) {
+      expect(await combine([rate, guard]).consume("k")).toMatchObject({ allowed: false, unavailable: true });
+    }
+    expect(await guard.inspect("k")).toMatchObject({ strikes: 0, blockedMs: 0 });
+  });
 });

@@ -39,6 +39,8 @@ interface HeldCharge {
   readonly source: DecisionSource | undefined;
   /** When it ends at the latest, in monotonic ms: the store has started to count after it was sent. */
   endsAt: number;
+  /** Whether it was released when its limiter was disposed of. */
+  isReleased?: true;
 }
 
 /** Adds the hold to an allowed decision. `sentAt` is when the request was sent, in monotonic ms. */
@@ -114,6 +116,8 @@ class HeldCharges implements HoldMethods, Leased {
   private readonly held: readonly HeldCharge[];
   readonly forMs: number;
   private isSettled = false;
+  /** The renewals in flight. Never rejects. */
+  private renewals: Promise<unknown> | undefined;
 
   constructor(held: readonly HeldCharge[], id: string, forMs: number) {
     const { charge, amounts } = held[0] as HeldCharge;
@@ -136,20 +140,31 @@ class HeldCharges implements HoldMethods, Leased {
         reportForgiven(settlement, decision);
         return Promise.resolve(Object.assign(fieldsOf(decision), { settled: decision.allowed }));
       }
-      const settlements = this.held.map((held) => ({
-        charge: settlementOf(held.charge, this.id, costOf(held, actual)),
-        source: held.source,
-        endsAt: held.endsAt,
-      }));
+      const settlements = this.settlementsOf(actual);
       this.markSettled();
-      return settleAll(settlements);
+      // A renewal that reaches the store after the settlement would hold the amount again. It may have another amount.
+      return this.renewals ? this.renewals.then(() => settleAll(this.settlementsOf(actual))) : settleAll(settlements);
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
+  private settlementsOf(actual: number | readonly number[] | undefined): ChargeSettlement[] {
+    return this.held.map((held) => ({
+      charge: settlementOf(held.charge, this.id, costOf(held, actual)),
+      source: held.source,
+      endsAt: held.endsAt,
+    }));
+  }
+
+  hasEnded(now: number): boolean {
+    return this.held.every(({ endsAt }) => endsAt <= now);
+  }
+
   async releaseLeases(): Promise<void> {
     const leases = this.held.filter(({ charge }) => isConcurrency(charge.policy));
+    for (const lease of leases) lease.isReleased = true;
+    await this.renewals;
     await Promise.all(
       leases.map(({ charge, source, endsAt }) => charge.port.settle(settlementOf(charge, this.id, 0), source, endsAt)),
     );
@@ -170,27 +185,60 @@ class HeldCharges implements HoldMethods, Leased {
     checkOptions("renew", options, ["forMs", "amount"]);
     const forMs = options.forMs === undefined ? this.forMs : parseHoldMs(options.forMs);
     const amount = options.amount === undefined ? undefined : checkAmount(options.amount);
+    const open = this.held.filter(({ isReleased }) => !isReleased);
+    // A hold that is over would be held anew.
+    if (this.isSettled || open.length === 0) {
+      return { allowed: false, ...unknownFields((this.held[0] as HeldCharge).charge), retryAfterMs: null };
+    }
+    const renewal = this.renewParts(open, forMs, amount);
+    const renewals = Promise.all([this.renewals, renewal.catch(() => {})]).then(() => {
+      if (this.renewals === renewals) this.renewals = undefined;
+    });
+    this.renewals = renewals;
+    return renewal;
+  }
+
+  private async renewParts(open: HeldCharge[], forMs: number, amount: number | undefined): Promise<Decision> {
     const sentAt = monotonicMs();
     // The amount is that of the rates. It is the weight of a concurrency limit only if there is nothing else.
     const hasRates = this.held.some(({ charge }) => !isConcurrency(charge.policy));
+    const renewed = open.map((held) => {
+      const isResized = amount !== undefined && !(hasRates && isConcurrency(held.charge.policy));
+      const cost = isResized ? amount * held.amounts.length : held.charge.cost;
+      return { held, isResized, before: held.charge, endedAt: held.endsAt, charge: this.renewalOf(held, cost, forMs) };
+    });
     const decisions = await Promise.all(
-      this.held.map(async (held) => {
-        const { charge, amounts, source, endsAt } = held;
-        const isResized = amount !== undefined && !(hasRates && isConcurrency(charge.policy));
-        const cost = isResized ? amount * amounts.length : charge.cost;
-        const renewed = { ...charge, cost, hold: { id: this.id, forMs }, isNewHold: false };
-        const decision = await charge.port.renew(renewed, source, endsAt, () => {
+      renewed.map(async ({ held, charge }) =>
+        charge.port.renew(charge, held.source, held.endsAt, () => {
           // A renewal that waits for the store has not moved the end yet.
           held.endsAt = sentAt + forMs;
-        });
-        if (decision.allowed) held.charge = renewed;
-        if (decision.allowed && isResized) for (const part of amounts) part.amount = amount;
-        return decision;
-      }),
+        }),
+      ),
     );
     const decision = decisions.length === 1 ? (decisions[0] as Decision) : merge(decisions);
+    const granted = renewed.filter((_, i) => decisions[i]?.allowed);
+    if (!decision.allowed && amount !== undefined) {
+      // All or nothing: the parts that were granted the new amount get their amount and their end back.
+      await Promise.all(
+        granted.map(async ({ held, before, endedAt }) => {
+          const undo = this.renewalOf(held, before.cost, Math.max(1, Math.floor(endedAt - monotonicMs())));
+          held.endsAt = endedAt;
+          // Retried in the background if the store fails.
+          await Promise.resolve(undo.port.renew(undo, held.source, endedAt, () => {})).catch(() => {});
+        }),
+      );
+      return decision;
+    }
+    for (const { held, charge, isResized } of granted) {
+      held.charge = charge;
+      if (isResized) for (const part of held.amounts) part.amount = amount as number;
+    }
     if (decision.allowed) this.amount = amount ?? this.amount;
     return decision;
+  }
+
+  private renewalOf({ charge }: HeldCharge, cost: number, forMs: number): JointCharge {
+    return { ...charge, cost, hold: { id: this.id, forMs }, isNewHold: false };
   }
 
   async [ASYNC_DISPOSE](): Promise<void> {

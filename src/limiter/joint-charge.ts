@@ -82,9 +82,12 @@ async function strikeShards(
   looks: readonly Decision[][],
   count: number,
 ): Promise<Decision> {
-  const fit = looks.map((decisions) => decisions.map(({ allowed }) => allowed));
+  const seen = looks.flat();
   const group = shards.flatMap((shard) => shard.charges);
-  if (!countsAsViolation(group, fit.flat())) return assemble(shards, looks, count);
+  const fit = seen.map(({ allowed }) => allowed);
+  // A store that can't decide is no violation by the caller.
+  const isUnavailable = seen.some((decision) => !decision.allowed && decision.unavailable);
+  if (isUnavailable || !countsAsViolation(group, fit)) return assemble(shards, looks, count);
   const struck = await Promise.all(
     shards.map(async ({ port, charges }, s) =>
       Promise.all(

@@ -22,7 +22,10 @@ export function isConcurrency({ algorithm }: CompiledPolicy): boolean {
 
 /** The charge of `consume`. */
 export function takeCharge(part: LimiterPart, key: string, cost: number): JointCharge {
-  if (isConcurrency(part.policy)) rejectConsume(part.policy);
+  if (isConcurrency(part.policy)) {
+    // A cost of 0 takes nothing, so it can't bypass the limit.
+    return cost === 0 ? chargeTo(part, key, 0, "peek") : rejectConsume(part.policy);
+  }
   return part.policy.block ? chargeTo(part, key, Math.min(cost, 1), "penalty") : chargeTo(part, key, cost, "take");
 }
 

@@ -230,7 +230,7 @@ class RemotePort implements StorePort {
 
 /** Whether a denial of the same key applies to a charge. A hold that may exist already can be replaced by a smaller one. */
 function isCacheable({ mode, isNewHold }: PartCharge): boolean {
-  return mode === "take" || (mode === "hold" && isNewHold === true);
+  return mode === "take" || mode === "penalty" || (mode === "hold" && isNewHold === true);
 }
 
 /** The charge alone: a store may serialise it. */

@@ -6,7 +6,7 @@ import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch, hasBody, isPeerless, peerOf } from "./hosts/fetch.ts";
-import { beforeHead } from "./hosts/node-head.ts";
+import { beforeHead, isClosed } from "./hosts/node-head.ts";
 
 /** The arguments that callbacks of `rateLimit` receive. */
 export type HonoArgs = readonly [context: Context];
@@ -61,7 +61,7 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
       onClose(callback) {
         const { outgoing } = (context.env ?? {}) as Partial<HttpBindings>;
         if (typeof outgoing?.once !== "function") return false;
-        if (outgoing.destroyed) callback(outgoing.writableFinished);
+        if (isClosed(outgoing)) callback(outgoing.writableFinished);
         else outgoing.once("close", () => callback(outgoing.writableFinished));
         return true;
       },

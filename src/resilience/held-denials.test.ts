@@ -128,4 +128,14 @@ describe("cached denials beside penalties", () => {
     expect(await guard.consume("k")).toMatchObject({ allowed: false });
     expect(await guard.inspect("k")).toMatchObject({ strikes: 3 });
   });
+
+  it("answer for a blocked key without a round trip, also if the penalty is alone", async () => {
+    const guard = createLimiter({ policy: login, store });
+    await guard.block?.("k", "1h");
+    await advance(1);
+    expect(await guard.consume("k")).toMatchObject({ allowed: false });
+    expect(await callsOf(() => guard.consume("k"))).toBe(0);
+    await guard.unblock?.("k");
+    expect(await guard.consume("k")).toMatchObject({ allowed: true });
+  });
 });

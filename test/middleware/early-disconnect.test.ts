@@ -1,7 +1,11 @@
 /** Clients that disconnect, and applications that respond, while an asynchronous limiter is still deciding. */
-import { memoryRateLimiter, tokenBucket } from "sluice";
+import { once } from "node:events";
+import { connect, constants, createServer } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { concurrency, createLimiter, memoryRateLimiter, tokenBucket } from "sluice";
 import { type NodeHandler, type NodeRateLimitOptions, type RequestOutcome, rateLimit } from "sluice/node";
 import { expect, it, onTestFinished } from "vitest";
+import { flakyStore } from "../flaky-store.ts";
 import { until } from "../servers/until.js";
 import { listen } from "./mount.ts";
 
@@ -80,4 +84,33 @@ it("a denial after the response of the application has no effect", async () => {
   decided();
   await new Promise((resolve) => setTimeout(resolve, 0));
   expect(errors).toEqual([]);
+});
+
+it("an HTTP/2 request whose client disconnected before the decision holds nothing", async () => {
+  const store = flakyStore();
+  const limiter = createLimiter({ policy: concurrency(2), store, deadlineMs: 10_000 });
+  const seen = { handled: 0, closed: 0 };
+  const limited = rateLimit({ limiter, key: () => "k" })(() => void seen.handled++);
+  const server = createServer((request, response) => {
+    response.once("close", () => seen.closed++);
+    limited(request as never, response as never);
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const client = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  onTestFinished(() => {
+    client.destroy();
+    server.close();
+  });
+  store.mode = "hang";
+  const request = client.request({ ":path": "/" }).on("error", () => {});
+  await waitFor("the request is decided about", () => store.calls === 1);
+  request.close(constants.NGHTTP2_CANCEL);
+  await waitFor("the server notices", () => seen.closed === 1);
+  store.mode = "decide";
+  store.release();
+  await until("the hold is released", async () => {
+    const isReleased = store.groups.length > 1 && (await limiter.peek("k")).held === undefined;
+    return isReleased ? undefined : "not yet";
+  });
+  expect(seen.handled).toBe(0);
 });

@@ -3,6 +3,7 @@ import { checkCost } from "../../core/charge.ts";
 import { optionError, SluiceError, show } from "../../core/errors.ts";
 import { parseHoldMs } from "../../core/hold.ts";
 import { checkOptions, checkWhole, type OptionHints } from "../../core/options.ts";
+import { refundedHold } from "./holds.ts";
 import { checkLimits } from "./limits.ts";
 import type { RateLimitOptions, RequestHold } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
@@ -98,13 +99,6 @@ function checkHold<Args extends HandlerArgs>(hold: RequestHold<Args>, isRefunded
     throw optionError("invalid-option", "hold.actual", "a function", actual);
   }
   if (forMs !== undefined) parseHoldMs(forMs);
-}
-
-/** The error for `refundIf` beside a hold. */
-export function refundedHold(): SluiceError {
-  const message =
-    "refundIf can't be combined with hold or a concurrency limit. Return 0 from hold.actual for requests that cost nothing.";
-  return new SluiceError("invalid-option", message, { option: "refundIf", expected: "hold.actual" });
 }
 
 function checkSource<Args extends HandlerArgs, Own>(options: RateLimitOptions<Args, Own>): void {

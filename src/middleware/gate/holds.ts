@@ -1,13 +1,20 @@
 /** Holds of requests: settled when the response ends, and renewed while it is open. */
 import { isCost } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
-import { optionError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../core/errors.ts";
 import type { Hold } from "../../core/hold.ts";
 import { runsOnWorkers } from "../../http/identity/presets.ts";
 import { OpenHolds } from "../../limiter/open-holds.ts";
 import type { RateLimitOptions, RequestDecision, RequestOutcome } from "./options.ts";
 import type { Reports } from "./reports.ts";
 import type { HandlerArgs } from "./request-reader.ts";
+
+/** The error for `refundIf` beside a hold. */
+export function refundedHold(): SluiceError {
+  const message =
+    "refundIf can't be combined with hold or a concurrency limit. Return 0 from hold.actual for requests that cost nothing.";
+  return new SluiceError("invalid-option", message, { option: "refundIf", expected: "hold.actual" });
+}
 
 /** The holds of one middleware's requests. */
 export class RequestHolds<Args extends HandlerArgs> {

@@ -10,6 +10,7 @@ import type { WarningCode } from "../../core/warnings.ts";
 import { type CheckedCharge, hasConcurrency } from "../../limiter/charges.ts";
 import type { ComposableLimiter } from "../../limiter/limiter-part.ts";
 import { bucketWatch } from "./bucket-watch.ts";
+import { refundedHold } from "./holds.ts";
 import { type Keys, watchedKey } from "./keys.ts";
 import { limiterWatch } from "./limiter-watch.ts";
 import { notALimiter } from "./limiters.ts";
@@ -62,6 +63,12 @@ export function jointCharges<Args extends HandlerArgs>(
 ): ChargesFor<Args> {
   const warn = (message: string, args: Args, code: WarningCode): void => reports.warn(message, args, code);
   const watch = limiterWatch(warn);
+  const checkRefund = (limiter: RateLimiter): void => {
+    if (options.refundIf !== undefined && hasConcurrency(limiter)) throw refundedHold();
+  };
+  for (const { limiter } of options.limits as readonly RequestLimit<Args>[]) {
+    if (typeof limiter !== "function") checkRefund(limiter);
+  }
   const limits = (options.limits as readonly RequestLimit<Args>[]).map(({ limiter, key, cost }) => ({
     limiter,
     key: key && watchedKey(key, options, reports),
@@ -98,7 +105,8 @@ export function jointCharges<Args extends HandlerArgs>(
     if (typeof limiter !== "function") return chargeOf(limit, args, limiter, clientKey);
     return andThen(limiter(...args), (chosen): MaybePromise<RequestCharge | undefined> => {
       if (chosen === undefined) return undefined;
-      return chargeOf(limit, args, checkComposable(`limits[${index}].limiter`, chosen), clientKey);
+      checkRefund(checkComposable(`limits[${index}].limiter`, chosen));
+      return chargeOf(limit, args, chosen, clientKey);
     });
   };
 

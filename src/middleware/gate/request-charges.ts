@@ -4,10 +4,10 @@ import { SluiceError } from "../../core/errors.ts";
 import type { HoldOptions } from "../../core/hold.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { Policies } from "../../http/headers/policies.ts";
-import { applyCharges, type CheckedCharge, limitingCharge, refundCharges } from "../../limiter/charges.ts";
+import { applyCharges, type CheckedCharge, limitingCharge, refundCharges, refundTaken } from "../../limiter/charges.ts";
 import { holdCharges } from "../../limiter/hold-all.ts";
 import { checkDecision, policiesOf } from "./limiters.ts";
-import type { LimiterLike } from "./options.ts";
+import type { LimiterLike, RequestDecision } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
 /** Everything that a request is charged: one decision. */
@@ -18,7 +18,7 @@ export interface RequestCharges {
   readonly isFree: boolean;
   /** Takes all charges or none. Without a promise where that is possible. */
   apply(): MaybePromise<Decision>;
-  /** Refunds what an allowed decision has taken. Charges that a store did not count are not refunded. */
+  /** Refunds what an allowed decision has taken, and cancels what it holds. Charges that a store did not count are not refunded. */
   refund(decision: Decision): Promise<void>;
   /** The key of the limiting charge. */
   keyOf(decision: Decision): string;
@@ -127,8 +127,10 @@ export class JointCharges implements RequestCharges {
     return charges.some(({ isHeld }) => isHeld) ? holdCharges(charges, hold) : applyCharges(charges);
   }
 
-  refund(decision: Decision): Promise<void> {
-    return refundCharges(this.charges, decision);
+  async refund(decision: Decision): Promise<void> {
+    const { hold } = decision as RequestDecision;
+    if (!hold) return refundCharges(this.charges, decision);
+    await Promise.all([hold.cancel(), refundTaken(this.charges, decision)]);
   }
 
   keyOf(decision: Decision): string {

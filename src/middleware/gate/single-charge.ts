@@ -5,7 +5,7 @@ import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.
 import type { WarningCode } from "../../core/warnings.ts";
 import { hasConcurrency } from "../../limiter/charges.ts";
 import { bucketWatch } from "./bucket-watch.ts";
-import { refundedHold } from "./check-options.ts";
+import { refundedHold } from "./holds.ts";
 import type { Keys } from "./keys.ts";
 import { limiterWatch, type WatchLimiter } from "./limiter-watch.ts";
 import { checkLimiter, limiterFrom } from "./limiters.ts";

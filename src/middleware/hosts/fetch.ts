@@ -10,9 +10,10 @@ import {
 } from "../../http/response.ts";
 import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
-import type { LimitedRequest, RequestOutcome } from "../gate/options.ts";
+import type { LimitedRequest } from "../gate/options.ts";
 import { hasNodeBody } from "../gate/preflight.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
+import { type OnClose, onceSent } from "./once-sent.ts";
 
 /** A return value of `onLimited`; `undefined` for the problem document. */
 export type CustomResponse = Response | undefined | Promise<Response | undefined>;
@@ -27,11 +28,8 @@ export interface FetchResponder<Args extends HandlerArgs> {
   addHeadersOnSend?(pendingHeaders: PendingHeaders): boolean;
   /** Creates a response in place of the handler's, with headers that earlier middleware has set. */
   respond?(body: BodyInit | null, status: number): Response;
-  /**
-   * Calls a function when the connection has sent the response, or was closed before. Returns whether it will; if not,
-   * the body is watched.
-   */
-  onClose?(callback: (isComplete: boolean) => void): boolean;
+  /** Calls a function when the connection has sent the response, or was closed before. */
+  readonly onClose?: OnClose;
   /** The error that the handler threw, if the framework has turned it into a response. */
   thrown?(): unknown;
   readonly onLimited: ((limited: LimitedRequest<Args>) => CustomResponse) | undefined;
@@ -141,7 +139,6 @@ async function continueRequest<Args extends HandlerArgs>(
     // Not sent: the client has disconnected.
     return new Response(null, { status: 499 });
   }
-  let response: Response;
   // Read before the handler runs: some servers create the signal on first use.
   const { signal } = request;
   if (isHeld && signal.aborted) {
@@ -150,61 +147,21 @@ async function continueRequest<Args extends HandlerArgs>(
     return new Response(null, { status: 499 });
   }
   try {
-    response = await responder.next();
+    const response = await responder.next();
+    const { aborted } = signal;
+    const outcome = { status: aborted ? undefined : response.status, error: responder.thrown?.(), aborted };
+    if (isHeld && onFinish && !aborted && request.method !== "HEAD") {
+      const sent = await onceSent(response, outcome, onFinish, responder.onClose);
+      return pendingHeaders ? withHeaders(sent, pendingHeaders) : sent;
+    }
+    // Awaited, because a Worker may be stopped after it has responded.
+    await onFinish?.(outcome);
+    return pendingHeaders ? withHeaders(response, pendingHeaders) : response;
   } catch (error) {
+    // The handler threw, or returned a value that can't be sent.
     await onFinish?.({ status: undefined, error, aborted: signal.aborted });
     throw error;
   }
-  const { aborted } = signal;
-  const outcome = { status: aborted ? undefined : response.status, error: responder.thrown?.(), aborted };
-  if (isHeld && onFinish && !aborted && request.method !== "HEAD") {
-    const sent = onceSent(response, outcome, onFinish, responder);
-    return pendingHeaders ? withHeaders(sent, pendingHeaders) : sent;
-  }
-  // Awaited, because a Worker may be stopped after it has responded.
-  await onFinish?.(outcome);
-  return pendingHeaders ? withHeaders(response, pendingHeaders) : response;
-}
-
-/** Calls `onFinish` when the body has been sent, or the client disconnects first. Returns the response to send. */
-function onceSent<Args extends HandlerArgs>(
-  response: Response,
-  outcome: RequestOutcome,
-  onFinish: (outcome: RequestOutcome) => Promise<void>,
-  responder: FetchResponder<Args>,
-): Response {
-  const aborted = { ...outcome, status: undefined, aborted: true };
-  if (responder.onClose?.((isComplete) => void onFinish(isComplete ? outcome : aborted))) return response;
-  const { body } = response;
-  if (body === null || response.status === 101) {
-    void onFinish(outcome);
-    return response;
-  }
-  const reader = body.getReader();
-  const watched = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await reader.read();
-          if (!done) {
-            controller.enqueue(value);
-            return;
-          }
-          // Awaited, because a Worker may be stopped after it has responded.
-          await onFinish(outcome);
-          controller.close();
-        } catch (error) {
-          await onFinish({ ...outcome, error });
-          controller.error(error);
-        }
-      },
-      async cancel(reason) {
-        await Promise.all([onFinish(aborted), reader.cancel(reason)]);
-      },
-    },
-    { highWaterMark: 0 },
-  );
-  return new Response(watched, response);
 }
 
 function withHeaders(response: Response, pendingHeaders: PendingHeaders): Response {

@@ -8,7 +8,7 @@ import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
 import type { LimitedRequest } from "../gate/options.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
-import { beforeHead, rejectWith, responseHead } from "./node-head.ts";
+import { beforeHead, isClosed, rejectWith, responseHead } from "./node-head.ts";
 
 /** A request header by its lower-case name. Several lines are joined. */
 export function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
@@ -150,7 +150,7 @@ function continueRequest<Args extends HandlerArgs>(
   { response, next }: NodeEntry<Args>,
   { pendingHeaders, delayMs, onFinish, isHeld }: GatePass,
 ): void {
-  if (response.destroyed) {
+  if (isClosed(response)) {
     // The client disconnected during the decision, or has its response: `close` will not be emitted again.
     const isFinished = response.writableFinished;
     void onFinish?.({ status: isFinished ? response.statusCode : undefined, aborted: !isFinished });

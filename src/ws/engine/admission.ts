@@ -140,7 +140,7 @@ export class AdmissionControl {
       const ip = this.identify(request);
       const addressKey = ip === undefined ? undefined : `ip:${ip}`;
       // Reserve before the first await. Otherwise concurrent upgrades would all see the same count.
-      const addressFull = this.reserve(reservation, addressKey, this.maxOpenPerAddress, accept);
+      const addressFull = this.reserve(reservation, addressKey, "maxOpenPerAddress", accept);
       if (addressFull && !isPromise(addressFull)) return reject(addressFull);
       const addressFullElsewhere = await addressFull;
       if (addressFullElsewhere || reservation.isReleased) return reject(addressFullElsewhere);
@@ -151,7 +151,7 @@ export class AdmissionControl {
       const known = await withTimeout("data", data());
       if (reservation.isReleased) return reject();
 
-      const userFull = await this.reserve(reservation, userKey(known), this.maxOpenPerUser, accept);
+      const userFull = await this.reserve(reservation, userKey(known), "maxOpenPerUser", accept);
       if (userFull || reservation.isReleased) return reject(userFull);
       return { allowed: true, ip, data: known, counted: reservation.commit(), release };
     } catch (error) {
@@ -176,9 +176,10 @@ export class AdmissionControl {
   private reserve(
     reservation: Reservation,
     key: string | undefined,
-    limit: number | SharedCounts | undefined,
+    option: "maxOpenPerAddress" | "maxOpenPerUser",
     accept: string | undefined,
   ): MaybePromise<ResponseData | undefined> {
+    const limit = this[option];
     if (key === undefined || limit === undefined) return undefined;
     const rejected = (observed: number | undefined, max: number): ResponseData | undefined => {
       if (observed === undefined) return undefined;
@@ -186,7 +187,7 @@ export class AdmissionControl {
       return tooManyConnections(max, accept);
     };
     if (typeof limit === "number") return rejected(reservation.reserve(key, limit), limit);
-    return withTimeout("maxOpen", reservation.reserveShared(key, limit)).then((observed) =>
+    return withTimeout(option, reservation.reserveShared(key, limit)).then((observed) =>
       rejected(observed, limit.limit),
     );
   }

@@ -2,6 +2,7 @@
  * Counts the open connections of all processes by key. Each process holds one lease per key on a concurrency limiter. Its
  * amount is the number of connections that are open here; it is renewed while one is.
  */
+import type { DecisionSource } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
 import type { Hold } from "../../core/hold.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
@@ -13,6 +14,10 @@ interface LocalCount {
   /** Connections that are open, or whose upgrade is being decided. */
   open: number;
   hold: Hold | undefined;
+  /** Where the lease is, if not in the store. */
+  source: DecisionSource | undefined;
+  /** Changes that have not ended. */
+  pending: number;
   /** The last change of the lease. Changes are sent one at a time, because each sets an absolute amount. */
   last: Promise<unknown>;
 }
@@ -37,24 +42,27 @@ export class SharedCounts {
     return this.limiter.getPolicy().limit;
   }
 
+  /** Number of keys with open connections in this process. */
+  get size(): number {
+    return this.counts.size;
+  }
+
   /** Counts one more connection of `key`, unless `limit` connections are open in all processes. */
   acquire(key: string): Promise<AcquireResult> {
     let count = this.counts.get(key);
-    if (!count) this.counts.set(key, (count = { open: 0, hold: undefined, last: Promise.resolve() }));
+    if (!count) {
+      count = { open: 0, hold: undefined, source: undefined, pending: 0, last: Promise.resolve() };
+      this.counts.set(key, count);
+    }
     const local = count;
-    return inTurn(local, async () => {
-      if (!(await this.resize(key, local, local.open + 1))) {
-        this.forget(key, local);
-        return { observed: this.limit + 1 };
-      }
+    return this.inTurn(key, local, async () => {
+      if (!(await this.resize(key, local, local.open + 1))) return { observed: this.limit + 1 };
       let isHeld = true;
       const release = (): void => {
         if (!isHeld) return;
         isHeld = false;
-        inTurn(local, () => this.resize(key, local, local.open - 1))
-          // A failed change is retried in the background, or ends with the lease.
-          .catch(() => {})
-          .then(() => this.forget(key, local));
+        // A failed change is retried in the background, or ends with the lease.
+        this.inTurn(key, local, () => this.resize(key, local, local.open - 1)).catch(() => {});
       };
       return { release };
     });
@@ -77,27 +85,35 @@ export class SharedCounts {
       await before?.renew({ amount: open });
       return true;
     }
-    if (before) {
+    if (before && local.source === undefined) {
       const { allowed } = await before.renew({ amount: open });
       if (allowed) local.open = open;
       return allowed;
     }
+    // Also in place of a lease that was granted without the store: it may be available again.
     const decision = await limiter.hold(key, open, { id });
     if (!decision.allowed) return false;
     local.open = open;
     local.hold = decision.hold;
+    if (before) {
+      holds.delete(before);
+      // In the same bucket, it was replaced.
+      if (decision.source !== local.source) await before.cancel();
+    }
+    local.source = decision.source;
     holds.add(decision.hold);
     return true;
   }
 
-  private forget(key: string, local: LocalCount): void {
-    if (local.open === 0 && local.hold === undefined && this.counts.get(key) === local) this.counts.delete(key);
+  /** Runs a change after the earlier ones of the same key, and forgets the key if nothing is open or waiting then. */
+  private inTurn<T>(key: string, local: LocalCount, change: () => Promise<T>): Promise<T> {
+    local.pending++;
+    const result = local.last.then(change).finally(() => {
+      local.pending--;
+      // A later change would use a count of its own, and both would set the amount of the same lease.
+      if (local.pending === 0 && local.open === 0 && !local.hold) this.counts.delete(key);
+    });
+    local.last = result.catch(() => {});
+    return result;
   }
-}
-
-/** Runs a change after the earlier ones of the same key. */
-function inTurn<T>(local: LocalCount, change: () => Promise<T>): Promise<T> {
-  const result = local.last.then(change);
-  local.last = result.catch(() => {});
-  return result;
 }
