@@ -10,7 +10,7 @@
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { join, posix } from "node:path";
+import { basename, join, posix } from "node:path";
 import { argv, exit } from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -112,8 +112,9 @@ function builtFiles() {
       found.add(/\.d\.c?ts$/.test(file) ? declarationOf(chunk) : chunk);
     }
   }
-  const code = [...found].filter((file) => /js$/.test(file));
-  return [...found, ...code.map((file) => `${file}.map`)];
+  // A file that only exports from others has no source map.
+  const mapped = [...found].filter((file) => read(file).includes(`sourceMappingURL=${basename(file)}.map`));
+  return [...found, ...mapped.map((file) => `${file}.map`)];
 }
 
 /** "x.js" -> "x.d.ts" and "x.cjs" -> "x.d.cts" */

@@ -173,13 +173,16 @@ class RemotePort implements StorePort {
     return { allowed: true, ...fields, degraded: true, source };
   }
 
-  /** Cancels holds that a failed call may have made: they were decided without the store. */
+  /**
+   * Cancels holds that a failed call may have made: they were decided without the store. Not those with an id of the
+   * caller: such a hold may have existed before, and its work goes on.
+   */
   private cancelSent(charges: readonly PartCharge[], { error, wasSent }: StoreFailure): void {
     if (!wasSent) return;
     const { store } = this;
     for (const charge of charges) {
-      const { mode, hold } = charge;
-      if (mode !== "hold" || !hold) continue;
+      const { mode, hold, isNewHold } = charge;
+      if (mode !== "hold" || !hold || !isNewHold) continue;
       const cancel: PartCharge = { ...charge, mode: "settle", cost: 0, hold: { id: hold.id, forMs: 0 } };
       queueOf(store).add({ store, charge: cancel, endsAt: monotonicMs() + hold.forMs, error, onLost() {} });
     }

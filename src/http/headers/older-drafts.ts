@@ -7,13 +7,17 @@ import { clampInteger, toSeconds } from "./structured-fields.ts";
 
 /** Writes `RateLimit` as a dictionary, and `RateLimit-Policy`. */
 export const writeDraft7: WriteFields = (decision, policies, style) => {
-  const { limit, remaining, reset } = tightest(decision, policies);
+  const numbers = tightest(decision, policies);
+  if (!numbers) return {};
+  const { limit, remaining, reset } = numbers;
   return { ...policyField(policies, style), RateLimit: `limit=${limit}, remaining=${remaining}, reset=${reset}` };
 };
 
 /** Writes `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` and `RateLimit-Policy`. */
 export const writeDraft6: WriteFields = (decision, policies, style) => {
-  const { limit, remaining, reset } = tightest(decision, policies);
+  const numbers = tightest(decision, policies);
+  if (!numbers) return {};
+  const { limit, remaining, reset } = numbers;
   return {
     ...policyField(policies, style),
     "RateLimit-Limit": String(limit),
@@ -24,7 +28,9 @@ export const writeDraft6: WriteFields = (decision, policies, style) => {
 
 /** Writes `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`. */
 export const writeLegacy: WriteFields = (decision, policies, { resetIsDelta }, { now = wallClockMs() }) => {
-  const { limit, remaining, reset, resetMs } = tightest(decision, policies);
+  const numbers = tightest(decision, policies);
+  if (!numbers) return {};
+  const { limit, remaining, reset, resetMs } = numbers;
   return {
     "X-RateLimit-Limit": String(limit),
     "X-RateLimit-Remaining": String(remaining),
@@ -60,10 +66,10 @@ function policyField(policies: Policies | undefined, { warn }: FieldStyle): Head
 function tightest(
   decision: Decision,
   policies: Policies | undefined,
-): { limit: number; remaining: number; reset: number; resetMs: number } {
-  const reported = reportedParts(decision, policies).map(({ part }) => part);
+): { limit: number; remaining: number; reset: number; resetMs: number } | undefined {
+  const parts = reportedParts(decision, policies).map(({ part }) => part);
   // A penalty alone has no numbers of its own.
-  const parts = reported.length > 0 ? reported : [decision];
+  if (parts.length === 0) return undefined;
   const chosen = parts.reduce((least, part) =>
     part.remaining < least.remaining || (part.remaining === least.remaining && waitOf(part) > waitOf(least))
       ? part
