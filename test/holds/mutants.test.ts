@@ -1,11 +1,7 @@
 /**
  * Runs the tests of the holds on mutants: the source with one known bug each. The walk has to find every one of them, and
  * the check of the bound, which knows nothing about the implementation, some of them.
- *
- * Known bugs of the Redis script, which test/redis runs: the TTL is that of the bucket alone; holds are added at the end;
- * the time stays that of the hold that was charged last; the fast path reads past the holds; the fast path takes a bucket
- * with holds for a foreign value; the settlement of a missing hold is charged; a step back is not seen; violations are
- * never recorded; every block is as long as the first; fewer holds fit; a bucket that is not in use keeps its state.
+ * test/redis/holds-mutants.test.ts does the same for the 11 known bugs of the Redis script.
  */
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
