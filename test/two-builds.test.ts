@@ -45,7 +45,7 @@ describe("import and require in one process", () => {
 
   it("recognise no other errors as SluiceError, and keep subclasses apart", () => {
     class Own extends esm.SluiceError {}
-    const named = Object.assign(new Error("x"), { name: "SluiceError" });
+    const named = Object.assign(new Error("x"), { name: "SluiceError", code: "invalid-cost" });
     for (const value of [new Error("x"), named, undefined, null, { name: "SluiceError", code: "invalid-cost" }]) {
       expect(value instanceof esm.SluiceError).toBe(false);
     }

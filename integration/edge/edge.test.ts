@@ -14,6 +14,8 @@ const at = (script: string) => fileURLToPath(new URL(script, import.meta.url));
 
 const DISCONNECTING = "stops delaying a request when its client disconnects";
 const REFUNDING = "does not refund a failed request whose client disconnected early (issue 13)";
+const CONCURRENT = "limits concurrent requests, and releases one when its response ends";
+const LEAVING = "releases a concurrent request when its client disconnects";
 
 const runtimes = {
   workerd: {
@@ -23,6 +25,8 @@ const runtimes = {
     without: {
       [DISCONNECTING]: "workerd treats a closed connection as half closed; a reset one is tested below",
       [REFUNDING]: "workerd treats a closed connection as half closed",
+      [CONCURRENT]: "a request in workerd can't wait for another one",
+      [LEAVING]: "workerd treats a closed connection as half closed",
     },
   },
   "edge-runtime": {
@@ -31,6 +35,7 @@ const runtimes = {
     without: {
       [DISCONNECTING]: "requests of edge-runtime's server have no signal",
       [REFUNDING]: "requests of edge-runtime's server have no signal",
+      [LEAVING]: "requests of edge-runtime's server have no signal",
     },
   },
 };

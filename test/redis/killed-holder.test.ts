@@ -28,7 +28,7 @@ const holder = (port: number) => `
 describe("a holder that is killed", withRedis, () => {
   it("keeps its slots until its lease ends, and no longer", async () => {
     const root = fileURLToPath(new URL("../..", import.meta.url));
-    const child = spawn(process.execPath, ["--input-type=module", "--eval", holder(server.port)], { cwd: root });
+    const child = spawn("node", ["--input-type=module", "--eval", holder(server.port)], { cwd: root });
     const { value } = await createInterface(child.stdout)[Symbol.asyncIterator]().next();
     const { before, after, allowed }: { before: number; after: number; allowed: number } = JSON.parse(String(value));
     expect(allowed).toBe(LIMIT);

@@ -52,16 +52,25 @@ it("releases the hold before it returns a response without a body", async () => 
   expect((await limiter.peek("k")).held).toBeUndefined();
 });
 
-it("releases the hold of a response that is discarded, and keeps that of one that can still be read", async () => {
-  setFlagsFromString("--expose-gc");
-  const collect: () => void = runInNewContext("gc");
+/** Collects garbage, where the runtime can be asked to. */
+function collector(): (() => void) | undefined {
+  try {
+    setFlagsFromString("--expose-gc");
+    return runInNewContext("gc");
+  } catch {
+    return undefined;
+  }
+}
+const collect = collector();
+
+it.skipIf(!collect)("releases the hold of a response that is discarded, and keeps one that can be read", async () => {
   const limiter = inFlight();
   const handle = rateLimit({ limiter, key })(() => new Response("text"));
   const kept = await handle(request());
   await (async () => void (await handle(request())))();
   await vi.waitFor(
     async () => {
-      collect();
+      collect?.();
       expect((await limiter.peek("k")).held).toBe(1);
     },
     { timeout: 5000, interval: 10 },
