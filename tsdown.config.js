@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { defineConfig } from "tsdown";
 import { entryFiles } from "./scripts/subpaths.js";
 
@@ -19,7 +21,16 @@ const withoutBareImports = {
   },
 };
 
+/** Removes references to source maps of declarations, which are not written. */
+function removeMapComments(/** @type {string} */ folder) {
+  for (const file of readdirSync(folder).filter((name) => /\.d\.c?ts$/.test(name))) {
+    const path = join(folder, file);
+    writeFileSync(path, readFileSync(path, "utf8").replace(/\n\/\/# sourceMappingURL=\S+\s*$/, "\n"));
+  }
+}
+
 export default defineConfig({
+  hooks: { "build:done": ({ options }) => removeMapComments(options.outDir) },
   plugins: [withoutBareImports],
   entry: entryFiles,
   format: ["esm", "cjs"],
