@@ -34,7 +34,7 @@ export async function startEndpoint(/** @type {EndpointOptions} */ options) {
   const policies = [tokens, streams, requests].map((limiter) => limiter.getPolicy());
 
   const server = createServer(async (request, response) => {
-    // Stands for your authentication.
+    // Replace this with your authentication.
     const user = `user:${request.headers["x-user"] ?? "anonymous"}`;
     const { prompt } = /** @type {{ prompt: string }} */ (await json(request));
 

@@ -14,7 +14,7 @@ export async function startServer() {
   const running = new Map();
   let mostAtOnce = 0;
 
-  /** Stands for your authentication. */
+  /** Replace this with your authentication. */
   const clientOf = (/** @type {import("express").Request} */ request) =>
     `client:${request.get("x-client") ?? "unknown"}`;
 

@@ -186,7 +186,7 @@ class HeldCharges implements HoldMethods, Leased {
     const forMs = options.forMs === undefined ? this.forMs : parseHoldMs(options.forMs);
     const amount = options.amount === undefined ? undefined : checkAmount(options.amount);
     const open = this.held.filter(({ isReleased }) => !isReleased);
-    // A hold that is over would be held anew.
+    // Renewing a hold that has been settled would create it again.
     if (this.isSettled || open.length === 0) {
       return { allowed: false, ...unknownFields((this.held[0] as HeldCharge).charge), retryAfterMs: null };
     }
