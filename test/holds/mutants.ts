@@ -1,5 +1,7 @@
 /** Mutants of the holds, each the source with one known bug. */
 
+import { readFileSync } from "node:fs";
+
 /** One known bug: text of a source file, and what replaces it. */
 export interface Mutant {
   readonly name: string;
@@ -16,7 +18,9 @@ export interface Change {
 }
 
 const inFile = (file: string) => (from: string, to: string) => ({ file, from, to });
-const holds = inFile("holds.ts");
+const ledger = readFileSync(new URL("../../src/algorithms/held-ledger.ts", import.meta.url), "utf8");
+/** A change of a bucket with holds, in whichever of its two files the text is. */
+const holds = (from: string, to: string) => inFile(ledger.includes(from) ? "held-ledger.ts" : "holds.ts")(from, to);
 const penalty = inFile("penalty.ts");
 const decide = inFile("decide.ts");
 const decideHeld = inFile("decide-held.ts");
