@@ -64,6 +64,10 @@ export interface Settlement extends DecisionFields {
   readonly pending?: true;
 }
 
+/** `Symbol.asyncDispose`, or what compilers use where the runtime does not have it. */
+export const ASYNC_DISPOSE: symbol =
+  (Symbol as { asyncDispose?: symbol }).asyncDispose ?? Symbol.for("Symbol.asyncDispose");
+
 /** Duration of a hold on a policy without a lease, in ms. */
 export const DEFAULT_HOLD_MS = 60_000;
 /** Work that takes longer renews its hold. */

@@ -140,4 +140,6 @@ export interface ResolvedPolicy {
   readonly limit: number;
   /** The window in ms, or the time to fill an empty bucket; of a concurrency limit the lease, of a penalty `forgetMs`. */
   readonly windowMs: number;
+  /** The unit of the cost, such as `tokens`, if it is not that of the header options. */
+  readonly unit?: string;
 }

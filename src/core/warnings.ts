@@ -16,6 +16,8 @@ export type WarningCode =
   | "SLUICE_CALLBACK_FAILED"
   /** A request could not be checked and got a 500 response. */
   | "SLUICE_REQUEST_FAILED"
+  /** A caller has a plan that the rules don't list. */
+  | "SLUICE_UNKNOWN_PLAN"
   /** The limiter is used in a way that does not limit anything, or limits everyone together. */
   | "SLUICE_MISUSE";
 

@@ -54,6 +54,7 @@ export function rejection(
   accept: string | undefined,
   fields: HeaderFields,
   unit = "requests",
+  rule?: string,
 ): Rejection {
   const waitMs = waitBefore(decision);
   const asText = prefersText(accept);
@@ -63,7 +64,7 @@ export function rejection(
   for (const name in fields) headers[name] = fields[name] as string;
   headers["Cache-Control"] = "no-store";
   headers["Content-Type"] = asText ? TEXT : JSON_PROBLEM;
-  return { status: decision.unavailable ? 503 : 429, headers, body: bodyOf(decision, policies, asText, unit) };
+  return { status: decision.unavailable ? 503 : 429, headers, body: bodyOf(decision, policies, asText, unit, rule) };
 }
 
 /** The response to a connection over the limit of open ones. It has no `Retry-After`: when one closes is unknown. */
@@ -84,18 +85,30 @@ export function withoutContentType({ "Content-Type": _, ...headers }: HeaderFiel
 /** Bodies by policies. Most denials of a policy have the same body, and a flood is mostly denials. */
 const cachedBodies = new WeakMap<Policies, Map<string, string>>();
 
-function bodyOf(decision: Denied, policies: Policies | undefined, asText: boolean, unit: string): string {
+function bodyOf(
+  decision: Denied,
+  policies: Policies | undefined,
+  asText: boolean,
+  unit: string,
+  rule: string | undefined,
+): string {
   const { parts, policy, unavailable, degraded, retryAfterMs } = decision;
   // Only names of the limiter's own policies: a third-party limiter could fill the cache with new names.
   const isCacheable =
-    policies && !parts && !unavailable && !degraded && retryAfterMs !== null && includesName(policies, policy);
-  if (!isCacheable) return problemBody(decision, policies, asText, unit);
+    policies &&
+    (!parts || rule !== undefined) &&
+    !unavailable &&
+    !degraded &&
+    retryAfterMs !== null &&
+    includesName(policies, policy);
+  if (!isCacheable) return problemBody(decision, policies, asText, unit, rule);
   let bodies = cachedBodies.get(policies);
   if (!bodies) cachedBodies.set(policies, (bodies = new Map()));
   // The policies of hybridRateLimiter deny one at a time, so the name is part of the cache key.
-  const cacheKey = `${asText ? "text" : "json"} ${unit}\n${policy}`;
+  const violated = parts ? violatedPolicies(decision).join("\n") : "";
+  const cacheKey = `${asText ? "text" : "json"} ${unit}\n${policy}\n${rule ?? ""}\n${violated}`;
   let body = bodies.get(cacheKey);
-  if (body === undefined) bodies.set(cacheKey, (body = problemBody(decision, policies, asText, unit)));
+  if (body === undefined) bodies.set(cacheKey, (body = problemBody(decision, policies, asText, unit, rule)));
   return body;
 }
 
@@ -103,7 +116,13 @@ function includesName(policies: Policies, policy: string): boolean {
   return policyList(policies).some(({ name }) => name === policy);
 }
 
-function problemBody(decision: Denied, policies: Policies | undefined, asText: boolean, unit: string): string {
+function problemBody(
+  decision: Denied,
+  policies: Policies | undefined,
+  asText: boolean,
+  unit: string,
+  rule: string | undefined,
+): string {
   const { unavailable, retryAfterMs } = decision;
   const [type, title] = unavailable
     ? ["temporary-reduced-capacity", "Temporary Reduced Capacity"]
@@ -116,12 +135,19 @@ function problemBody(decision: Denied, policies: Policies | undefined, asText: b
     status: unavailable ? 503 : 429,
     detail: detailOf(decision, policies, unit),
     "violated-policies": violatedPolicies(decision),
+    ...(rule === undefined ? {} : { rule }),
     ...(retryAfterMs === null ? { retryable: false } : {}),
   };
   return serialize(problem, asText);
 }
 
-function plainProblem(status: number, title: string, detail: string, accept: string | undefined): ResponseData {
+/** A problem without a type of its own. */
+export function plainProblem(
+  status: number,
+  title: string,
+  detail: string,
+  accept: string | undefined,
+): ResponseData {
   const asText = prefersText(accept);
   return {
     status,
@@ -154,5 +180,5 @@ function detailOf(decision: Denied, policies: Policies | undefined, unit: string
   if (!limiting) return "The limit is reached. Try again later.";
   if (isPenalty(limiting)) return "Blocked after repeated violations of a limit. Try again later.";
   if (isConcurrency(limiting)) return `Limit of ${limit} concurrent requests reached.`;
-  return `Limit of ${limit} ${unit} per ${toSeconds(limiting.windowMs)} s reached.`;
+  return `Limit of ${limit} ${limiting.unit ?? unit} per ${toSeconds(limiting.windowMs)} s reached.`;
 }

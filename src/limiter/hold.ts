@@ -4,6 +4,7 @@ import { monotonicMs } from "../core/clock.ts";
 import type { Allowed, Decision, DecisionFields, DecisionSource } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
 import {
+  ASYNC_DISPOSE,
   type Hold,
   type HoldDecision,
   type HoldMethods,
@@ -46,11 +47,16 @@ interface HeldCharge {
 /** Adds the hold to an allowed decision. `sentAt` is when the request was sent, in monotonic ms. */
 export function withHold(decision: Decision, request: HoldRequest, sentAt: number): HoldDecision {
   if (!decision.allowed) return decision;
+  return Object.assign(decision as Allowed, { hold: createHold(decision, request, sentAt) });
+}
+
+/** The hold of an allowed decision. Charges in mode hold that have another id belong to another hold. */
+export function createHold(decision: Decision, request: HoldRequest, sentAt: number): Hold {
   const { charges, indexes, id, forMs } = request;
   const held: HeldCharge[] = [];
   for (let i = 0; i < charges.length; i++) {
     const charge = charges[i] as JointCharge;
-    if (charge.mode !== "hold") continue;
+    if (charge.mode !== "hold" || charge.hold?.id !== id) continue;
     const part = { index: indexes?.[i] ?? 0, amount: charge.cost };
     // Amounts of one bucket are one hold, as they have one id.
     const same = held.find((other) => isSameBucket(other.charge, charge));
@@ -62,8 +68,7 @@ export function withHold(decision: Decision, request: HoldRequest, sentAt: numbe
       held.push({ charge, amounts: [part], source, endsAt: sentAt + forMs });
     }
   }
-  const hold = new HeldCharges(held, id, forMs) as unknown as Hold;
-  return Object.assign(decision as Allowed, { hold });
+  return new HeldCharges(held, id, forMs) as unknown as Hold;
 }
 
 /** Returns the actual cost, or throws. */
@@ -104,9 +109,6 @@ function reportForgiven({ policy, failurePolicy }: JointCharge, decision: Decisi
   if (decision) emitForgiven(failurePolicy.onEvent, policy.name, decision);
   return decision;
 }
-
-/** `Symbol.asyncDispose`, or what compilers use where the runtime does not have it. */
-const ASYNC_DISPOSE: symbol = (Symbol as { asyncDispose?: symbol }).asyncDispose ?? Symbol.for("Symbol.asyncDispose");
 
 /** A hold of one or more charges. */
 class HeldCharges implements HoldMethods, Leased {

@@ -40,6 +40,26 @@ export function releaseName(store: Store, policy: CompiledPolicy): void {
   if (plans.size === 0) names.delete(policy.qualifiedName);
 }
 
+/** Releases names and claims others in one step: if one of them can't be claimed, nothing changes. */
+export function replaceNames(
+  store: Store,
+  released: readonly CompiledPolicy[],
+  claimed: readonly CompiledPolicy[],
+): void {
+  for (const policy of released) releaseName(store, policy);
+  const done: CompiledPolicy[] = [];
+  try {
+    for (const policy of claimed) {
+      claimName(store, policy);
+      done.push(policy);
+    }
+  } catch (error) {
+    for (const policy of done) releaseName(store, policy);
+    for (const policy of released) claimName(store, policy);
+    throw error;
+  }
+}
+
 /** Throws if two policies with one name are not plans of one product. */
 function checkShare(other: CompiledPolicy, policy: CompiledPolicy): void {
   const { name } = policy;

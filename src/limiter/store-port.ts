@@ -52,25 +52,38 @@ class RemotePort implements StorePort {
   }
 
   async apply(charges: readonly PartCharge[], due: number): Promise<PortReply> {
+    const [reply] = await this.applyGroups([charges], due);
+    return reply as PortReply;
+  }
+
+  async applyGroups(groups: readonly (readonly PartCharge[])[], due: number): Promise<PortReply[]> {
     const { store } = this;
-    const groups = [charges.map(toCharge)];
-    const reply = await this.health.attempt(store, (charges[0] as PartCharge).key, due, (call) =>
-      store.apply(groups, call),
-    );
-    for (const { failurePolicy, policy } of charges) emitStoreWarning(store, failurePolicy.onEvent, policy.name);
-    if (isStoreFailure(reply)) {
-      this.cancelSent(charges, reply);
-      return { decisions: this.applyWithout(charges, reply), failure: reply };
+    const sent = groups.map((charges) => charges.map(toCharge));
+    const [[first] = []] = sent;
+    const reply = await this.health.attempt(store, (first as Charge).key, due, (call) => store.apply(sent, call));
+    for (const charges of groups) {
+      for (const { failurePolicy, policy } of charges) emitStoreWarning(store, failurePolicy.onEvent, policy.name);
     }
-    const [decisions] = reply;
-    if (decisions?.length !== charges.length) throw missingDecision();
+    return groups.map((charges, i) => {
+      if (isStoreFailure(reply)) {
+        this.cancelSent(charges, reply);
+        return { decisions: this.applyWithout(charges, reply), failure: reply };
+      }
+      const decisions = reply[i];
+      if (decisions?.length !== charges.length) throw missingDecision();
+      this.recordApplied(charges, decisions);
+      return { decisions };
+    });
+  }
+
+  /** Records what the store has applied: grants without a known end, and holds that replace earlier ones. */
+  private recordApplied(charges: readonly PartCharge[], decisions: readonly Decision[]): void {
     const isAdmitted = decisions.every(({ allowed }) => allowed);
     for (const [i, charge] of charges.entries()) {
       if (charge.mode === "take") recordUnknownGrant(decisions[i] as Decision, charge.cost);
       // It replaces a hold that was to be cancelled, because it had timed out.
-      if (charge.mode === "hold" && isAdmitted) queueOf(store).forget(charge);
+      if (charge.mode === "hold" && isAdmitted) queueOf(this.store).forget(charge);
     }
-    return { decisions };
   }
 
   applyWithout(charges: readonly PartCharge[], failure: StoreFailure): Decision[] {

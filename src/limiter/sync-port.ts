@@ -21,6 +21,8 @@ export interface StorePort {
   applyOne(charge: PartCharge): MaybePromise<Decision>;
   /** Applies one group of charges that can be denied, all of one shard. Doesn't use the denial cache. */
   apply(charges: readonly PartCharge[], due: number): MaybePromise<PortReply>;
+  /** Applies several groups in one call, each all or nothing and independent of the others. All of one shard. */
+  applyGroups(groups: readonly (readonly PartCharge[])[], due: number): MaybePromise<PortReply[]>;
   /** Decides a group without the store, which failed before. */
   applyWithout(charges: readonly PartCharge[], failure: StoreFailure): Decision[];
   /** The cached denial of these charges, if there is one. `isJoint`: the decision has parts, however many charges there are. */
@@ -71,6 +73,10 @@ export class SyncPort implements StorePort {
 
   apply(charges: readonly PartCharge[]): PortReply {
     return { decisions: this.store.applySync(charges) };
+  }
+
+  applyGroups(groups: readonly (readonly PartCharge[])[]): PortReply[] {
+    return groups.map((group) => this.apply(group));
   }
 
   applyWithout(charges: readonly PartCharge[]): Decision[] {

@@ -28,6 +28,7 @@ export type ExpressMiddleware = (
 export function rateLimit(options: ExpressRateLimitOptions): ExpressMiddleware {
   const gate = openGate<ExpressArgs, unknown>(options, {
     method: (args) => args[0].method,
+    path: (args) => args[0].originalUrl ?? args[0].url,
     header: (args, name) => headerOf(args[0], name),
     peer: (args) => args[0].socket.remoteAddress,
     hasBody: (args) => hasNodeBody(args[0]),

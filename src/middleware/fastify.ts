@@ -30,6 +30,7 @@ export function rateLimit(
 ): (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void {
   const gate = openGate<FastifyArgs, unknown>(options, {
     method: (args) => args[0].raw.method ?? "",
+    path: (args) => args[0].raw.url ?? "",
     header: (args, name) => headerOf(args[0].raw, name),
     peer: (args) => args[0].raw.socket.remoteAddress,
     hasBody: (args) => hasNodeBody(args[0].raw),

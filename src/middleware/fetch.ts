@@ -4,7 +4,7 @@ import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
-import { type CustomResponse, enterOnFetch, hasBody, isPeerless, peerOf, toResponse } from "./hosts/fetch.ts";
+import { type CustomResponse, enterOnFetch, hasBody, isPeerless, pathOf, peerOf, toResponse } from "./hosts/fetch.ts";
 
 /** The arguments of a handler: the request, and whatever else its runtime passes, such as `env` in a Worker. */
 export type FetchArgs = readonly [
@@ -25,6 +25,7 @@ export function rateLimit(
   const peerless = isPeerless();
   const gate = openGate<FetchArgs, CustomResponse>(options, {
     method: (args) => args[0].method,
+    path: (args) => pathOf(args[0].url),
     header: (args, name) => args[0].headers.get(name) ?? undefined,
     peer: (args) => (peerless ? undefined : peerOf(args[0], args[1])),
     hasBody: (args) => hasBody(args[0], args[1]),

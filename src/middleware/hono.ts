@@ -5,7 +5,7 @@ import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
-import { type CustomResponse, enterOnFetch, hasBody, isPeerless, peerOf } from "./hosts/fetch.ts";
+import { type CustomResponse, enterOnFetch, hasBody, isPeerless, pathOf, peerOf } from "./hosts/fetch.ts";
 import { beforeHead, isClosed } from "./hosts/node-head.ts";
 
 /** The arguments that callbacks of `rateLimit` receive. */
@@ -33,6 +33,7 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
   const peerless = isPeerless();
   const gate = openGate<HonoArgs, CustomResponse>(options, {
     method: (args) => args[0].req.method,
+    path: (args) => pathOf(args[0].req.url),
     header: (args, name) => args[0].req.header(name),
     peer: (args) => (peerless ? undefined : peerOf(args[0].req.raw, args[0].env)),
     hasBody: (args) => hasBody(args[0].req.raw, args[0].env),

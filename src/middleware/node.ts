@@ -21,6 +21,7 @@ export type NodeHandler = (request: IncomingMessage, response: ServerResponse) =
 export function rateLimit(options: NodeRateLimitOptions): (handler: NodeHandler) => NodeHandler {
   const gate = openGate<NodeArgs, unknown>(options, {
     method: (args) => args[0].method ?? "",
+    path: (args) => args[0].url ?? "",
     header: (args, name) => headerOf(args[0], name),
     peer: (args) => args[0].socket.remoteAddress,
     hasBody: (args) => hasNodeBody(args[0]),

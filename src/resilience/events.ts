@@ -19,6 +19,10 @@ export type LimiterEvent =
   | { readonly type: "hold-lost"; readonly policy: string; readonly error: SluiceError }
   /** A settlement exceeded what the key can owe, which is one limit. `cost` was not charged. */
   | { readonly type: "cost-forgiven"; readonly policy: string; readonly cost: number }
+  /** A caller has a plan that the rules don't list, and is limited by their `defaultPlan`. Once per value. */
+  | { readonly type: "unknown-plan"; readonly policy: string; readonly plan: string }
+  /** The function `overrides` of a rule set failed. The last known override or the rule's own limit applies. */
+  | { readonly type: "override-failed"; readonly policy: string; readonly error: SluiceError }
   /** Something works, but not as it should. */
   | { readonly type: "warning"; readonly policy: string; readonly message: string };
 

@@ -95,7 +95,7 @@ function itemOf(policy: ResolvedPolicy, unit: string | undefined): string {
   const { name, limit, windowMs } = policy;
   return isConcurrency(policy)
     ? policyItem(name, limit, undefined, "concurrent-requests")
-    : policyItem(name, limit, windowMs, unit);
+    : policyItem(name, limit, windowMs, policy.unit ?? unit);
 }
 
 function policyItem(name: string, limit: number, windowMs: number | undefined, unit: string | undefined): string {

@@ -98,6 +98,13 @@ export function networkOf(address: Address, ipv6Prefix: number): string {
   return `${new ipaddr.IPv6(bytes).toRFC5952String()}/${ipv6Prefix}`;
 }
 
+/** The name of the network that an address is probably routed with: /24 of IPv4, /48 of IPv6. */
+export function widerNetworkOf(address: Address): string {
+  if (!(address instanceof ipaddr.IPv4)) return networkOf(address, 48);
+  const [a = 0, b = 0, c = 0] = address.octets;
+  return `${a}.${b}.${c}.0/24`;
+}
+
 function parseIPv4(text: string): ipaddr.IPv4 | undefined {
   return FOUR_PARTS.test(text) && ipaddr.IPv4.isValid(text) ? ipaddr.IPv4.parse(text) : undefined;
 }

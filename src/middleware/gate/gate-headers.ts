@@ -2,9 +2,9 @@
 import type { Decision } from "../../core/decision.ts";
 import type { HeaderFields } from "../../http/headers/field-writer.ts";
 import { type HeaderOptions, headerWriter, type WriteHeaders } from "../../http/headers/rate-limit-headers.ts";
+import type { RequestCharges } from "../../http/request-charges.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { Reports } from "./reports.ts";
-import type { RequestCharges } from "./request-charges.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
 export class GateHeaders<Args extends HandlerArgs> {

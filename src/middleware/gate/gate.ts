@@ -5,7 +5,8 @@
 import type { Decision, Denied } from "../../core/decision.ts";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { describeError } from "../../core/warnings.ts";
-import { type Rejection, rejection } from "../../http/rejection.ts";
+import { type Rejection, type ResponseData, rejection } from "../../http/rejection.ts";
+import { isResponse, type RequestCharges } from "../../http/request-charges.ts";
 import type { PendingHeaders } from "../../http/response.ts";
 import { checkRateLimitOptions } from "./check-options.ts";
 import { recordDecision } from "./decisions.ts";
@@ -19,8 +20,9 @@ import type { DecidedRequest, LimitedRequest, RateLimitOptions, RequestOutcome }
 import { isPreflight, type PreflightBudget, preflightBudget } from "./preflight.ts";
 import { Refunds } from "./refunds.ts";
 import { type Callback, Reports } from "./reports.ts";
-import type { ChargesFor, RequestCharges } from "./request-charges.ts";
+import type { ChargesFor } from "./request-charges.ts";
 import type { HandlerArgs, RequestReader } from "./request-reader.ts";
+import { describeRules, ruleCharges } from "./rule-charges.ts";
 import { singleCharge } from "./single-charge.ts";
 
 /** The request continues. */
@@ -38,8 +40,8 @@ export interface GatePass {
 
 /** The request is rejected. */
 export interface GateReject<Args extends HandlerArgs> {
-  readonly rejection: Rejection;
-  /** The argument of `onLimited`; `undefined` for a preflight, because no script can read its body. */
+  readonly rejection: ResponseData;
+  /** The argument of `onLimited`; `undefined` if it is not called, as for a preflight, whose body no script can read. */
   readonly limited: LimitedRequest<Args> | undefined;
 }
 
@@ -102,7 +104,9 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     this.headers = new GateHeaders(options, this.reports);
     this.keys = keysOf(options, reader, this.reports);
     this.preflights = preflightBudget(options.preflight);
-    this.chargesFor = (options.limits ? jointCharges : singleCharge)(options, this.keys, this.reports);
+    this.chargesFor = options.rules
+      ? ruleCharges(options, options.rules, this.keys, reader)
+      : (options.limits ? jointCharges : singleCharge)(options, this.keys, this.reports);
     if (!reader.repeatable) this.seenRequests = new WeakSet();
   }
 
@@ -181,8 +185,9 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     return isPromise(charges) ? charges.then((charges) => this.decide(args, charges)) : this.decide(args, charges);
   }
 
-  private decide(args: Args, charges: RequestCharges | undefined): MaybePromise<GateResult<Args>> {
+  private decide(args: Args, charges: RequestCharges | ResponseData | undefined): MaybePromise<GateResult<Args>> {
     if (!charges) return undefined;
+    if (isResponse(charges)) return this.isShadow ? undefined : { rejection: charges, limited: undefined };
     const decision = charges.apply();
     return isPromise(decision)
       ? decision.then((decision) => this.gateResultFor(args, charges, decision))
@@ -191,6 +196,11 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
 
   private gateResultFor(args: Args, charges: RequestCharges, decision: Decision): MaybePromise<GateResult<Args>> {
     const { isShadow, maxDelayMs } = this;
+    const { rules } = charges;
+    if (rules) {
+      describeRules(rules, decision);
+      for (const counted of rules.counted) this.callOnDecision({ args, ...counted });
+    }
     if (!isShadow) {
       if (!decision.allowed) return this.reject(args, charges, decision);
       if ((decision.delayMs ?? 0) > maxDelayMs) {
@@ -199,10 +209,12 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
         return this.refunds.refund(args, charges, decision).then(() => this.reject(args, charges, denied));
       }
     }
-    if (this.options.onDecision) this.callOnDecision({ args, key: charges.keyOf(decision), decision });
+    if (this.options.onDecision) this.callOnDecision(decidedRequest(args, charges, decision));
     recordDecision(args[0] as object, decision);
-    const settleOnFinish = this.holds.onFinish(args, decision);
-    const isHeld = settleOnFinish !== undefined;
+    const settleOnFinish = rules
+      ? this.holds.onRulesFinish(args, rules, decision)
+      : this.holds.onFinish(args, decision);
+    const isHeld = rules ? rules.holds.length > 0 : settleOnFinish !== undefined;
     const onFinish = settleOnFinish ?? this.refunds.onFinish(args, charges, decision);
     if (isShadow) return { pendingHeaders: undefined, delayMs: 0, onFinish, isHeld };
     const fields = this.headers.fieldsFor(args, charges, decision);
@@ -211,17 +223,27 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
   }
 
   private reject(args: Args, charges: RequestCharges, decision: Denied): GateReject<Args> {
-    const limited = { args, key: charges.keyOf(decision), decision };
+    const limited = decidedRequest(args, charges, decision);
     this.callOnDecision(limited);
     const fields = this.headers.fieldsFor(args, charges, decision) ?? {};
     const accept = this.reader.header(args, "accept");
-    return { rejection: rejection(decision, charges.policies, accept, fields, this.headers.unit), limited };
+    const { unit } = this.headers;
+    return { rejection: rejection(decision, charges.policies, accept, fields, unit, limited.rule), limited };
   }
 
   private callOnDecision(decided: DecidedRequest<Args>): void {
     const { onDecision } = this.options;
     if (onDecision) this.reports.run("onDecision", () => onDecision(decided), decided.args);
   }
+}
+
+function decidedRequest<Args extends HandlerArgs, D extends Decision>(
+  args: Args,
+  charges: RequestCharges,
+  decision: D,
+): DecidedRequest<Args> & { readonly decision: D } {
+  const key = charges.keyOf(decision);
+  return charges.rules ? { args, key, decision, rule: charges.rules.ruleOf(decision) } : { args, key, decision };
 }
 
 /** The decision for `"deny"` of `onError`. Its numbers are unknown, so `unavailable` keeps them out of the response. */

@@ -4,8 +4,10 @@ import type { Decision } from "../../core/decision.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
 import type { Hold } from "../../core/hold.ts";
 import { runsOnWorkers } from "../../http/identity/presets.ts";
+import type { RuleOutcome } from "../../http/request-charges.ts";
 import { OpenHolds } from "../../limiter/open-holds.ts";
 import type { RateLimitOptions, RequestDecision, RequestOutcome } from "./options.ts";
+import { endingOf } from "./refunds.ts";
 import type { Reports } from "./reports.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
@@ -48,6 +50,33 @@ export class RequestHolds<Args extends HandlerArgs> {
       isFinished = true;
       this.open?.delete(hold);
       await this.settle(args, hold, reported, outcome);
+    };
+  }
+
+  /** The same for charges of rules, which may be refunded besides. */
+  onRulesFinish(
+    args: Args,
+    rules: RuleOutcome,
+    decision: Decision,
+  ): ((outcome: RequestOutcome) => Promise<void>) | undefined {
+    const { holds, mayRefund } = rules;
+    // A shadow middleware continues requests that were denied. What other groups hold is settled all the same.
+    if (holds.length === 0 && (!mayRefund || !decision.allowed)) return undefined;
+    if (holds.length > 0) {
+      Object.assign(decision, { settle: (actual: Readonly<Record<string, number>>) => rules.settle(actual) });
+    }
+    for (const hold of holds) this.open?.add(hold);
+    let isFinished = false;
+    return async (outcome) => {
+      if (isFinished) return;
+      isFinished = true;
+      for (const hold of holds) this.open?.delete(hold);
+      try {
+        await rules.finish(endingOf(outcome));
+      } catch (error) {
+        // With onStoreError: "throw". Settlements are retried in the background.
+        this.reports.callbackFailed("hold.settle", error, args);
+      }
     };
   }
 

@@ -5,6 +5,7 @@ import { privateAddress } from "../../http/identity/address.ts";
 import type { ReadHeader, Warn } from "../../http/identity/client-ip.ts";
 import { identifier, UNIDENTIFIED } from "../../http/identity/client-key.ts";
 import { presets } from "../../http/identity/presets.ts";
+import type { RequestContext } from "../../http/request-charges.ts";
 import { watchKeys } from "./key-cardinality.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { Reports } from "./reports.ts";
@@ -16,9 +17,14 @@ export interface Keys<Args extends HandlerArgs> {
   client(args: Args): MaybePromise<string>;
   /** The key of the request's IP address, regardless of credentials. */
   address(args: Args): string;
+  /** The identity of the request's client by its parts, for rules. */
+  context(args: Args): RequestIdentity;
   /** Called when an IP address has exhausted its budget: warns if the address is that of a proxy. */
   exhausted?(args: Args): void;
 }
+
+/** The members of a request's context that identify its client. */
+type RequestIdentity = Pick<RequestContext, "ip" | "network" | "user" | "apiKey">;
 
 /** Validates `key` and `identity`, and returns the functions that apply them. */
 export function keysOf<Args extends HandlerArgs>(
@@ -49,13 +55,23 @@ export function keysOf<Args extends HandlerArgs>(
       throw error;
     }
   };
+  const watchProxy = identity === undefined ? proxyWatch(reader, warnUntrustedProxy(warn)) : undefined;
+  const context = (args: Args): RequestIdentity => ({
+    ip() {
+      watchProxy?.(args);
+      return identify.address(reader.peer(args), headerOf(args), args);
+    },
+    network: () => identify.network(reader.peer(args), headerOf(args), args),
+    user: () => identify.user?.(headerOf(args), args),
+    apiKey: () => identify.apiKey?.(headerOf(args), args),
+  });
   if (hasOwnKeys) {
     const client = key ? watchedKey(key, options, reports) : address;
-    return { client, address, exhausted: preflightWatch(reader, warn) };
+    return { client, address, context, exhausted: preflightWatch(reader, warn) };
   }
-  const watchProxy = identity === undefined ? proxyWatch(reader, warnUntrustedProxy(warn)) : undefined;
   return {
     address,
+    context,
     client(args) {
       watchProxy?.(args);
       return identify.client(reader.peer(args), headerOf(args), args);

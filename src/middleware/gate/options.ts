@@ -7,6 +7,7 @@ import type { Duration } from "../../core/rate.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { HeaderMode, HeaderOptions } from "../../http/headers/rate-limit-headers.ts";
 import type { Identity } from "../../http/identity/client-key.ts";
+import type { RequestRules } from "../../http/request-charges.ts";
 import type { LimiterEvent } from "../../resilience/events.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
@@ -58,9 +59,26 @@ export interface RequestHold<Args extends HandlerArgs> {
 export type RequestDecision = Decision & {
   /** The hold of the request, if its cost is held. The middleware settles it when the response ends. */
   readonly hold?: Hold;
-  /** Reports the actual cost of a request whose cost is held. It is charged when the response ends. */
-  settle?(actual: number): void;
+  /**
+   * Reports the actual cost of a request whose cost is held; with rules, of each held fact: `{ tokens: 812 }`. It is
+   * charged when the response ends.
+   */
+  settle?(actual: number | Readonly<Record<string, number>>): void;
+  /** The rule that applies to the request, if there are rules. */
+  readonly rule?: string;
+  /** Whether a limit of the rule with the action `"flag"` is exceeded. */
+  readonly limited?: true;
 };
+
+/** One function per fact that the rules use, called with the arguments of the middleware. */
+export type FactFunctions<F extends string, Args extends HandlerArgs> = {
+  readonly [fact in F | "user" | "apiKey"]?: FactFunction<Args>;
+} & { readonly [fact in Exclude<F, "user" | "apiKey">]: FactFunction<Args> };
+
+/** Returns a fact about a request: text or a number; `undefined` if it is unknown. */
+export type FactFunction<Args extends HandlerArgs> = (
+  ...args: Args
+) => string | number | undefined | PromiseLike<string | number | undefined>;
 
 /** How a request ended, as passed to `refundIf` and `hold.actual`. */
 export interface RequestOutcome {
@@ -80,6 +98,10 @@ export interface DecidedRequest<Args extends HandlerArgs> {
   readonly key: string;
   /** The decision. */
   readonly decision: Decision;
+  /** The rule of the limiting charge, if there are rules. */
+  readonly rule?: string;
+  /** Set if the decision was counted and not enforced: by a rule in shadow mode, or a limit with the action `"flag"`. */
+  readonly mode?: "shadow" | "flag";
 }
 
 /** A denied decision and the request that it was made for, as passed to `onLimited`. */
@@ -88,8 +110,8 @@ export interface LimitedRequest<Args extends HandlerArgs> extends DecidedRequest
   readonly decision: Denied;
 }
 
-/** The options of every `rateLimit`. Exactly one of `policy`, `policies`, `limiter` and `limits` is required. */
-export interface RateLimitOptions<Args extends HandlerArgs, Own> {
+/** The options of every `rateLimit`. Exactly one of `policy`, `policies`, `limiter`, `limits` and `rules` is required. */
+export interface RateLimitOptions<Args extends HandlerArgs, Own, F extends string = string> {
   /** One limit, in memory: a policy, or text such as `"100/m"`. */
   policy?: Policy | PolicyText;
   /** Several limits with the same key, all or nothing, in memory: `["10/s", "1000/h"]`. */
@@ -98,6 +120,10 @@ export interface RateLimitOptions<Args extends HandlerArgs, Own> {
   limiter?: LimiterLike | ((...args: Args) => LimiterLike | PromiseLike<LimiterLike>);
   /** Several limiters with keys and costs of their own, all or nothing: `[{ limiter, key, cost }]`. At most 16 policies. */
   limits?: readonly RequestLimit<Args>[];
+  /** A rule set of `defineRules` or `loadRules`. Not with `key`, `cost`, `hold` and `refundIf`, which rules define. */
+  rules?: RequestRules<F>;
+  /** One function per fact that the rules use: `{ tenant: (req) => req.session.tenantId }`. Required if they use facts. */
+  facts?: FactFunctions<F, Args>;
   /** Returns the key to charge. Default: the client's key, as determined by `identity`. */
   key?: (...args: Args) => string | PromiseLike<string>;
   /** The cost of the request, a whole number. Default: 1. */

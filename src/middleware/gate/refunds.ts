@@ -1,9 +1,9 @@
 /** Refunds the charges of a request when it finishes, as `refundIf` requires. */
 import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
+import type { RequestCharges, RequestEnding } from "../../http/request-charges.ts";
 import type { RateLimitOptions, RequestOutcome } from "./options.ts";
 import type { Reports } from "./reports.ts";
-import type { RequestCharges } from "./request-charges.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
 /** Refunds the charges of one middleware's requests. Never rejects. */
@@ -29,7 +29,8 @@ export class Refunds<Args extends HandlerArgs> {
       if (isFinished) return;
       isFinished = true;
       try {
-        const isDue = typeof refundIf === "function" ? await refundIf(outcome, ...args) : ending(outcome) === refundIf;
+        const isDue =
+          typeof refundIf === "function" ? await refundIf(outcome, ...args) : endingOf(outcome) === refundIf;
         if (isDue) await this.refund(args, charges, decision);
       } catch (error) {
         this.reports.callbackFailed("refundIf", error, args);
@@ -53,7 +54,8 @@ export class Refunds<Args extends HandlerArgs> {
   }
 }
 
-function ending({ status, error, aborted }: RequestOutcome): "failed" | "succeeded" | "aborted" {
+/** How a request ended. */
+export function endingOf({ status, error, aborted }: RequestOutcome): RequestEnding {
   // An aborted request often ends in an error as well: a handler that passes its signal on gets an AbortError.
   if (aborted) return "aborted";
   if (error !== undefined) return "failed";

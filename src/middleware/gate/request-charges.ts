@@ -4,31 +4,13 @@ import { SluiceError } from "../../core/errors.ts";
 import type { HoldOptions } from "../../core/hold.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { Policies } from "../../http/headers/policies.ts";
+import type { ResponseData } from "../../http/rejection.ts";
+import type { RequestCharges } from "../../http/request-charges.ts";
 import { applyCharges, type CheckedCharge, limitingCharge, refundCharges, refundTaken } from "../../limiter/charges.ts";
 import { holdCharges } from "../../limiter/hold-all.ts";
 import { checkDecision, policiesOf } from "./limiters.ts";
 import type { LimiterLike, RequestDecision } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
-
-/** Everything that a request is charged: one decision. */
-export interface RequestCharges {
-  /** The policies that are charged; `undefined` if a third-party limiter does not report them. */
-  readonly policies: Policies | undefined;
-  /** Whether the request costs nothing, so there is nothing to refund. */
-  readonly isFree: boolean;
-  /** Takes all charges or none. Without a promise where that is possible. */
-  apply(): MaybePromise<Decision>;
-  /** Refunds what an allowed decision has taken, and cancels what it holds. Charges that a store did not count are not refunded. */
-  refund(decision: Decision): Promise<void>;
-  /** The key of the limiting charge. */
-  keyOf(decision: Decision): string;
-  /** The cost of the limiting charge. */
-  costOf(decision: Decision): number;
-  /** One key per policy; `undefined` if there is one key for all of them. */
-  keysByPolicy(): readonly string[] | undefined;
-  /** The cost that is charged to a policy, by its index. */
-  costAt(index: number): number;
-}
 
 /** One of several charges of a request. */
 export interface RequestCharge extends CheckedCharge {
@@ -36,8 +18,10 @@ export interface RequestCharge extends CheckedCharge {
   readonly isHeld: boolean;
 }
 
-/** Finds the charges of a request; `undefined` if it is not counted. */
-export type ChargesFor<Args extends HandlerArgs> = (args: Args) => MaybePromise<RequestCharges | undefined>;
+/** Finds the charges of a request. `undefined`: it is not counted. A response is sent without charging anything. */
+export type ChargesFor<Args extends HandlerArgs> = (
+  args: Args,
+) => MaybePromise<RequestCharges | ResponseData | undefined>;
 
 /** One charge, to any limiter. */
 export class SingleCharge implements RequestCharges {

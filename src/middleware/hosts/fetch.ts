@@ -251,6 +251,12 @@ async function hasData(request: Request): Promise<boolean> {
   }
 }
 
+/** The path and query of an absolute URL. Without a `URL` object, which costs as much as a decision. */
+export function pathOf(url: string): string {
+  const start = url.indexOf("/", url.indexOf("://") + 3);
+  return start < 0 ? "/" : url.slice(start);
+}
+
 /** Whether this runtime exposes no socket addresses. */
 export function isPeerless(): boolean {
   return runsOnWorkers() || "EdgeRuntime" in globalThis || "Netlify" in globalThis;

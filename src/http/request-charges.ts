@@ -1,0 +1,109 @@
+/**
+ * The contract between the gate of a middleware and what finds the charges of a request: the options of `rateLimit`, or
+ * rules. The gate knows nothing else about them, so an application without rules does not contain them.
+ */
+import type { Decision } from "../core/decision.ts";
+import type { Hold } from "../core/hold.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { Policies } from "./headers/policies.ts";
+import type { ResponseData } from "./rejection.ts";
+
+/** Everything that a request is charged: one decision. */
+export interface RequestCharges {
+  /** The policies that are charged; `undefined` if a third-party limiter does not report them. */
+  readonly policies: Policies | undefined;
+  /** Whether the request costs nothing, so there is nothing to refund. */
+  readonly isFree: boolean;
+  /** What rules add; `undefined` if the charges are those of the options. */
+  readonly rules?: RuleOutcome;
+  /** Takes all charges or none. Without a promise where that is possible. */
+  apply(): MaybePromise<Decision>;
+  /** Refunds what an allowed decision has taken, and cancels what it holds. Charges that a store did not count are not refunded. */
+  refund(decision: Decision): Promise<void>;
+  /** The key of the limiting charge. */
+  keyOf(decision: Decision): string;
+  /** The cost of the limiting charge. */
+  costOf(decision: Decision): number;
+  /** One key per policy; `undefined` if there is one key for all of them. */
+  keysByPolicy(): readonly string[] | undefined;
+  /** The cost that is charged to a policy, by its index. */
+  costAt(index: number): number;
+}
+
+/** What rules add to the charges of a request. Complete once the charges were applied. */
+export interface RuleOutcome {
+  /** The rule of the limiting charge. */
+  ruleOf(decision: Decision): string;
+  /** The decisions on limits that are counted and not enforced. */
+  readonly counted: readonly CountedDecision[];
+  /** What is held until the response ends. */
+  readonly holds: readonly Hold[];
+  /** Whether charges are refunded if the request ends in a certain way. */
+  readonly mayRefund: boolean;
+  /** Reports the actual amount of held facts. Throws for a fact that is not held. */
+  settle(actual: Readonly<Record<string, number>>): void;
+  /** Settles what is held, and refunds what is due. */
+  finish(ending: RequestEnding): Promise<void>;
+}
+
+/** How a request ended. */
+export type RequestEnding = "failed" | "succeeded" | "aborted";
+
+/** A decision on limits that are counted and not enforced. */
+export interface CountedDecision {
+  /** Whether the limits are those of a rule in shadow mode, or have the action `"flag"`. */
+  readonly mode: "shadow" | "flag";
+  /** The rule. */
+  readonly rule: string;
+  /** The key of the limiting charge. */
+  readonly key: string;
+  readonly decision: Decision;
+}
+
+/** What is known about a request. A value is computed when it is first used, and once. */
+export interface RequestContext {
+  readonly method: string;
+  /** The request target as it was received. */
+  readonly path: string;
+  /** A request header by its lower-case name. */
+  header(name: string): string | undefined;
+  /** The key of the IP address, such as `ip:203.0.113.7`; `undefined` if it is unknown. */
+  ip(): string | undefined;
+  /** The key of the IP address's network, such as `net:203.0.113.0/24`; `undefined` if it is unknown. */
+  network(): string | undefined;
+  /** The key of the verified user; `undefined` without one. */
+  user(): MaybePromise<string | undefined>;
+  /** The key of the holder of a verified API key; `undefined` without one. */
+  apiKey(): MaybePromise<string | undefined>;
+  /** The value of a fact. */
+  fact(name: string): MaybePromise<unknown>;
+}
+
+/** The member of a rule set that middleware uses. */
+export const REQUEST_RULES: unique symbol = Symbol.for("sluice.rules") as never;
+
+/** A rule set as middleware uses it. `F` are the facts that the rules need. */
+export interface RequestRules<F extends string = string> {
+  readonly [REQUEST_RULES]: RulesMount<F>;
+}
+
+/** Connects rules with middleware. */
+export interface RulesMount<F extends string = string> {
+  /** The facts that the rules need. */
+  readonly facts: readonly F[];
+  /** Throws if a middleware lacks what the rules need. Later versions of the rules are checked in the same way. */
+  mount(abilities: RulesAbilities): void;
+  /** Finds the charges of a request. `undefined`: it is not counted. A response is sent without charging anything. */
+  chargesFor(context: RequestContext): MaybePromise<RequestCharges | ResponseData | undefined>;
+}
+
+/** What a middleware can do for rules. */
+export interface RulesAbilities {
+  /** The names of the facts that have a function. */
+  readonly facts: readonly string[];
+}
+
+/** Whether the result of `chargesFor` is a response. */
+export function isResponse(found: RequestCharges | ResponseData): found is ResponseData {
+  return "status" in found;
+}

@@ -1,0 +1,98 @@
+/** Checks that an application provides what its rules need: facts, and features that they name. */
+import { SluiceError } from "../core/errors.ts";
+import type { RulesAbilities } from "../http/request-charges.ts";
+import { canBeFact } from "./identities.ts";
+import { at, Issues, invalidRules, type Place, quoted, ROOT } from "./issues.ts";
+import { isByPlan, type ParsedLimit, type ParsedRule, type ParsedRules } from "./parsed-rules.ts";
+
+/** Throws if rules use facts that the application did not declare. */
+export function checkFacts(rules: ParsedRules, declared: readonly string[]): void {
+  if (!Array.isArray(declared) || !declared.every((name) => typeof name === "string" && canBeFact(name))) {
+    const expected = 'a list of names such as ["tenant", "plan"], without ip, network, client and global';
+    throw new SluiceError("invalid-option", `facts must be ${expected}.`, { option: "facts", expected, received: declared });
+  }
+  const issues = new Issues();
+  for (const { fact, place } of usesOf(rules)) {
+    if (declared.includes(fact) || isVerified(fact)) continue;
+    const known = declared.length > 0 ? `the facts are ${quoted(declared)}` : "no facts are declared";
+    issues.addUnknown(place, "fact", fact, declared, known);
+  }
+  if (issues.count > 0) throw invalidRules(issues.list);
+}
+
+/** Throws if a middleware lacks what rules need. */
+export function checkAbilities(rules: ParsedRules, { facts }: RulesAbilities): void {
+  checkSupported(rules);
+  for (const name of facts) {
+    if (canBeFact(name)) continue;
+    const message = `facts.${name}: this name is a built-in identity or not the name of a fact, which is like "tenant".`;
+    throw new SluiceError("invalid-option", message, { option: `facts.${name}`, expected: "the name of a fact" });
+  }
+  for (const fact of rules.facts) {
+    if (facts.includes(fact) || isVerified(fact)) continue;
+    const uses = usesOf(rules).filter((use) => use.fact === fact);
+    const users = [...new Set(uses.flatMap(({ rules }) => rules))];
+    const verb = uses.some(({ isCondition }) => isCondition) ? "depend on it" : "are limited by it";
+    const subject = users.length === 1 ? `rule ${quoted(users)} ${verb.replace("are", "is").replace("depend", "depends")}` : `rules ${quoted(users)} ${verb}`;
+    const message = `facts.${fact}: missing a function; ${subject}.`;
+    throw new SluiceError("invalid-option", message, { option: `facts.${fact}`, expected: "a function" });
+  }
+}
+
+/** Throws if rules need a challenge or a penalty, which nothing provides. */
+export function checkSupported(rules: ParsedRules): void {
+  for (const rule of [...rules.rules, rules.fallback]) {
+    const challenged = rule.limits.find(({ action }) => action === "challenge");
+    if (challenged) {
+      const message = `${rule.path}.action: "challenge" for "${challenged.per}" is not available yet; set action: "deny" in this rule.`;
+      throw new SluiceError("invalid-option", message, { option: `${rule.path}.action`, expected: '"deny" or "flag"' });
+    }
+    if (rule.penalty) {
+      const message = `${rule.path}.penalty: penalties are not available yet; set penalty: false in this rule.`;
+      throw new SluiceError("invalid-option", message, { option: `${rule.path}.penalty`, expected: "false" });
+    }
+  }
+}
+
+/** Whether `identity` may provide it instead of a function. */
+function isVerified(fact: string): boolean {
+  return fact === "user" || fact === "apiKey";
+}
+
+/** One use of a fact. */
+interface FactUse {
+  readonly fact: string;
+  readonly place: Place;
+  /** The rules that use it. */
+  readonly rules: readonly string[];
+  /** Whether it is a condition of a rule. */
+  readonly isCondition: boolean;
+}
+
+function usesOf({ rules, fallback, budgets, facts }: ParsedRules): FactUse[] {
+  const ofLimits = (limits: readonly ParsedLimit[], place: Place, users: readonly string[]): FactUse[] =>
+    limits.flatMap((limit) => {
+      const specs = isByPlan(limit.spec) ? [...limit.spec.values()] : [limit.spec];
+      const counted = specs.flatMap(({ of }) => (of === undefined ? [] : [of]));
+      const names = new Set([...limit.identities, ...counted, ...(isByPlan(limit.spec) ? ["plan"] : [])]);
+      return [...names]
+        .filter((fact) => facts.includes(fact))
+        .map((fact) => ({ fact, place: at(place, limit.per), rules: users, isCondition: false }));
+    });
+  const all = [...rules, fallback];
+  const ofRule = (rule: ParsedRule, index: number): FactUse[] => {
+    const place = rule === fallback ? at(ROOT, "fallback") : at(at(ROOT, "rules"), index);
+    const conditions = rule.when.map(({ fact }) => ({
+      fact,
+      place: at(at(place, "when"), fact),
+      rules: [rule.name],
+      isCondition: true,
+    }));
+    return [...ofLimits(rule.limits, at(place, "limits"), [rule.name]), ...conditions];
+  };
+  const ofBudgets = budgets.flatMap((budget) => {
+    const users = all.filter((rule) => rule.budgets.includes(budget)).map(({ name }) => name);
+    return ofLimits(budget.limits, at(at(ROOT, "budgets"), budget.name), users);
+  });
+  return [...all.flatMap(ofRule), ...ofBudgets];
+}

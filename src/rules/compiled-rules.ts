@@ -1,0 +1,180 @@
+/** Rules that are ready to be charged: every limit of every plan as a policy on the store. */
+import { compilePolicy } from "../algorithms/compile-policy.ts";
+import { BoundedMap } from "../core/bounded-map.ts";
+import type { CompiledPolicy } from "../core/compiled-policy.ts";
+import type { Policy, ResolvedPolicy } from "../core/policy.ts";
+import type { Store } from "../core/store.ts";
+import type { LimiterPart } from "../limiter/limiter-part.ts";
+import { checkHoldable, isConcurrency } from "../limiter/part-charges.ts";
+import { portOf } from "../limiter/store-port.ts";
+import { type FailureOptions, type FailurePolicy, type OnStoreError, parseFailureOptions } from "../resilience/failure-policy.ts";
+import { hexHash } from "./hex-hash.ts";
+import { isByPlan, type LimitSpec, type ParsedLimit, type ParsedRule, type ParsedRules, specOf } from "./parsed-rules.ts";
+import type { LimitText } from "./rules-data.ts";
+
+/** One limit of a rule on one plan, ready to be charged. */
+export interface RuleCharge {
+  readonly limit: ParsedLimit;
+  readonly text: LimitText;
+  readonly part: LimiterPart;
+  /** The policy as header fields describe it. */
+  readonly resolved: ResolvedPolicy;
+  /** The fact that is counted; `undefined`: requests. */
+  readonly of: string | undefined;
+  /** The amount of a request, if no fact is counted. */
+  readonly amount: number;
+  /** Whether the amount is taken, held until it is settled, or a lease that is held while the request runs. */
+  readonly mode: ChargeMode;
+  /** Whether it is enforced, or counted only. */
+  readonly group: "enforced" | "shadow" | "flag";
+}
+
+type ChargeMode = "take" | "hold" | "lease";
+
+/** The charges of a rule on one plan, in order. */
+export interface RulePlan {
+  readonly charges: readonly RuleCharge[];
+  /** The policies of charges that apply together, since header fields are cached by the identity of the list. */
+  readonly policyLists: Map<number, readonly ResolvedPolicy[]>;
+}
+
+/** A rule and its plans. */
+export interface CompiledRule {
+  readonly rule: ParsedRule;
+  /** Whether its charges depend on the plan. */
+  readonly isByPlan: boolean;
+  /** The charges by plan, for each pattern that has buckets of its own. */
+  readonly variants: readonly ReadonlyMap<string, RulePlan>[];
+}
+
+/** The plan of rules whose limits don't depend on it. */
+export const ANY_PLAN = "";
+
+/** Options that apply to all policies of a rule set. */
+export interface PolicyOptions extends Omit<FailureOptions, "onStoreError"> {
+  readonly store: Store;
+  readonly prefix: string | undefined;
+}
+
+/** Policies of overrides that are kept. */
+const MAX_OVERRIDES = 10_000;
+
+/** Creates the policies of one version of the rules. A policy that several rules charge is created once. */
+export class PolicyTable {
+  private readonly options: PolicyOptions;
+  private readonly policies: Map<string, CompiledPolicy> = new Map();
+  private readonly parts: Map<string, LimiterPart> = new Map();
+  private readonly overrides: BoundedMap<string, RuleCharge> = new BoundedMap({ maxEntries: MAX_OVERRIDES, order: "lru" });
+
+  constructor(options: PolicyOptions) {
+    this.options = options;
+  }
+
+  /** All policies except those of overrides. */
+  all(): CompiledPolicy[] {
+    return [...this.policies.values()];
+  }
+
+  /** The failure policies of all limits except overrides. */
+  failurePolicies(): FailurePolicy[] {
+    return [...this.parts.values()].map(({ failurePolicy }) => failurePolicy);
+  }
+
+  /** The charge of a limit for one plan; `undefined` if it is unlimited. */
+  charge(rule: ParsedRule, limit: ParsedLimit, isOwn: boolean, plan: string, pattern: string | undefined): RuleCharge | undefined {
+    const { policy, of, text } = specOf(limit, plan);
+    if (!policy) return undefined;
+    const name = isByPlan(limit.spec) ? `${limit.name}@${plan}` : limit.name;
+    const prefix = this.prefixFor(isOwn ? pattern : undefined);
+    const id = `${prefix ?? ""}\n${name}`;
+    let compiled = this.policies.get(id);
+    if (!compiled) this.policies.set(id, (compiled = compileNamed(policy, name, prefix)));
+    const part = this.part(id, compiled, rule.onStoreError);
+    return chargeOf(rule, limit, part, { text, of, isOwn });
+  }
+
+  /** The same limit with an override of its policy; `undefined` if that is unlimited. */
+  override(rule: ParsedRule, charge: RuleCharge, { policy, text }: LimitSpec): RuleCharge | undefined {
+    if (!policy) return undefined;
+    const { limit, of, part } = charge;
+    const { prefix } = part.policy.resolved;
+    const id = `${prefix ?? ""}\n${limit.name}\n${text}\n${rule.path}`;
+    let found = this.overrides.get(id);
+    if (!found) {
+      const compiled = compileNamed(policy, `${limit.name}@override`, prefix);
+      const own = this.newPart(compiled, rule.onStoreError);
+      this.overrides.set(id, (found = chargeOf(rule, limit, own, { text, of, isOwn: rule.limits.includes(limit) })));
+    }
+    return found;
+  }
+
+  private prefixFor(pattern: string | undefined): string | undefined {
+    const { prefix } = this.options;
+    if (pattern === undefined) return prefix;
+    return prefix === undefined ? hexHash(pattern) : `${prefix}.${hexHash(pattern)}`;
+  }
+
+  private part(policyId: string, policy: CompiledPolicy, onStoreError: OnStoreError): LimiterPart {
+    const id = `${onStoreError}\n${policyId}`;
+    let part = this.parts.get(id);
+    if (!part) this.parts.set(id, (part = this.newPart(policy, onStoreError)));
+    return part;
+  }
+
+  private newPart(policy: CompiledPolicy, onStoreError: OnStoreError): LimiterPart {
+    const { store, prefix: _, ...failure } = this.options;
+    const failurePolicy = parseFailureOptions({ ...failure, onStoreError }, policy, store);
+    return { port: portOf(store), policy, failurePolicy };
+  }
+}
+
+/** Compiles rules. Throws if the store can't count a policy. */
+export function compileRules(parsed: ParsedRules, table: PolicyTable): { rules: CompiledRule[]; fallback: CompiledRule } {
+  const compile = (rule: ParsedRule): CompiledRule => compileRule(rule, parsed.plans, table);
+  return { rules: parsed.rules.map(compile), fallback: compile(parsed.fallback) };
+}
+
+function compileRule(rule: ParsedRule, plans: readonly string[], table: PolicyTable): CompiledRule {
+  const limits = [
+    ...rule.limits.map((limit) => ({ limit, isOwn: true })),
+    ...rule.budgets.flatMap((budget) => budget.limits.map((limit) => ({ limit, isOwn: false }))),
+  ];
+  const dependsOnPlan = limits.some(({ limit }) => isByPlan(limit.spec));
+  const patterns = rule.perPattern ? rule.patterns.map(({ text }) => text) : [undefined];
+  const variants = patterns.map((pattern) => {
+    const compilePlan = (plan: string): [string, RulePlan] => {
+      const charges = limits.flatMap(({ limit, isOwn }) => table.charge(rule, limit, isOwn, plan, pattern) ?? []);
+      for (const { part, mode } of charges) {
+        part.port.store.check?.(part.policy, charges.length > 1);
+        if (mode !== "take") checkHoldable(part);
+      }
+      return [plan, { charges, policyLists: new Map() }];
+    };
+    return new Map((dependsOnPlan ? plans : [ANY_PLAN]).map(compilePlan));
+  });
+  return { rule, isByPlan: dependsOnPlan, variants };
+}
+
+function chargeOf(
+  rule: ParsedRule,
+  limit: ParsedLimit,
+  part: LimiterPart,
+  { text, of, isOwn }: { text: LimitText; of: string | undefined; isOwn: boolean },
+): RuleCharge {
+  const isLease = isConcurrency(part.policy);
+  const { resolved } = part.policy;
+  return {
+    limit,
+    text,
+    part,
+    resolved: of === undefined ? resolved : Object.freeze({ ...resolved, unit: of }),
+    of,
+    amount: isOwn || isLease ? 1 : rule.weight,
+    mode: isLease ? "lease" : of !== undefined && rule.holdMs !== undefined ? "hold" : "take",
+    group: !isOwn ? "enforced" : rule.mode === "shadow" ? "shadow" : limit.action === "flag" ? "flag" : "enforced",
+  };
+}
+
+function compileNamed(policy: Policy, name: string, prefix: string | undefined): CompiledPolicy {
+  return compilePolicy({ ...policy, name, ...(prefix === undefined ? {} : { prefix }) } as Policy);
+}

@@ -1,0 +1,124 @@
+/** The facts and identities of one request. Each is computed when a rule first needs it, and at most once. */
+import { SluiceError, show } from "../core/errors.ts";
+import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
+import type { RequestContext } from "../http/request-charges.ts";
+
+/** A value that is not known yet. It is in the list of pending ones. */
+export const PENDING: unique symbol = Symbol("pending");
+
+/** A value, or `PENDING`. */
+export type Known<T> = T | typeof PENDING;
+
+/** A fact about a request. */
+export type Fact = string | number | undefined;
+
+/** The values of one request. */
+export class RequestValues {
+  readonly context: RequestContext;
+  private readonly values: Map<string, unknown> = new Map();
+  private pending: PromiseLike<unknown>[] = [];
+
+  constructor(context: RequestContext) {
+    this.context = context;
+  }
+
+  /** Resolves when all values that were pending are known. Rejects if one of them fails. */
+  settled(): Promise<unknown> {
+    const { pending } = this;
+    this.pending = [];
+    return Promise.all(pending);
+  }
+
+  /** A fact. An empty text is an unknown fact, because it would be one key for all callers without it. */
+  fact(name: string): Known<Fact> {
+    return this.value(name, () => this.context.fact(name), (value) => checkFact(name, value));
+  }
+
+  /** The key of a caller for limits per these identities; `undefined` if one of them is unknown. */
+  key(identities: readonly string[]): Known<string | undefined> {
+    const [only] = identities;
+    if (identities.length === 1) return this.identity(only as string);
+    const parts: string[] = [];
+    let isPending = false;
+    for (const name of identities) {
+      const part = this.identity(name);
+      if (part === PENDING) isPending = true;
+      else if (part === undefined) return undefined;
+      else parts.push(part.replace(/[%+]/g, (sign) => (sign === "%" ? "%25" : "%2B")));
+    }
+    return isPending ? PENDING : parts.join("+");
+  }
+
+  private identity(name: string): Known<string | undefined> {
+    switch (name) {
+      case "global":
+        return "global";
+      case "ip":
+      case "network":
+        return this.text(name, () => this.context[name]());
+      case "user":
+        return this.credential(name, "user");
+      case "apiKey":
+        return this.credential(name, "key");
+      case "client":
+        return this.client();
+      default: {
+        const fact = this.fact(name);
+        return fact === PENDING || fact === undefined ? fact : `${name}:${fact}`;
+      }
+    }
+  }
+
+  /** The user, else the holder of an API key, else the IP address. */
+  private client(): Known<string | undefined> {
+    const user = this.identity("user");
+    if (user !== undefined) return user;
+    const holder = this.identity("apiKey");
+    return holder !== undefined ? holder : this.identity("ip");
+  }
+
+  /** A fact of the application, else what `identity` has verified. A token is verified only if that is needed. */
+  private credential(name: "user" | "apiKey", kind: string): Known<string | undefined> {
+    const fact = this.fact(name);
+    if (fact === PENDING) return PENDING;
+    return fact === undefined ? this.text(name, () => this.context[name]()) : `${kind}:${fact}`;
+  }
+
+  /** What was found for a limit and a key. The id contains a line break, which no name of a fact has. */
+  override<T>(id: string, compute: () => MaybePromise<T>): Known<T> {
+    return this.value(id, compute, (value) => value as T);
+  }
+
+  private text(
+    name: keyof typeof VERIFIED,
+    compute: () => MaybePromise<string | undefined>,
+  ): Known<string | undefined> {
+    return this.value(VERIFIED[name], compute, (value) => value as string | undefined);
+  }
+
+  private value<T>(id: string, compute: () => unknown, check: (value: unknown) => T): Known<T> {
+    const { values } = this;
+    const found = values.get(id) as Known<T>;
+    if (found !== undefined || values.has(id)) return found;
+    const computed = compute();
+    if (!isPromise(computed)) {
+      const value = check(computed);
+      values.set(id, value);
+      return value;
+    }
+    values.set(id, PENDING);
+    this.pending.push(computed.then((value) => void values.set(id, check(value))));
+    return PENDING;
+  }
+}
+
+/** Identities among the values. No fact has such a name. */
+const VERIFIED = { ip: "@ip", network: "@network", user: "@user", apiKey: "@apiKey" } as const;
+
+function checkFact(name: string, value: unknown): Fact {
+  if (value === undefined || value === null || value === "") return undefined;
+  if (typeof value === "string" || (typeof value === "number" && Number.isFinite(value))) return value;
+  const expected = "a string, a finite number or undefined";
+  const message = `facts.${name} must return ${expected}, but returned ${show(value)}.`;
+  throw new SluiceError("invalid-option", message, { option: `facts.${name}`, expected, received: value });
+}

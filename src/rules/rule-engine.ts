@@ -1,0 +1,254 @@
+/** Finds the charges of a request: its rule by path and conditions, its plan, its keys and its amounts. */
+import { isCost, MAX_CHARGES } from "../core/charge.ts";
+import { optionError, SluiceError } from "../core/errors.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { ResolvedPolicy } from "../core/policy.ts";
+import type { RequestContext } from "../http/request-charges.ts";
+import type { StorePort } from "../limiter/sync-port.ts";
+import {
+  ANY_PLAN,
+  type CompiledRule,
+  compileRules,
+  type PolicyTable,
+  type RuleCharge,
+  type RulePlan,
+} from "./compiled-rules.ts";
+import { type Candidate, Matcher } from "./matching/matcher.ts";
+import type { Overrides } from "./overrides.ts";
+import type { LimitSpec, ParsedRules } from "./parsed-rules.ts";
+import { type Fact, type Known, PENDING, RequestValues } from "./request-values.ts";
+import { type ActiveCharge, RuleCharges } from "./rule-charges.ts";
+
+/** The charges of a request; `"exempt"`: it is not limited. `"ambiguous"`: its path matches too many rules. */
+export type FoundCharges = RuleCharges | "exempt" | "ambiguous";
+
+/** A rule that applies to a request, and the index of its buckets. */
+export interface FoundRule {
+  readonly compiled: CompiledRule;
+  readonly variant: number;
+}
+
+/** Identities that every caller has. */
+const UNIVERSAL: readonly string[] = ["ip", "network", "client", "global"];
+
+/** One version of the rules. It never changes, so a request that has started keeps its version. */
+export class RuleEngine {
+  readonly parsed: ParsedRules;
+  readonly table: PolicyTable;
+  readonly rules: readonly CompiledRule[];
+  readonly fallback: CompiledRule;
+  private readonly matcher: Matcher;
+  private readonly port: StorePort;
+  private readonly overrides: Overrides | undefined;
+  private readonly onUnknownPlan: (plan: string) => void;
+
+  constructor(
+    parsed: ParsedRules,
+    table: PolicyTable,
+    port: StorePort,
+    overrides: Overrides | undefined,
+    onUnknownPlan: (plan: string) => void,
+  ) {
+    this.parsed = parsed;
+    this.table = table;
+    this.port = port;
+    this.overrides = overrides;
+    this.onUnknownPlan = onUnknownPlan;
+    const { rules, fallback } = compileRules(parsed, table);
+    this.rules = rules;
+    this.fallback = fallback;
+    this.matcher = new Matcher(parsed.rules, parsed.caseSensitive);
+  }
+
+  /** Finds the charges of a request. Without a promise unless a fact, an identity or an override has one. */
+  chargesFor(context: RequestContext): MaybePromise<FoundCharges> {
+    const readings = this.matcher.find(context.method, context.path);
+    const values = new RequestValues(context);
+    // Everything that was computed is kept, so that an attempt can be repeated when more is known.
+    const attempt = (): MaybePromise<FoundCharges> => {
+      const found = this.find(readings, values);
+      return found === PENDING ? values.settled().then(attempt) : found;
+    };
+    return attempt();
+  }
+
+  /** The rules that apply to a request: one, or one per reading of an unusual path. `undefined`: it is exempt. */
+  rulesFor(
+    readings: readonly (readonly Candidate[])[],
+    values: RequestValues,
+  ): Known<readonly FoundRule[] | undefined> {
+    const [only] = readings;
+    if (readings.length === 1) {
+      const found = this.pick(only as readonly Candidate[], values, false);
+      if (found === PENDING) return PENDING;
+      return found.compiled.rule.isUnlimited ? undefined : [found];
+    }
+    const first = readings.map((reading) => this.pick(reading, values, false));
+    if (first.includes(PENDING)) return PENDING;
+    // An unusual spelling is exempt only if every router would route it to an exempt handler.
+    if ((first as FoundRule[]).every(({ compiled }) => compiled.rule.isUnlimited)) return undefined;
+    const limited = readings.map((reading) => this.pick(reading, values, true));
+    if (limited.includes(PENDING)) return PENDING;
+    return distinct(limited as FoundRule[]).filter(({ compiled }) => !compiled.rule.isUnlimited);
+  }
+
+  /** The rule of the path as it was sent. */
+  firstOf([reading = []]: readonly (readonly Candidate[])[], values: RequestValues): Known<FoundRule> {
+    return this.pick(reading, values, false);
+  }
+
+  /** The rules that match a path, for each of its readings. */
+  readingsOf(method: string, path: string): readonly (readonly Candidate[])[] {
+    return this.matcher.find(method, path);
+  }
+
+  /** The caller's plan. */
+  planOf(values: RequestValues): Known<string> {
+    const { plans, defaultPlan = "" } = this.parsed;
+    const plan = values.fact("plan");
+    if (plan === PENDING) return PENDING;
+    if (plan === undefined) return defaultPlan;
+    const name = String(plan);
+    if (plans.includes(name)) return name;
+    this.onUnknownPlan(name);
+    return defaultPlan;
+  }
+
+  private find(readings: readonly (readonly Candidate[])[], values: RequestValues): Known<FoundCharges> {
+    const rules = this.rulesFor(readings, values);
+    if (rules === PENDING) return PENDING;
+    if (rules === undefined || rules.length === 0) return "exempt";
+    const isByPlan = rules.some(({ compiled }) => compiled.isByPlan);
+    const plan = isByPlan ? this.planOf(values) : ANY_PLAN;
+    if (plan === PENDING) return PENDING;
+    const active: ActiveCharge[] = [];
+    let isPending = false;
+    let lists: { readonly plan: RulePlan; readonly mask: number } | undefined;
+    for (const { compiled, variant } of rules) {
+      const rulePlan = planFor(compiled, variant, plan);
+      let mask = 0;
+      for (const [i, charge] of rulePlan.charges.entries()) {
+        const found = this.activate(compiled, charge, values);
+        if (found === PENDING) isPending = true;
+        else if (found) {
+          add(active, found, rules.length > 1);
+          mask = found.charge === charge ? mask | (1 << i) : -1 << 31;
+        }
+      }
+      lists = { plan: rulePlan, mask };
+    }
+    if (isPending) return PENDING;
+    const [first] = rules as [FoundRule];
+    if (active.length > MAX_CHARGES) return "ambiguous";
+    if (!active.some(({ charge }) => isUniversal(charge))) throw unidentified(first.compiled.rule.name);
+    const known = rules.length === 1 && lists && lists.mask >= 0 ? lists : undefined;
+    return new RuleCharges(this.port, first.compiled.rule.name, active, policiesOf(active, known));
+  }
+
+  /** The first rule whose conditions are met. */
+  private pick(candidates: readonly Candidate[], values: RequestValues, isLimited: boolean): Known<FoundRule> {
+    for (const { rule, pattern } of candidates) {
+      const compiled = this.rules[rule] as CompiledRule;
+      if (isLimited && compiled.rule.isUnlimited) continue;
+      const isMet = meets(compiled, values);
+      if (isMet === PENDING) return PENDING;
+      if (isMet) return { compiled, variant: compiled.rule.perPattern ? pattern : 0 };
+    }
+    return { compiled: this.fallback, variant: 0 };
+  }
+
+  /** A charge with its key and amount; `undefined` if it does not apply to the caller. */
+  private activate(
+    { rule }: CompiledRule,
+    charge: RuleCharge,
+    values: RequestValues,
+  ): Known<ActiveCharge | undefined> {
+    const { limit, of } = charge;
+    const key = values.key(limit.identities);
+    if (key === undefined) return undefined;
+    const counted = of === undefined || charge.mode === "lease" ? undefined : values.fact(of);
+    if (key === PENDING || counted === PENDING) return PENDING;
+    const spec = this.overrideOf(limit.name, key, values);
+    if (spec === PENDING) return PENDING;
+    const chosen = spec ? this.table.override(rule, charge, spec) : charge;
+    if (!chosen) return undefined;
+    const amount = of === undefined || chosen.mode === "lease" ? chosen.amount : checkAmount(of, counted);
+    return { rule, charge: chosen, key, amount };
+  }
+
+  /** The override of a limit for a key: as written in the rules, else that of the function. */
+  private overrideOf(limit: string, key: string, values: RequestValues): Known<LimitSpec | undefined> {
+    const { overrides, parsed } = this;
+    const written = parsed.overrides.size > 0 ? parsed.overrides.get(key)?.get(limit) : undefined;
+    if (written || !overrides) return written;
+    return values.override(`${limit}\n${key}`, () => overrides.of(limit, key));
+  }
+}
+
+/** The charges of a rule for a plan. */
+export function planFor({ isByPlan, variants }: CompiledRule, variant: number, plan: string): RulePlan {
+  return variants[variant]?.get(isByPlan ? plan : ANY_PLAN) as RulePlan;
+}
+
+/** Whether a request meets the conditions of a rule. */
+function meets({ rule }: CompiledRule, values: RequestValues): Known<boolean> {
+  let isPending = false;
+  for (const { fact, values: accepted } of rule.when) {
+    const value = values.fact(fact);
+    if (value === PENDING) isPending = true;
+    else if (value === undefined || !accepted.includes(String(value))) return false;
+  }
+  return isPending ? PENDING : true;
+}
+
+/** Adds a charge. A bucket that several readings of one path charge is charged once, by the highest amount. */
+function add(active: ActiveCharge[], found: ActiveCharge, mayRepeat: boolean): void {
+  const { charge, key, amount } = found;
+  const i = mayRepeat
+    ? active.findIndex(
+        (other) =>
+          other.key === key &&
+          other.charge.part.policy.id === charge.part.policy.id &&
+          other.charge.group === charge.group,
+      )
+    : -1;
+  if (i < 0) active.push(found);
+  else if ((active[i] as ActiveCharge).amount < amount) active[i] = found;
+}
+
+function distinct(found: readonly FoundRule[]): FoundRule[] {
+  return found.filter(
+    ({ compiled, variant }, i) =>
+      found.findIndex((other) => other.compiled === compiled && other.variant === variant) === i,
+  );
+}
+
+/** The policies of the enforced charges. A list is reused, since header fields are cached by its identity. */
+function policiesOf(
+  active: readonly ActiveCharge[],
+  known: { readonly plan: RulePlan; readonly mask: number } | undefined,
+): readonly ResolvedPolicy[] {
+  let policies = known?.plan.policyLists.get(known.mask);
+  if (!policies) {
+    policies = active.flatMap(({ charge }) => (charge.group === "enforced" ? [charge.resolved] : []));
+    known?.plan.policyLists.set(known.mask, policies);
+  }
+  return policies;
+}
+
+/** Whether a charge applies to every caller. */
+function isUniversal({ limit }: RuleCharge): boolean {
+  return limit.identities.every((name) => UNIVERSAL.includes(name));
+}
+
+/** Returns the value of a counted fact, or throws. */
+function checkAmount(name: string, value: Fact): number {
+  if (isCost(value)) return value;
+  const expected = "a whole number from 0 to 2147483647, because a limit counts it";
+  throw optionError("invalid-cost", `facts.${name}`, expected, value);
+}
+
+function unidentified(rule: string): SluiceError {
+  const message = `No limit of rule "${rule}" applies to a request without an IP address. Pass ip, or the facts that identify the caller.`;
+  return new SluiceError("unidentified", message, { option: "ip", expected: "the IP address of the caller" });
+}

@@ -1,0 +1,311 @@
+/** Rule sets: rules that are in force, and can be replaced while they are. */
+import type { Decision } from "../core/decision.ts";
+import { optionError, rejectDisposed, SluiceError, show } from "../core/errors.ts";
+import type { HoldDecision } from "../core/hold.ts";
+import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
+import { checkOptions } from "../core/options.ts";
+import type { Store } from "../core/store.ts";
+import { emitProcessWarning } from "../core/warnings.ts";
+import { identifier } from "../http/identity/client-key.ts";
+import { plainProblem, type ResponseData } from "../http/rejection.ts";
+import {
+  REQUEST_RULES,
+  type RequestContext,
+  type RequestRules,
+  type RulesAbilities,
+  type RulesMount,
+} from "../http/request-charges.ts";
+import { releaseLeases } from "../limiter/leases.ts";
+import { replaceNames } from "../limiter/names.ts";
+import { emitStoreWarning, portOf } from "../limiter/store-port.ts";
+import type { StorePort } from "../limiter/sync-port.ts";
+import type { Watcher } from "../resilience/breaker.ts";
+import { emit, type OnEvent } from "../resilience/events.ts";
+import { healthOf } from "../resilience/store-health.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import { checkAbilities, checkFacts, checkSupported } from "./check-abilities.ts";
+import { changesBetween } from "./changes.ts";
+import { PolicyTable } from "./compiled-rules.ts";
+import { explainRequest, explainRules } from "./explain.ts";
+import { invalidRules } from "./issues.ts";
+import { LimitTexts } from "./limit-text.ts";
+import { type FindOverride, Overrides } from "./overrides.ts";
+import { parseRules } from "./parse-rules.ts";
+import type { LimitSpec, ParsedRules } from "./parsed-rules.ts";
+import { notLimited, RuleCharges } from "./rule-charges.ts";
+import { RuleEngine } from "./rule-engine.ts";
+import { matchRequest, type RuleMatch } from "./rule-match.ts";
+import type { FactValues, RulesData } from "./rules-data.ts";
+
+/** Options of a rule set. */
+export interface RulesOptions {
+  /** Where buckets are stored. Default: a memory store of its own. */
+  store?: Store;
+  /** Separates rule sets that share a store: 1 to 48 printable ASCII characters. Default: none. */
+  prefix?: string;
+  /**
+   * Returns the override of a limit for a key, such as `("api", "tenant:acme")`. The result is cached for 60 s, and then
+   * used while it is read again. If the function fails, the last result or the rule's own limit applies. Default: none.
+   */
+  overrides?: FindOverride;
+  /** Maximum time to wait for the store, in ms or as text. Default: 250; on Durable Objects 1000. */
+  deadlineMs?: number | string;
+  /** Number of processes that share the store. While it is unavailable, each allows its share. Default: 1. */
+  instances?: number;
+  /** Maximum time to repeat a denial without a round trip, in ms or as text; 0 turns that off. Default: 1000. */
+  localDenialMs?: number | string;
+  /** Called with events: an unavailable store, an unknown plan, a failed override. Default: process warnings. */
+  onEvent?: OnEvent;
+}
+
+/** A request without a server. */
+export interface RuleRequest<F extends string = string> {
+  /** The HTTP method. */
+  readonly method: string;
+  /** The path as it was received. */
+  readonly path: string;
+  /** The IP address of the caller. Default: unknown. */
+  readonly ip?: string;
+  /** What is known about the request. Default: nothing. */
+  readonly facts?: FactValues<F | "user" | "apiKey">;
+}
+
+/** Rules that are in force. `F` are the facts that they use. */
+export interface RuleSet<F extends string = string> extends RequestRules<F> {
+  /** 8 hex digits derived from the data: equal rules have equal versions. */
+  readonly version: string;
+  /** The rules in force. */
+  readonly data: Readonly<RulesData>;
+  /** Finds the rule of a request and the policies that apply to its plan. Charges nothing. */
+  find(method: string, path: string, facts?: FactValues<F>): RuleMatch;
+  /** Like `consume`, for rules with `hold` or concurrency limits: the caller settles or cancels the hold. */
+  hold(request: RuleRequest<F>): Promise<HoldDecision & { readonly rule: string }>;
+  /**
+   * Charges a request without a server: in tRPC, queues and tests. Rejects with `unsupported` if the rule holds amounts or
+   * has a concurrency limit.
+   */
+  consume(request: RuleRequest<F>): Promise<Decision & { readonly rule: string }>;
+  /** Describes one request as text; without arguments, all rules as a table. */
+  explain(method?: string, path?: string, facts?: FactValues<F>): string;
+  /** Replaces the rules and returns the changes in words. Throws and changes nothing if `next` is invalid. */
+  replace(next: unknown): readonly string[];
+  /** Releases the policy names on the store. Later calls fail. */
+  dispose(): Promise<void>;
+}
+
+const OPTIONS = ["store", "prefix", "overrides", "deadlineMs", "instances", "localDenialMs", "onEvent"];
+/** Values of unknown plans that are reported, each once. */
+const MAX_UNKNOWN_PLANS = 100;
+
+/** Compiles rules. */
+export function createRuleSet(
+  what: string,
+  json: unknown,
+  options: RulesOptions & { readonly facts?: readonly string[] },
+): RuleSet {
+  checkOptions(what, options, what === "loadRules" ? [...OPTIONS, "facts"] : OPTIONS);
+  const { store, prefix, overrides } = options;
+  if (store !== undefined && typeof (store as Store | null)?.apply !== "function") {
+    throw optionError("invalid-option", "store", "a store, such as memoryStore() or redisStore(client)", store);
+  }
+  // Buckets of single patterns add a hash to it.
+  if (prefix !== undefined && !(typeof prefix === "string" && /^[ -~]{1,48}$/.test(prefix))) {
+    throw optionError("invalid-option", "prefix", "1 to 48 printable ASCII characters", prefix);
+  }
+  if (overrides !== undefined && typeof overrides !== "function") {
+    throw optionError("invalid-option", "overrides", "a function; write overrides of single keys into the rules", overrides);
+  }
+  return new RulesInForce(json, options);
+}
+
+class RulesInForce implements RuleSet {
+  private readonly options: RulesOptions & { readonly facts?: readonly string[] };
+  private readonly store: Store;
+  private readonly port: StorePort;
+  private readonly watcher: Watcher;
+  private readonly overrides: Overrides | undefined;
+  private readonly identify: ReturnType<typeof identifier> = identifier("peer");
+  /** What the middleware that use the rules can do, each once. */
+  private readonly mounts: Map<string, RulesAbilities> = new Map();
+  private readonly unknownPlans: Set<string> = new Set();
+  private engine: RuleEngine;
+  private isDisposed = false;
+
+  constructor(json: unknown, options: RulesOptions & { readonly facts?: readonly string[] }) {
+    this.options = options;
+    this.store = options.store ?? memoryStore();
+    this.port = portOf(this.store);
+    const { onEvent } = options;
+    this.overrides =
+      options.overrides && new Overrides(options.overrides, (limit, key, text) => parseOverride(limit, key, text), onEvent);
+    this.engine = this.build(json);
+    replaceNames(this.store, [], this.engine.table.all());
+    this.watcher = {
+      down: (error) => emit(onEvent, { type: "store-down", policy: "", error }),
+      up: (downMs) => emit(onEvent, { type: "store-up", policy: "", downMs }),
+    };
+    if (onEvent && !this.port.syncStore) {
+      healthOf(this.store).watch(this.watcher);
+      emitStoreWarning(this.store, onEvent, "");
+    }
+  }
+
+  get version(): string {
+    return this.engine.parsed.version;
+  }
+
+  get data(): Readonly<RulesData> {
+    return this.engine.parsed.data;
+  }
+
+  get [REQUEST_RULES](): RulesMount {
+    return {
+      facts: this.engine.parsed.facts,
+      mount: (abilities) => this.mount(abilities),
+      chargesFor: (context) => this.chargesFor(context),
+    };
+  }
+
+  find(method: string, path: string, facts: FactValues<string> = {}): RuleMatch {
+    return matchRequest(this.engine, method, path, facts);
+  }
+
+  async consume(request: RuleRequest): Promise<Decision & { readonly rule: string }> {
+    const charges = await this.chargesOf("consume", request);
+    if (!(charges instanceof RuleCharges)) return charges;
+    if (charges.isHeld) {
+      const rule = charges.firstRule;
+      const message = `Rule "${rule}" holds amounts or has a concurrency limit. Use hold(), and settle the hold when the work is done.`;
+      throw new SluiceError("unsupported", message, { option: "consume", expected: "hold()", received: rule });
+    }
+    return described(charges, await charges.apply());
+  }
+
+  async hold(request: RuleRequest): Promise<HoldDecision & { readonly rule: string }> {
+    const charges = await this.chargesOf("hold", request);
+    if (!(charges instanceof RuleCharges) || !charges.isHeld) {
+      const rule = charges instanceof RuleCharges ? charges.firstRule : charges.rule;
+      const message = `Rule "${rule}" has nothing to hold. Use consume().`;
+      throw new SluiceError("unsupported", message, { option: "hold", expected: "consume()", received: rule });
+    }
+    const decision = described(charges, await charges.apply());
+    return decision.allowed ? Object.assign(decision, { hold: charges.holdOf(decision) }) : decision;
+  }
+
+  explain(method?: string, path?: string, facts: FactValues<string> = {}): string {
+    if (method === undefined || path === undefined) return explainRules(this.engine);
+    return explainRequest(this.engine, method, path, facts);
+  }
+
+  replace(next: unknown): readonly string[] {
+    if (this.isDisposed) rejectDisposed("rule set");
+    const engine = this.build(next);
+    for (const abilities of this.mounts.values()) checkAbilities(engine.parsed, abilities);
+    const before = this.engine;
+    replaceNames(this.store, before.table.all(), engine.table.all());
+    // One assignment: requests that have started keep the rules that they were matched with.
+    this.engine = engine;
+    return changesBetween(before, engine);
+  }
+
+  async dispose(): Promise<void> {
+    if (this.isDisposed) return;
+    this.isDisposed = true;
+    healthOf(this.store).unwatch(this.watcher);
+    replaceNames(this.store, this.engine.table.all(), []);
+    await Promise.all(this.engine.table.failurePolicies().map((failurePolicy) => releaseLeases(failurePolicy)));
+    if (!this.options.store) await this.store.dispose();
+  }
+
+  private build(json: unknown): RuleEngine {
+    const result = parseRules(json);
+    if (result.issues) throw invalidRules(result.issues);
+    const { rules } = result;
+    if (this.options.facts) checkFacts(rules, this.options.facts);
+    const { prefix, deadlineMs, instances, localDenialMs, onEvent } = this.options;
+    const failure = { deadlineMs, instances, localDenialMs, onEvent };
+    const given = Object.fromEntries(Object.entries(failure).filter(([, value]) => value !== undefined));
+    const table = new PolicyTable({ store: this.store, prefix, ...given });
+    return new RuleEngine(rules, table, this.port, this.overrides, (plan) => this.reportPlan(plan));
+  }
+
+  private mount(abilities: RulesAbilities): void {
+    if (this.isDisposed) rejectDisposed("rule set");
+    checkAbilities(this.engine.parsed, abilities);
+    this.mounts.set([...abilities.facts].sort().join(","), abilities);
+  }
+
+  private chargesFor(context: RequestContext): MaybePromise<RuleCharges | ResponseData | undefined> {
+    if (this.isDisposed) rejectDisposed("rule set");
+    const found = this.engine.chargesFor(context);
+    const respond = (found: RuleCharges | "exempt" | "ambiguous"): RuleCharges | ResponseData | undefined => {
+      if (found === "exempt") return undefined;
+      return found === "ambiguous" ? ambiguous(context.header("accept")) : found;
+    };
+    return andThen(found, respond);
+  }
+
+  /** The charges of a request without a server, or the decision on one that is exempt. */
+  private async chargesOf(
+    what: string,
+    request: RuleRequest,
+  ): Promise<RuleCharges | (Decision & { readonly rule: string })> {
+    if (this.isDisposed) rejectDisposed("rule set");
+    checkOptions(what, request, ["method", "path", "ip", "facts"]);
+    const { method, path, ip, facts = {} } = request;
+    for (const [name, value] of Object.entries({ method, path })) {
+      if (typeof value !== "string" || value === "") throw optionError("invalid-option", name, "a string that is not empty", value);
+    }
+    const { parsed } = this.engine;
+    checkSupported(parsed);
+    const noHeader = (): undefined => undefined;
+    const found = await this.engine.chargesFor({
+      method,
+      path,
+      header: noHeader,
+      ip: () => (ip === undefined ? undefined : this.identify.address(ip, noHeader)),
+      network: () => (ip === undefined ? undefined : this.identify.network(ip, noHeader)),
+      user: noHeader,
+      apiKey: noHeader,
+      fact: (name) => (Object.hasOwn(facts, name) ? facts[name] : undefined),
+    });
+    if (found === "ambiguous") {
+      const message = `The path ${show(path)} matches too many rules in its different readings. Reject the request.`;
+      throw new SluiceError("too-many-charges", message, { option: "path", expected: "a usual path", received: path });
+    }
+    if (found !== "exempt") return found;
+    const { rule } = this.find(method, path, facts);
+    return Object.assign(notLimited(), { rule });
+  }
+
+  private reportPlan(plan: string): void {
+    const { unknownPlans } = this;
+    if (unknownPlans.size >= MAX_UNKNOWN_PLANS || unknownPlans.has(plan)) return;
+    unknownPlans.add(plan);
+    const { onEvent } = this.options;
+    if (onEvent) emit(onEvent, { type: "unknown-plan", policy: "", plan });
+    else if (unknownPlans.size === 1) {
+      const message = `A caller has the plan ${show(plan)}, which the rules don't list, and is limited by defaultPlan. Set onEvent to receive every such plan.`;
+      emitProcessWarning("SLUICE_UNKNOWN_PLAN", message);
+    }
+  }
+}
+
+/** The decision with the rule of its limiting charge. */
+function described<D extends Decision>(charges: RuleCharges, decision: D): D & { readonly rule: string } {
+  const { rules } = charges;
+  const isFlagged = rules.counted.some(({ mode, decision }) => mode === "flag" && !decision.allowed);
+  return Object.assign(decision, { rule: rules.ruleOf(decision) }, isFlagged && { limited: true });
+}
+
+/** Validates the text that `overrides` returned. */
+function parseOverride(limit: string, key: string, text: unknown): LimitSpec {
+  const spec = typeof text === "string" ? new LimitTexts().parse(text) : `${show(text)} is not a limit`;
+  if (typeof spec !== "string") return spec;
+  const message = `overrides("${limit}", ${show(key)}) returned an invalid limit: ${spec}.`;
+  throw new SluiceError("invalid-rules", message, { option: "overrides", received: text });
+}
+
+function ambiguous(accept: string | undefined): ResponseData {
+  return plainProblem(400, "Bad Request", "The path of this request is ambiguous.", accept);
+}
