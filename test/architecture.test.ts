@@ -17,8 +17,9 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   http: ["core"],
   middleware: ["core", "algorithms", "http", "limiter", "resilience", "stores"],
   ws: ["core", "algorithms", "http", "limiter", "resilience"],
+  rules: ["core", "algorithms", "http", "limiter", "resilience"],
   testing: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws"],
-  entries: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws", "testing"],
+  entries: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws", "rules", "testing"],
 };
 
 /** Only a store's shortcut may import the limiter, which imports stores. */
