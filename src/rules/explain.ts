@@ -1,6 +1,6 @@
 /** Describes rules as text, for people: what applies to one request, or a table of all rules. */
 import type { RuleEngine } from "./rule-engine.ts";
-import { type CompiledRule, type RuleCharge, type RulePlan } from "./compiled-rules.ts";
+import type { CompiledRule, RuleCharge } from "./compiled-rules.ts";
 import { isByPlan, type ParsedRule } from "./parsed-rules.ts";
 import { type ExplainedRule, rulesOf } from "./rule-match.ts";
 import type { FactValues } from "./rules-data.ts";

@@ -31,7 +31,7 @@ import { invalidRules } from "./issues.ts";
 import { LimitTexts } from "./limit-text.ts";
 import { type FindOverride, Overrides } from "./overrides.ts";
 import { parseRules } from "./parse-rules.ts";
-import type { LimitSpec, ParsedRules } from "./parsed-rules.ts";
+import type { LimitSpec } from "./parsed-rules.ts";
 import { notLimited, RuleCharges } from "./rule-charges.ts";
 import { RuleEngine } from "./rule-engine.ts";
 import { matchRequest, type RuleMatch } from "./rule-match.ts";

@@ -1,0 +1,118 @@
+/** Checks that the limits of a rule fit together on every plan. The numbers are those of the laws of rules. */
+import { algorithms } from "../algorithms/algorithms.ts";
+import type { CompiledPolicy } from "../core/compiled-policy.ts";
+import { show } from "../core/errors.ts";
+import { isOfAllCallers, missingParts } from "./identities.ts";
+import { at, type Issues, type Place } from "./issues.ts";
+import type { CompiledSpec } from "./limit-text.ts";
+import type { CompiledLimit } from "./parse-limits.ts";
+import type { RuleResult } from "./parse-rule.ts";
+import { isByPlan } from "./parsed-rules.ts";
+
+/** A joint charge has at most 16 parts, of which two are reserved for penalties. */
+const MAX_CHARGES = 14;
+/** The same limits as in `limiter/part-charges.ts`, which checks holds when they are made. */
+const MAX_HELD_LOG_LIMIT = 1000;
+const MAX_HELD_WINDOW_MS = 2 ** 50;
+
+/** Checks laws 2, 4 and 7, and that what is held can be held. */
+export function checkLaws(issues: Issues, { rule, place }: RuleResult, plans: readonly string[]): void {
+  if (rule.isUnlimited) return;
+  const shared = rule.budgets.flatMap(({ limits }) => limits);
+  const all = [...rule.limits, ...shared];
+  const cleared = [...rule.limits.filter(({ action }) => action !== "challenge"), ...rule.withClearance, ...shared];
+  const isPlanned = [...all, ...rule.withClearance].some(({ spec }) => isByPlan(spec));
+  const cases = isPlanned ? plans : [undefined];
+  const before = issues.count;
+  for (const plan of cases) {
+    // One issue per rule and law: those of other plans have the same cause.
+    if (issues.count === before) checkCallers(issues, place, all, plan, cases);
+    if (issues.count === before)
+      checkCount(issues, place, [all, ...(rule.withClearance.length > 0 ? [cleared] : [])], plan);
+  }
+  for (const limit of shared) checkWeight(issues, at(place, "weight"), limit, rule.weight);
+  if (rule.holdMs !== undefined) checkHold(issues, at(place, "hold"), [...all, ...rule.withClearance]);
+}
+
+/** The limits that apply on a plan. */
+function applying(limits: readonly CompiledLimit[], plan: string | undefined): readonly CompiledLimit[] {
+  return limits.filter(({ spec }) => (isByPlan(spec) ? spec.get(plan as string) : spec)?.policy !== undefined);
+}
+
+/** The specs of a limit, each with its plan. */
+export function specsOf({ spec }: CompiledLimit): readonly (readonly [plan: string | undefined, CompiledSpec])[] {
+  return spec instanceof Map ? [...spec] : [[undefined, spec as CompiledSpec]];
+}
+
+/** Law 2: a limit whose identity is unknown does not apply, so one must be of an identity that all callers have. */
+function checkCallers(
+  issues: Issues,
+  place: Place,
+  limits: readonly CompiledLimit[],
+  plan: string | undefined,
+  cases: readonly (string | undefined)[],
+): void {
+  const isLimited = (limits: readonly CompiledLimit[]) => limits.some(({ identities }) => isOfAllCallers(identities));
+  const here = applying(limits, plan);
+  if (isLimited(here)) return;
+  const isEverywhere = !cases.some((other) => isLimited(applying(limits, other)));
+  const on = isEverywhere ? "" : ` on plan ${show(plan)}`;
+  const missing = [...new Set(here.map(({ identities }) => missingParts(identities)[0] as string))];
+  const without = missing.map((name) => `${/^[aeiou]/i.test(name) ? "an" : "a"} ${name}`).join(" and ");
+  const who = `requests${on}${without && ` without ${without}`}`;
+  const message = `${who} would be unlimited; add a limit per ip, network, client or global`;
+  issues.add(at(place, "limits"), message);
+}
+
+/** Law 4. */
+function checkCount(
+  issues: Issues,
+  place: Place,
+  alternatives: readonly (readonly CompiledLimit[])[],
+  plan: string | undefined,
+): void {
+  const count = Math.max(...alternatives.map((limits) => applying(limits, plan).length));
+  if (count <= MAX_CHARGES) return;
+  const on = plan === undefined ? "" : ` on plan ${show(plan)}`;
+  const message = `${count} limits would apply to one request${on}; with budgets, at most ${MAX_CHARGES} are allowed`;
+  issues.add(at(place, "limits"), message);
+}
+
+/** Law 7: the cost of a request is its weight, unless the budget counts a fact or requests in flight. */
+function checkWeight(issues: Issues, place: Place, limit: CompiledLimit, weight: number): void {
+  for (const [plan, spec] of specsOf(limit)) {
+    if (!countsWeight(spec) || weight <= spec.compiled.limit) continue;
+    const on = plan === undefined ? "" : ` on plan ${show(plan)}`;
+    const message = `${weight} is more than the capacity of budget ${show(limit.name)}${on} (${spec.compiled.limit})`;
+    issues.add(place, message);
+    return;
+  }
+}
+
+/** Whether the weight of a request is charged to a shared limit. */
+export function countsWeight(spec: CompiledSpec): spec is CompiledSpec & { compiled: CompiledPolicy } {
+  return spec.compiled !== undefined && spec.of === undefined && spec.compiled.algorithm !== "concurrency";
+}
+
+function checkHold(issues: Issues, place: Place, limits: readonly CompiledLimit[]): void {
+  const held = limits.flatMap((limit) => specsOf(limit).map(([, spec]) => spec)).filter(({ of }) => of !== undefined);
+  if (held.length === 0) {
+    const message = 'has nothing to hold; count a fact, as in "100000/m of tokens", or remove it';
+    issues.add(place, message);
+  }
+  const reason = held.map(cannotHold).find((reason) => reason !== undefined);
+  if (reason !== undefined) issues.add(place, reason);
+}
+
+/** Why amounts of a limit can't be held. */
+export function cannotHold({ compiled, of, text }: CompiledSpec): string | undefined {
+  if (!compiled || of === undefined) return undefined;
+  const { queues, list } = algorithms[compiled.algorithm];
+  const what = `can't hold ${of} of ${show(text)}`;
+  if (queues) return `${what}: a queue does not support holds; use "burst" or another algorithm`;
+  if (list && compiled.limit > MAX_HELD_LOG_LIMIT) {
+    return `${what}: holds on a log need a count of at most ${MAX_HELD_LOG_LIMIT}; use "sliding"`;
+  }
+  if (compiled.windowMs > MAX_HELD_WINDOW_MS) return `${what}: holds need a window or fill time of at most 2^50 ms`;
+  return undefined;
+}

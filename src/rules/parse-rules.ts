@@ -1,0 +1,170 @@
+/** Validates rules and resolves every reference in them. Reports all problems, and never throws. */
+import { show } from "../core/errors.ts";
+import { versionOf } from "./canonical.ts";
+import { checkLaws } from "./check-laws.ts";
+import { copyData } from "./copy-data.ts";
+import { at, Issues, type Place, ROOT } from "./issues.ts";
+import { LimitTexts } from "./limit-text.ts";
+import { checkPatterns } from "./matching/check-patterns.ts";
+import { booleanAt, checkMembers, choiceAt, type Members, objectAt } from "./members.ts";
+import { type Budgets, parseBudgetNames, parseBudgets, parsePlans } from "./parse-budgets.ts";
+import type { ParseContext } from "./parse-limits.ts";
+import { parseOverrides } from "./parse-overrides.ts";
+import {
+  type Defaults,
+  MODES,
+  parseFallback,
+  parseRule,
+  REFUNDS,
+  type RuleResult,
+  STORE_ERRORS,
+} from "./parse-rule.ts";
+import type { ParsedRules } from "./parsed-rules.ts";
+import type { Issue, RulesData } from "./rules-data.ts";
+
+/** The parsed rules, or what is wrong with them. */
+export type ParseResult =
+  | { readonly rules: ParsedRules; readonly issues?: undefined }
+  | { readonly rules?: undefined; readonly issues: readonly Issue[] };
+
+const MEMBERS = [
+  "$schema",
+  "version",
+  "plans",
+  "defaultPlan",
+  "budgets",
+  "defaults",
+  "rules",
+  "fallback",
+  "overrides",
+  "caseSensitive",
+];
+const DEFAULTS_MEMBERS = ["budgets", "mode", "onStoreError", "refundIf"];
+const MAX_RULES = 512;
+
+/** Validates rules. Never throws. */
+export function checkRules(json: unknown): readonly Issue[] {
+  return parseRules(json).issues ?? [];
+}
+
+/** Validates and parses rules, given as an object or as the result of `JSON.parse`. Never throws. */
+export function parseRules(json: unknown): ParseResult {
+  const issues = new Issues();
+  const { data, freeze } = copyData(json, issues);
+  issues.data = data;
+  const members = objectAt(issues, ROOT, data, "an object with rules and a fallback");
+  const rules = members && parseMembers(issues, members);
+  if (!rules || issues.count > 0) return { issues: issues.list };
+  freeze();
+  return { rules };
+}
+
+function parseMembers(issues: Issues, members: Members): ParsedRules | undefined {
+  checkMembers(issues, ROOT, members, MEMBERS);
+  const { $schema, version = 1 } = members;
+  if ($schema !== undefined && typeof $schema !== "string") issues.addType(at(ROOT, "$schema"), "text");
+  if (version !== 1) issues.addType(at(ROOT, "version"), "1");
+  const caseSensitive = booleanAt(issues, at(ROOT, "caseSensitive"), members) ?? false;
+
+  const plans = parsePlans(issues, members);
+  const context: ParseContext = { issues, texts: new LimitTexts(), facts: new Set(), plans };
+  const budgets = parseBudgets(context, members.budgets);
+  const defaults = parseDefaults(issues, members.defaults, budgets);
+  const results = parseList(context, members.rules, budgets, defaults);
+  const fallback = parseFallback(context, at(ROOT, "fallback"), members.fallback, budgets, defaults);
+
+  checkNames(issues, results);
+  checkReach(issues, results, caseSensitive);
+  const all = fallback ? [...results, fallback] : results;
+  for (const result of all) if (result?.isValid && plans) checkLaws(issues, result, plans);
+  const found = all.filter((result) => result !== undefined).map(({ rule }) => rule);
+  const isComplete =
+    plans !== undefined && fallback !== undefined && all.every((result) => result?.isValid) && !hasInvalid(budgets);
+  const overrides = parseOverrides(context, members.overrides, found, budgets, isComplete);
+  if (issues.count > 0 || !fallback || !plans) return undefined;
+  const rules = found.slice(0, -1);
+  const data = members as unknown as Readonly<RulesData>;
+  return Object.freeze({
+    data,
+    version: versionOf(data),
+    plans,
+    defaultPlan: members.defaultPlan as string | undefined,
+    caseSensitive,
+    budgets: [...budgets.values()].filter((budget) => budget !== undefined),
+    rules,
+    fallback: fallback.rule,
+    overrides,
+    facts: [...context.facts],
+  });
+}
+
+function hasInvalid(budgets: Budgets): boolean {
+  return [...budgets.values()].includes(undefined);
+}
+
+function parseDefaults(issues: Issues, value: unknown, budgets: Budgets): Defaults {
+  const place = at(ROOT, "defaults");
+  if (value === undefined) return { members: {}, budgets: [] };
+  const members = objectAt(issues, place, value, "an object");
+  if (!members) return { members: {}, budgets: [undefined] };
+  checkMembers(issues, place, members, DEFAULTS_MEMBERS);
+  choiceAt(issues, at(place, "mode"), members, MODES);
+  choiceAt(issues, at(place, "onStoreError"), members, STORE_ERRORS);
+  choiceAt(issues, at(place, "refundIf"), members, REFUNDS);
+  const names = members.budgets;
+  return {
+    members,
+    budgets: names === undefined ? [] : parseBudgetNames(issues, at(place, "budgets"), names, budgets),
+  };
+}
+
+function parseList(
+  context: ParseContext,
+  value: unknown,
+  budgets: Budgets,
+  defaults: Defaults,
+): readonly (RuleResult | undefined)[] {
+  const { issues } = context;
+  const place = at(ROOT, "rules");
+  if (!Array.isArray(value)) {
+    issues.addType(place, "a list of rules");
+    return [];
+  }
+  if (value.length > MAX_RULES) {
+    issues.add(place, `has ${value.length} rules; at most ${MAX_RULES} are allowed`);
+    return [];
+  }
+  return value.map((rule, i) => parseRule(context, at(place, i), rule, budgets, defaults));
+}
+
+function checkNames(issues: Issues, results: readonly (RuleResult | undefined)[]): void {
+  const places = new Map<string, number>();
+  for (const [i, result] of results.entries()) {
+    if (!result || result.rule.name === "") continue;
+    const { rule, place } = result;
+    const first = places.get(rule.name);
+    if (first === undefined) places.set(rule.name, i);
+    else issues.add(at(place, "name"), `the name ${show(rule.name)} is already used by rules[${first}]`);
+  }
+}
+
+/** Law 1: a pattern that no request reaches is an error, and so is one that overlaps too many others. */
+function checkReach(issues: Issues, results: readonly (RuleResult | undefined)[], caseSensitive: boolean): void {
+  const rules = results.map((result) => ({
+    patterns: result?.rule.patterns ?? [],
+    hasCondition: (result?.rule.when.length ?? 0) > 0,
+  }));
+  for (const { rule, pattern, hiddenBy, overlaps } of checkPatterns(rules, caseSensitive)) {
+    const result = results[rule] as RuleResult;
+    const place = result.patternPlaces[pattern] as Place;
+    if (hiddenBy === undefined) {
+      issues.add(place, `overlaps ${overlaps} other patterns; at most 32 are allowed`);
+    } else if (hiddenBy === rule) {
+      issues.add(place, "unreachable, because another pattern of the rule matches all of its requests first");
+    } else {
+      const name = results[hiddenBy]?.rule.name;
+      const by = `rules[${hiddenBy}]${name ? ` ${show(name)}` : ""}`;
+      issues.add(place, `unreachable, because ${by} matches all of its requests first`);
+    }
+  }
+}
