@@ -142,12 +142,7 @@ function problemBody(
 }
 
 /** A problem without a type of its own. */
-export function plainProblem(
-  status: number,
-  title: string,
-  detail: string,
-  accept: string | undefined,
-): ResponseData {
+export function plainProblem(status: number, title: string, detail: string, accept: string | undefined): ResponseData {
   const asText = prefersText(accept);
   return {
     status,

@@ -9,7 +9,11 @@ import { isByPlan, type ParsedLimit, type ParsedRule, type ParsedRules } from ".
 export function checkFacts(rules: ParsedRules, declared: readonly string[]): void {
   if (!Array.isArray(declared) || !declared.every((name) => typeof name === "string" && canBeFact(name))) {
     const expected = 'a list of names such as ["tenant", "plan"], without ip, network, client and global';
-    throw new SluiceError("invalid-option", `facts must be ${expected}.`, { option: "facts", expected, received: declared });
+    throw new SluiceError("invalid-option", `facts must be ${expected}.`, {
+      option: "facts",
+      expected,
+      received: declared,
+    });
   }
   const issues = new Issues();
   for (const { fact, place } of usesOf(rules)) {
@@ -33,7 +37,10 @@ export function checkAbilities(rules: ParsedRules, { facts }: RulesAbilities): v
     const uses = usesOf(rules).filter((use) => use.fact === fact);
     const users = [...new Set(uses.flatMap(({ rules }) => rules))];
     const verb = uses.some(({ isCondition }) => isCondition) ? "depend on it" : "are limited by it";
-    const subject = users.length === 1 ? `rule ${quoted(users)} ${verb.replace("are", "is").replace("depend", "depends")}` : `rules ${quoted(users)} ${verb}`;
+    const subject =
+      users.length === 1
+        ? `rule ${quoted(users)} ${verb.replace("are", "is").replace("depend", "depends")}`
+        : `rules ${quoted(users)} ${verb}`;
     const message = `facts.${fact}: missing a function; ${subject}.`;
     throw new SluiceError("invalid-option", message, { option: `facts.${fact}`, expected: "a function" });
   }

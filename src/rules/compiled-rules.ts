@@ -7,9 +7,22 @@ import type { Store } from "../core/store.ts";
 import type { LimiterPart } from "../limiter/limiter-part.ts";
 import { checkHoldable, isConcurrency } from "../limiter/part-charges.ts";
 import { portOf } from "../limiter/store-port.ts";
-import { type FailureOptions, type FailurePolicy, type OnStoreError, parseFailureOptions } from "../resilience/failure-policy.ts";
+import {
+  type FailureOptions,
+  type FailurePolicy,
+  type OnStoreError,
+  parseFailureOptions,
+} from "../resilience/failure-policy.ts";
 import { hexHash } from "./hex-hash.ts";
-import { isByPlan, type LimitSpec, type ParsedLimit, type ParsedRule, type ParsedRules, specOf } from "./parsed-rules.ts";
+import { isOfAllCallers } from "./identities.ts";
+import {
+  isByPlan,
+  type LimitSpec,
+  type ParsedLimit,
+  type ParsedRule,
+  type ParsedRules,
+  specOf,
+} from "./parsed-rules.ts";
 import type { LimitText } from "./rules-data.ts";
 
 /** One limit of a rule on one plan, ready to be charged. */
@@ -25,6 +38,8 @@ export interface RuleCharge {
   readonly amount: number;
   /** Whether the amount is taken, held until it is settled, or a lease that is held while the request runs. */
   readonly mode: ChargeMode;
+  /** Whether it applies to every caller. */
+  readonly isUniversal: boolean;
   /** Whether it is enforced, or counted only. */
   readonly group: "enforced" | "shadow" | "flag";
 }
@@ -64,7 +79,10 @@ export class PolicyTable {
   private readonly options: PolicyOptions;
   private readonly policies: Map<string, CompiledPolicy> = new Map();
   private readonly parts: Map<string, LimiterPart> = new Map();
-  private readonly overrides: BoundedMap<string, RuleCharge> = new BoundedMap({ maxEntries: MAX_OVERRIDES, order: "lru" });
+  private readonly overrides: BoundedMap<string, RuleCharge> = new BoundedMap({
+    maxEntries: MAX_OVERRIDES,
+    order: "lru",
+  });
 
   constructor(options: PolicyOptions) {
     this.options = options;
@@ -81,7 +99,13 @@ export class PolicyTable {
   }
 
   /** The charge of a limit for one plan; `undefined` if it is unlimited. */
-  charge(rule: ParsedRule, limit: ParsedLimit, isOwn: boolean, plan: string, pattern: string | undefined): RuleCharge | undefined {
+  charge(
+    rule: ParsedRule,
+    limit: ParsedLimit,
+    isOwn: boolean,
+    plan: string,
+    pattern: string | undefined,
+  ): RuleCharge | undefined {
     const { policy, of, text } = specOf(limit, plan);
     if (!policy) return undefined;
     const name = isByPlan(limit.spec) ? `${limit.name}@${plan}` : limit.name;
@@ -129,7 +153,10 @@ export class PolicyTable {
 }
 
 /** Compiles rules. Throws if the store can't count a policy. */
-export function compileRules(parsed: ParsedRules, table: PolicyTable): { rules: CompiledRule[]; fallback: CompiledRule } {
+export function compileRules(
+  parsed: ParsedRules,
+  table: PolicyTable,
+): { rules: CompiledRule[]; fallback: CompiledRule } {
   const compile = (rule: ParsedRule): CompiledRule => compileRule(rule, parsed.plans, table);
   return { rules: parsed.rules.map(compile), fallback: compile(parsed.fallback) };
 }
@@ -171,6 +198,7 @@ function chargeOf(
     of,
     amount: isOwn || isLease ? 1 : rule.weight,
     mode: isLease ? "lease" : of !== undefined && rule.holdMs !== undefined ? "hold" : "take",
+    isUniversal: isOfAllCallers(limit.identities),
     group: !isOwn ? "enforced" : rule.mode === "shadow" ? "shadow" : limit.action === "flag" ? "flag" : "enforced",
   };
 }

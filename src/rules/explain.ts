@@ -1,7 +1,8 @@
 /** Describes rules as text, for people: what applies to one request, or a table of all rules. */
-import type { RuleEngine } from "./rule-engine.ts";
+
 import type { CompiledRule, RuleCharge } from "./compiled-rules.ts";
 import { isByPlan, type ParsedRule } from "./parsed-rules.ts";
+import type { RuleEngine } from "./rule-engine.ts";
 import { type ExplainedRule, rulesOf } from "./rule-match.ts";
 import type { FactValues } from "./rules-data.ts";
 
@@ -20,7 +21,9 @@ export function explainRequest(engine: RuleEngine, method: string, path: string,
       charge.text,
       amountText(charge, amount),
       sharedBy(engine, charge, found.compiled),
-      ...(charge.group === "enforced" ? [] : [charge.group === "shadow" ? "not enforced (shadow)" : "not enforced (flag)"]),
+      ...(charge.group === "enforced"
+        ? []
+        : [charge.group === "shadow" ? "not enforced (shadow)" : "not enforced (flag)"]),
     ]),
   );
   const table = columns([["policy", "per", "limit", "charge", "shared by"], ...rows], [3]);
@@ -102,6 +105,8 @@ function columns(rows: readonly (readonly string[])[], right: readonly number[])
   const count = Math.max(...rows.map((row) => row.length));
   const widths = Array.from({ length: count }, (_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
   const line = (row: readonly string[]): string =>
-    row.map((cell, i) => (right.includes(i) ? cell.padStart(widths[i] as number) : cell.padEnd(widths[i] as number))).join("   ");
+    row
+      .map((cell, i) => (right.includes(i) ? cell.padStart(widths[i] as number) : cell.padEnd(widths[i] as number)))
+      .join("   ");
   return rows.map((row) => `  ${line(row)}`.trimEnd()).join("\n");
 }

@@ -4,13 +4,13 @@ import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
 import { ASYNC_DISPOSE, type Hold, type HoldMethods, parseHoldOptions, type Settlement } from "../core/hold.ts";
-import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
+import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { CountedDecision, RequestCharges, RequestEnding, RuleOutcome } from "../http/request-charges.ts";
-import { applyGroups } from "../limiter/charge-groups.ts";
+import { applyGroups, type GroupDecisions } from "../limiter/charge-groups.ts";
 import { createHold } from "../limiter/hold.ts";
 import { refundJointly } from "../limiter/joint-charge.ts";
-import { type JointCharge, holdTo } from "../limiter/limiter-part.ts";
+import { holdTo, type JointCharge } from "../limiter/limiter-part.ts";
 import { merge } from "../limiter/merge.ts";
 import { takeCharge } from "../limiter/part-charges.ts";
 import type { StorePort } from "../limiter/sync-port.ts";
@@ -45,18 +45,21 @@ interface OpenHold {
 /** The id and duration of the holds of one request. Leases are held apart, since they last for another time. */
 type HoldIds = { readonly [mode in "hold" | "lease"]: { readonly id: string; readonly forMs: number } | undefined };
 
+const NO_HOLDS: HoldIds = { hold: undefined, lease: undefined };
+const NONE: readonly never[] = [];
+
 /** The charges of one request. */
-export class RuleCharges implements RequestCharges {
+export class RuleCharges implements RequestCharges, RuleOutcome {
   readonly policies: readonly ResolvedPolicy[];
-  readonly rules: RuleOutcome;
-  /** The rule that the request is reported with if no charge is enforced. */
+  /** The rule of the path as it was sent. */
   readonly firstRule: string;
+  counted: readonly CountedDecision[] = NONE;
   private readonly port: StorePort;
-  private readonly groups: readonly Group[];
+  private readonly enforced: Group;
+  private readonly countedGroups: readonly Group[];
   private readonly ids: HoldIds;
-  private readonly counted: CountedDecision[] = [];
-  private readonly openHolds: OpenHold[] = [];
-  private actual: Readonly<Record<string, number>> = {};
+  private openHolds: readonly OpenHold[] = NONE;
+  private actual: Readonly<Record<string, number>> | undefined;
 
   /** `policies` are those of the enforced charges, in order. */
   constructor(
@@ -68,42 +71,45 @@ export class RuleCharges implements RequestCharges {
     this.port = port;
     this.firstRule = firstRule;
     this.policies = policies;
-    this.ids = holdIds(active);
-    this.groups = this.groupsOf(active);
-    this.rules = this.outcome();
+    this.ids = hasHolds(active) ? holdIds(active) : NO_HOLDS;
+    // Most rules have nothing else.
+    const isEnforced = policies.length === active.length;
+    this.enforced = isEnforced ? this.groupOf("enforced", active) : this.groupFrom("enforced", active);
+    this.countedGroups = isEnforced
+      ? NONE
+      : [this.groupFrom("shadow", active), this.groupFrom("flag", active)].filter(({ active }) => active.length > 0);
+  }
+
+  /** The charges themselves: one object per request. */
+  get rules(): RuleOutcome {
+    return this;
   }
 
   get isFree(): boolean {
-    return this.groups.every(({ active }) => active.every(({ amount }) => amount === 0));
+    return this.groups().every(({ active }) => active.every(({ amount }) => amount === 0));
   }
 
   /** Whether something is held, so that the request has to be finished. */
   get isHeld(): boolean {
-    return this.groups.some(({ charges }) => charges.some(({ mode }) => mode === "hold"));
+    return this.ids !== NO_HOLDS && this.groups().some(({ charges }) => charges.some(({ mode }) => mode === "hold"));
+  }
+
+  get holds(): readonly Hold[] {
+    return this.openHolds.length > 0 ? this.openHolds.map(({ hold }) => hold) : NONE;
+  }
+
+  get mayRefund(): boolean {
+    return this.groups().some(({ active }) => active.some(({ rule }) => rule.refundIf !== undefined));
   }
 
   apply(): MaybePromise<Decision> {
-    const [enforced, ...counted] = this.groups as [Group, ...Group[]];
-    const sentAt = monotonicMs();
-    const decided = applyGroups(this.port, {
-      enforced: enforced.charges,
-      counted: counted.map(({ charges }) => charges),
-    });
-    return andThen(decided, (decisions) => {
-      const decision = decisions.enforced ?? notLimited();
-      enforced.decision = decision;
-      for (const [i, group] of counted.entries()) {
-        const decision = decisions.counted[i];
-        if (!decision) continue;
-        group.decision = decision;
-        const { rule, key } = limitingOf(group, decision) as ActiveCharge;
-        this.counted.push({ mode: group.mode as "shadow" | "flag", rule: rule.name, key, decision });
-      }
-      for (const group of this.groups) this.openGroup(group, sentAt);
-      // A denied request does not run, so nothing ends its leases later.
-      if (!decision.allowed) void this.settleHolds(() => 0).catch(() => {});
-      return decision;
-    });
+    const { enforced, countedGroups, port } = this;
+    const sentAt = this.ids === NO_HOLDS ? 0 : monotonicMs();
+    const counted = countedGroups.length > 0 ? countedGroups.map(({ charges }) => charges) : NONE;
+    const decided = applyGroups(port, { enforced: enforced.charges, counted });
+    return isPromise(decided)
+      ? decided.then((decisions) => this.applied(decisions, sentAt))
+      : this.applied(decided, sentAt);
   }
 
   async refund(): Promise<void> {
@@ -111,28 +117,55 @@ export class RuleCharges implements RequestCharges {
   }
 
   keyOf(decision: Decision): string {
-    return this.limiting(decision)?.key ?? "";
+    return limitingOf(this.enforced, decision)?.key ?? "";
   }
 
   costOf(decision: Decision): number {
-    return this.limiting(decision)?.amount ?? 0;
+    return limitingOf(this.enforced, decision)?.amount ?? 0;
   }
 
   keysByPolicy(): readonly string[] {
-    return this.enforced.map(({ key }) => key);
+    return this.enforced.active.map(({ key }) => key);
   }
 
   costAt(index: number): number {
-    return this.enforced[index]?.amount ?? 0;
+    return this.enforced.active[index]?.amount ?? 0;
+  }
+
+  ruleOf(decision: Decision): string {
+    return limitingOf(this.enforced, decision)?.rule.name ?? this.firstRule;
+  }
+
+  settle(actual: Readonly<Record<string, number>>): void {
+    if (typeof actual !== "object" || actual === null) {
+      throw optionError("invalid-cost", "actual", "the amount of each held fact, such as { tokens: 812 }", actual);
+    }
+    const held = this.heldFacts();
+    for (const [fact, amount] of Object.entries(actual)) {
+      if (!held.includes(fact)) {
+        const expected = `amounts of held facts, which are ${held.join(", ") || "none here"}`;
+        throw optionError("invalid-option", "actual", expected, fact);
+      }
+      if (!isCost(amount)) {
+        throw optionError("invalid-cost", `actual.${fact}`, "a whole number from 0 to 2147483647", amount);
+      }
+    }
+    this.actual = { ...this.actual, ...actual };
+  }
+
+  async finish(ending: RequestEnding): Promise<void> {
+    await Promise.all([this.settleActual(), this.refundTaken((rule) => rule.refundIf === ending)]);
   }
 
   /** All holds of the request as one, for callers without a server. */
   holdOf(decision: Decision): Hold {
-    const holds = this.openHolds.map(({ hold }) => hold);
+    const { holds } = this;
     const first = (this.openHolds.find(({ isLease }) => !isLease) ?? this.openHolds[0])?.hold as Hold;
-    const settle = async (actual?: number | readonly number[] | Readonly<Record<string, number>>): Promise<Settlement> => {
-      if (typeof actual === "object" && !Array.isArray(actual)) this.recordActual(actual as Record<string, number>);
-      else if (actual !== undefined) this.recordActual(Object.fromEntries(this.heldFacts().map((fact) => [fact, actual])) as never);
+    const settle = async (actual?: number | readonly number[] | Readonly<Record<string, number>>) => {
+      if (typeof actual === "object") this.settle(actual as Readonly<Record<string, number>>);
+      else if (actual !== undefined) {
+        this.settle(Object.fromEntries(this.heldFacts().map((fact) => [fact, actual])));
+      }
       return this.settleActual();
     };
     const hold: HoldMethods = {
@@ -150,94 +183,70 @@ export class RuleCharges implements RequestCharges {
     return Object.assign(hold, { [ASYNC_DISPOSE]: async () => void (await this.settleActual()) }) as unknown as Hold;
   }
 
-  private get enforced(): readonly ActiveCharge[] {
-    return (this.groups[0] as Group).active;
+  private groups(): readonly Group[] {
+    return [this.enforced, ...this.countedGroups];
   }
 
-  private limiting(decision: Decision): ActiveCharge | undefined {
-    return limitingOf(this.groups[0] as Group, decision);
+  private groupFrom(mode: Group["mode"], active: readonly ActiveCharge[]): Group {
+    return this.groupOf(
+      mode,
+      active.filter(({ charge }) => charge.group === mode),
+    );
   }
 
-  private outcome(): RuleOutcome {
-    const { counted, openHolds, groups } = this;
-    return {
-      ruleOf: (decision) => this.limiting(decision)?.rule.name ?? this.firstRule,
-      counted,
-      get holds() {
-        return openHolds.map(({ hold }) => hold);
-      },
-      mayRefund: groups.some(({ active }) => active.some(({ rule }) => rule.refundIf !== undefined)),
-      settle: (actual) => this.recordActual(actual),
-      finish: (ending) => this.finish(ending),
-    };
-  }
-
-  /** The first group is enforced, and may be empty. */
-  private groupsOf(active: readonly ActiveCharge[]): Group[] {
-    const ofMode = (mode: Group["mode"]): Group => {
-      const own = active.filter(({ charge }) => charge.group === mode);
-      return { mode, active: own, charges: own.map((one) => this.jointCharge(one)) };
-    };
-    // Most rules have neither.
-    if (active.every(({ charge }) => charge.group === "enforced")) {
-      return [{ mode: "enforced", active, charges: active.map((one) => this.jointCharge(one)) }];
+  private groupOf(mode: Group["mode"], active: readonly ActiveCharge[]): Group {
+    const charges: JointCharge[] = [];
+    for (const { charge, key, amount } of active) {
+      const hold = charge.mode === "take" || amount === 0 ? undefined : this.ids[charge.mode];
+      charges.push(hold ? holdTo(charge.part, key, amount, hold, true) : takeCharge(charge.part, key, amount));
     }
-    const counted = [ofMode("shadow"), ofMode("flag")].filter(({ active }) => active.length > 0);
-    return [ofMode("enforced"), ...counted];
+    return { mode, active, charges };
   }
 
-  private jointCharge({ charge, key, amount }: ActiveCharge): JointCharge {
-    const { part, mode } = charge;
-    const hold = mode === "take" || amount === 0 ? undefined : this.ids[mode];
-    return hold ? holdTo(part, key, amount, hold, true) : takeCharge(part, key, amount);
+  /** Records the decisions. Returns that on the enforced charges. */
+  private applied(decisions: GroupDecisions, sentAt: number): Decision {
+    const decision = decisions.enforced ?? notLimited();
+    this.enforced.decision = decision;
+    if (this.countedGroups.length > 0) this.recordCounted(decisions.counted);
+    if (this.ids !== NO_HOLDS) {
+      this.openHolds = this.groups().flatMap((group) => this.holdsOf(group, sentAt));
+      // A denied request does not run, so nothing ends its leases later.
+      if (!decision.allowed) void this.settleHolds(() => 0).catch(() => {});
+    }
+    return decision;
+  }
+
+  private recordCounted(decisions: readonly Decision[]): void {
+    this.counted = decisions.map((decision, i) => {
+      const group = this.countedGroups[i] as Group;
+      group.decision = decision;
+      const { rule, key } = limitingOf(group, decision) as ActiveCharge;
+      return { mode: group.mode as "shadow" | "flag", rule: rule.name, key, decision };
+    });
   }
 
   /** Creates the holds of a group that was admitted. */
-  private openGroup(group: Group, sentAt: number): void {
+  private holdsOf(group: Group, sentAt: number): OpenHold[] {
     const { charges, decision } = group;
-    if (!decision?.allowed) return;
+    if (!decision?.allowed) return [];
     const indexes = charges.map((_, i) => i);
-    for (const mode of ["hold", "lease"] as const) {
+    return (["hold", "lease"] as const).flatMap((mode) => {
       const ids = this.ids[mode];
-      if (!ids || !charges.some(({ hold }) => hold?.id === ids.id)) continue;
+      if (!ids || !charges.some(({ hold }) => hold?.id === ids.id)) return [];
       const hold = createHold(decision, { ...ids, charges, indexes }, sentAt);
-      this.openHolds.push({ hold, group, isLease: mode === "lease" });
-    }
-  }
-
-  private recordActual(actual: Readonly<Record<string, number>>): void {
-    const held = this.heldFacts();
-    if (typeof actual !== "object" || actual === null) {
-      throw optionError("invalid-cost", "actual", "the amount of each held fact, such as { tokens: 812 }", actual);
-    }
-    for (const [fact, amount] of Object.entries(actual)) {
-      if (!held.includes(fact)) {
-        const names = held.join(", ");
-        throw optionError("invalid-option", "actual", `amounts of held facts, which are ${names || "none here"}`, fact);
-      }
-      if (!isCost(amount)) {
-        throw optionError("invalid-cost", `actual.${fact}`, "a whole number from 0 to 2147483647", amount);
-      }
-    }
-    this.actual = { ...this.actual, ...actual };
+      return [{ hold, group, isLease: mode === "lease" }];
+    });
   }
 
   /** The facts whose amounts are held, each once. */
   private heldFacts(): string[] {
-    const held = this.groups.flatMap(({ active }) => active.filter(({ charge }) => charge.mode === "hold"));
+    const held = this.groups().flatMap(({ active }) => active.filter(({ charge }) => charge.mode === "hold"));
     return [...new Set(held.map(({ charge }) => charge.of as string))];
-  }
-
-  private async finish(ending: RequestEnding): Promise<void> {
-    await Promise.all([
-      this.settleActual(),
-      this.refundTaken((rule) => rule.refundIf === ending),
-    ]);
   }
 
   /** Settles what is held: facts at their actual amount, or the estimate. */
   private settleActual(): Promise<Settlement> {
-    const { actual } = this;
+    const { actual = {} } = this;
     return this.settleHolds(({ charge, amount }) => actual[charge.of as string] ?? amount);
   }
 
@@ -252,7 +261,7 @@ export class RuleCharges implements RequestCharges {
   }
 
   private async refundTaken(isDue: (rule: ParsedRule) => boolean): Promise<void> {
-    for (const { active, charges, decision } of this.groups) {
+    for (const { active, charges, decision } of this.groups()) {
       if (!decision?.allowed) continue;
       const parts = decision.parts ?? [decision];
       const due = charges.flatMap((charge, i) =>
@@ -271,18 +280,24 @@ export class RuleCharges implements RequestCharges {
 function limitingOf({ active }: Group, decision: Decision): ActiveCharge | undefined {
   const { parts } = decision;
   if (!parts) return active[0];
-  const index = parts.findIndex(
-    ({ policy, allowed, remaining, retryAfterMs }) =>
+  for (let i = 0; i < parts.length; i++) {
+    const { policy, allowed, remaining, retryAfterMs } = parts[i] as Decision;
+    const isLimiting =
       policy === decision.policy &&
       allowed === decision.allowed &&
       remaining === decision.remaining &&
-      retryAfterMs === decision.retryAfterMs,
-  );
-  return active[Math.max(0, index)];
+      retryAfterMs === decision.retryAfterMs;
+    if (isLimiting) return active[i];
+  }
+  return active[0];
+}
+
+function hasHolds(active: readonly ActiveCharge[]): boolean {
+  for (const { charge } of active) if (charge.mode !== "take") return true;
+  return false;
 }
 
 function holdIds(active: readonly ActiveCharge[]): HoldIds {
-  if (active.every(({ charge }) => charge.mode === "take")) return NO_HOLDS;
   const idFor = (mode: "hold" | "lease", durationOf: (active: ActiveCharge) => number) => {
     const durations = active.filter(({ charge }) => charge.mode === mode).map(durationOf);
     return durations.length > 0 ? parseHoldOptions({}, Math.min(...durations)) : undefined;
@@ -292,8 +307,6 @@ function holdIds(active: readonly ActiveCharge[]): HoldIds {
     lease: idFor("lease", ({ charge }) => charge.part.policy.windowMs),
   };
 }
-
-const NO_HOLDS: HoldIds = { hold: undefined, lease: undefined };
 
 /** The decision on a request that no limit is enforced on. */
 export function notLimited(): Decision {

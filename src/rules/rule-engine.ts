@@ -26,10 +26,12 @@ export type FoundCharges = RuleCharges | "exempt" | "ambiguous";
 export interface FoundRule {
   readonly compiled: CompiledRule;
   readonly variant: number;
+  /** A list of only this one. */
+  readonly alone: readonly FoundRule[];
 }
 
-/** Identities that every caller has. */
-const UNIVERSAL: readonly string[] = ["ip", "network", "client", "global"];
+/** Set in a mask of charges if one of them is an override. A rule has at most 14 charges. */
+const OVERRIDDEN = 1 << 20;
 
 /** One version of the rules. It never changes, so a request that has started keeps its version. */
 export class RuleEngine {
@@ -38,6 +40,9 @@ export class RuleEngine {
   readonly rules: readonly CompiledRule[];
   readonly fallback: CompiledRule;
   private readonly matcher: Matcher;
+  /** The results of `pick`, by rule and pattern. */
+  private readonly found: readonly (readonly FoundRule[])[];
+  private readonly foundFallback: FoundRule;
   private readonly port: StorePort;
   private readonly overrides: Overrides | undefined;
   private readonly onUnknownPlan: (plan: string) => void;
@@ -57,6 +62,10 @@ export class RuleEngine {
     const { rules, fallback } = compileRules(parsed, table);
     this.rules = rules;
     this.fallback = fallback;
+    this.found = rules.map((compiled) =>
+      compiled.rule.patterns.map((_, pattern) => foundRule(compiled, compiled.rule.perPattern ? pattern : 0)),
+    );
+    this.foundFallback = foundRule(fallback, 0);
     this.matcher = new Matcher(parsed.rules, parsed.caseSensitive);
   }
 
@@ -64,12 +73,17 @@ export class RuleEngine {
   chargesFor(context: RequestContext): MaybePromise<FoundCharges> {
     const readings = this.matcher.find(context.method, context.path);
     const values = new RequestValues(context);
-    // Everything that was computed is kept, so that an attempt can be repeated when more is known.
-    const attempt = (): MaybePromise<FoundCharges> => {
+    const found = this.find(readings, values);
+    return found === PENDING ? this.findLater(readings, values) : found;
+  }
+
+  /** Everything that was computed is kept, so that a search is repeated when more is known. */
+  private async findLater(readings: readonly (readonly Candidate[])[], values: RequestValues): Promise<FoundCharges> {
+    for (;;) {
+      await values.settled();
       const found = this.find(readings, values);
-      return found === PENDING ? values.settled().then(attempt) : found;
-    };
-    return attempt();
+      if (found !== PENDING) return found;
+    }
   }
 
   /** The rules that apply to a request: one, or one per reading of an unusual path. `undefined`: it is exempt. */
@@ -81,7 +95,7 @@ export class RuleEngine {
     if (readings.length === 1) {
       const found = this.pick(only as readonly Candidate[], values, false);
       if (found === PENDING) return PENDING;
-      return found.compiled.rule.isUnlimited ? undefined : [found];
+      return found.compiled.rule.isUnlimited ? undefined : found.alone;
     }
     const first = readings.map((reading) => this.pick(reading, values, false));
     if (first.includes(PENDING)) return PENDING;
@@ -118,31 +132,31 @@ export class RuleEngine {
     const rules = this.rulesFor(readings, values);
     if (rules === PENDING) return PENDING;
     if (rules === undefined || rules.length === 0) return "exempt";
-    const isByPlan = rules.some(({ compiled }) => compiled.isByPlan);
-    const plan = isByPlan ? this.planOf(values) : ANY_PLAN;
+    const plan = dependOnPlan(rules) ? this.planOf(values) : ANY_PLAN;
     if (plan === PENDING) return PENDING;
     const active: ActiveCharge[] = [];
     let isPending = false;
-    let lists: { readonly plan: RulePlan; readonly mask: number } | undefined;
+    let charged: RulePlan | undefined;
+    let applied = 0;
     for (const { compiled, variant } of rules) {
       const rulePlan = planFor(compiled, variant, plan);
-      let mask = 0;
-      for (const [i, charge] of rulePlan.charges.entries()) {
+      for (let i = 0; i < rulePlan.charges.length; i++) {
+        const charge = rulePlan.charges[i] as RuleCharge;
         const found = this.activate(compiled, charge, values);
         if (found === PENDING) isPending = true;
         else if (found) {
           add(active, found, rules.length > 1);
-          mask = found.charge === charge ? mask | (1 << i) : -1 << 31;
+          applied |= found.charge === charge ? 1 << i : OVERRIDDEN;
         }
       }
-      lists = { plan: rulePlan, mask };
+      charged = rulePlan;
     }
     if (isPending) return PENDING;
     const [first] = rules as [FoundRule];
     if (active.length > MAX_CHARGES) return "ambiguous";
-    if (!active.some(({ charge }) => isUniversal(charge))) throw unidentified(first.compiled.rule.name);
-    const known = rules.length === 1 && lists && lists.mask >= 0 ? lists : undefined;
-    return new RuleCharges(this.port, first.compiled.rule.name, active, policiesOf(active, known));
+    if (!hasUniversal(active)) throw unidentified(first.compiled.rule.name);
+    const known = rules.length === 1 && applied < OVERRIDDEN ? charged : undefined;
+    return new RuleCharges(this.port, first.compiled.rule.name, active, policiesOf(active, known, applied));
   }
 
   /** The first rule whose conditions are met. */
@@ -152,17 +166,13 @@ export class RuleEngine {
       if (isLimited && compiled.rule.isUnlimited) continue;
       const isMet = meets(compiled, values);
       if (isMet === PENDING) return PENDING;
-      if (isMet) return { compiled, variant: compiled.rule.perPattern ? pattern : 0 };
+      if (isMet) return this.found[rule]?.[pattern] as FoundRule;
     }
-    return { compiled: this.fallback, variant: 0 };
+    return this.foundFallback;
   }
 
   /** A charge with its key and amount; `undefined` if it does not apply to the caller. */
-  private activate(
-    { rule }: CompiledRule,
-    charge: RuleCharge,
-    values: RequestValues,
-  ): Known<ActiveCharge | undefined> {
+  private activate({ rule }: CompiledRule, charge: RuleCharge, values: RequestValues): Known<ActiveCharge | undefined> {
     const { limit, of } = charge;
     const key = values.key(limit.identities);
     if (key === undefined) return undefined;
@@ -188,6 +198,11 @@ export class RuleEngine {
 /** The charges of a rule for a plan. */
 export function planFor({ isByPlan, variants }: CompiledRule, variant: number, plan: string): RulePlan {
   return variants[variant]?.get(isByPlan ? plan : ANY_PLAN) as RulePlan;
+}
+
+function dependOnPlan(rules: readonly FoundRule[]): boolean {
+  for (const { compiled } of rules) if (compiled.isByPlan) return true;
+  return false;
 }
 
 /** Whether a request meets the conditions of a rule. */
@@ -226,19 +241,31 @@ function distinct(found: readonly FoundRule[]): FoundRule[] {
 /** The policies of the enforced charges. A list is reused, since header fields are cached by its identity. */
 function policiesOf(
   active: readonly ActiveCharge[],
-  known: { readonly plan: RulePlan; readonly mask: number } | undefined,
+  plan: RulePlan | undefined,
+  applied: number,
 ): readonly ResolvedPolicy[] {
-  let policies = known?.plan.policyLists.get(known.mask);
+  let policies = plan?.policyLists.get(applied);
   if (!policies) {
     policies = active.flatMap(({ charge }) => (charge.group === "enforced" ? [charge.resolved] : []));
-    known?.plan.policyLists.set(known.mask, policies);
+    plan?.policyLists.set(applied, policies);
   }
   return policies;
 }
 
-/** Whether a charge applies to every caller. */
-function isUniversal({ limit }: RuleCharge): boolean {
-  return limit.identities.every((name) => UNIVERSAL.includes(name));
+/** Whether one of the charges applies to every caller. */
+function hasUniversal(active: readonly ActiveCharge[]): boolean {
+  for (const { charge } of active) if (charge.isUniversal) return true;
+  return false;
+}
+
+function foundRule(compiled: CompiledRule, variant: number): FoundRule {
+  const found: { compiled: CompiledRule; variant: number; alone: readonly FoundRule[] } = {
+    compiled,
+    variant,
+    alone: [],
+  };
+  found.alone = [found];
+  return found;
 }
 
 /** Returns the value of a counted fact, or throws. */

@@ -72,12 +72,7 @@ export function rulesOf(
 }
 
 /** The result of `find`. */
-export function matchRequest(
-  engine: RuleEngine,
-  method: string,
-  path: string,
-  facts: FactValues<string>,
-): RuleMatch {
+export function matchRequest(engine: RuleEngine, method: string, path: string, facts: FactValues<string>): RuleMatch {
   const { rules } = rulesOf(engine, method, path, facts);
   const [first] = rules as [ExplainedRule];
   const policies = rules.flatMap(({ charges }) =>

@@ -23,8 +23,8 @@ import type { Watcher } from "../resilience/breaker.ts";
 import { emit, type OnEvent } from "../resilience/events.ts";
 import { healthOf } from "../resilience/store-health.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
-import { checkAbilities, checkFacts, checkSupported } from "./check-abilities.ts";
 import { changesBetween } from "./changes.ts";
+import { checkAbilities, checkFacts, checkSupported } from "./check-abilities.ts";
 import { PolicyTable } from "./compiled-rules.ts";
 import { explainRequest, explainRules } from "./explain.ts";
 import { invalidRules } from "./issues.ts";
@@ -113,7 +113,12 @@ export function createRuleSet(
     throw optionError("invalid-option", "prefix", "1 to 48 printable ASCII characters", prefix);
   }
   if (overrides !== undefined && typeof overrides !== "function") {
-    throw optionError("invalid-option", "overrides", "a function; write overrides of single keys into the rules", overrides);
+    throw optionError(
+      "invalid-option",
+      "overrides",
+      "a function; write overrides of single keys into the rules",
+      overrides,
+    );
   }
   return new RulesInForce(json, options);
 }
@@ -137,7 +142,8 @@ class RulesInForce implements RuleSet {
     this.port = portOf(this.store);
     const { onEvent } = options;
     this.overrides =
-      options.overrides && new Overrides(options.overrides, (limit, key, text) => parseOverride(limit, key, text), onEvent);
+      options.overrides &&
+      new Overrides(options.overrides, (limit, key, text) => parseOverride(limit, key, text), onEvent);
     this.engine = this.build(json);
     replaceNames(this.store, [], this.engine.table.all());
     this.watcher = {
@@ -254,7 +260,8 @@ class RulesInForce implements RuleSet {
     checkOptions(what, request, ["method", "path", "ip", "facts"]);
     const { method, path, ip, facts = {} } = request;
     for (const [name, value] of Object.entries({ method, path })) {
-      if (typeof value !== "string" || value === "") throw optionError("invalid-option", name, "a string that is not empty", value);
+      if (typeof value !== "string" || value === "")
+        throw optionError("invalid-option", name, "a string that is not empty", value);
     }
     const { parsed } = this.engine;
     checkSupported(parsed);

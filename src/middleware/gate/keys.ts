@@ -18,13 +18,15 @@ export interface Keys<Args extends HandlerArgs> {
   /** The key of the request's IP address, regardless of credentials. */
   address(args: Args): string;
   /** The identity of the request's client by its parts, for rules. */
-  context(args: Args): RequestIdentity;
+  readonly parts: KeyParts<Args>;
   /** Called when an IP address has exhausted its budget: warns if the address is that of a proxy. */
   exhausted?(args: Args): void;
 }
 
-/** The members of a request's context that identify its client. */
-type RequestIdentity = Pick<RequestContext, "ip" | "network" | "user" | "apiKey">;
+/** The parts of a client's identity: the members of a request's context. */
+type KeyParts<Args extends HandlerArgs> = {
+  [part in "ip" | "network" | "user" | "apiKey"]: (args: Args) => ReturnType<RequestContext[part]>;
+};
 
 /** Validates `key` and `identity`, and returns the functions that apply them. */
 export function keysOf<Args extends HandlerArgs>(
@@ -56,22 +58,22 @@ export function keysOf<Args extends HandlerArgs>(
     }
   };
   const watchProxy = identity === undefined ? proxyWatch(reader, warnUntrustedProxy(warn)) : undefined;
-  const context = (args: Args): RequestIdentity => ({
-    ip() {
+  const parts: KeyParts<Args> = {
+    ip(args) {
       watchProxy?.(args);
       return identify.address(reader.peer(args), headerOf(args), args);
     },
-    network: () => identify.network(reader.peer(args), headerOf(args), args),
-    user: () => identify.user?.(headerOf(args), args),
-    apiKey: () => identify.apiKey?.(headerOf(args), args),
-  });
+    network: (args) => identify.network(reader.peer(args), headerOf(args), args),
+    user: (args) => identify.user?.(headerOf(args), args),
+    apiKey: (args) => identify.apiKey?.(headerOf(args), args),
+  };
   if (hasOwnKeys) {
     const client = key ? watchedKey(key, options, reports) : address;
-    return { client, address, context, exhausted: preflightWatch(reader, warn) };
+    return { client, address, parts, exhausted: preflightWatch(reader, warn) };
   }
   return {
     address,
-    context,
+    parts,
     client(args) {
       watchProxy?.(args);
       return identify.client(reader.peer(args), headerOf(args), args);

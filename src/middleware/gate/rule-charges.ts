@@ -1,8 +1,9 @@
 /** Finds the charges of a request for the option `rules`. */
 import type { Decision } from "../../core/decision.ts";
 import { optionError } from "../../core/errors.ts";
+import type { MaybePromise } from "../../core/maybe-promise.ts";
 import { checkOptions } from "../../core/options.ts";
-import { REQUEST_RULES, type RequestRules, type RuleOutcome } from "../../http/request-charges.ts";
+import { REQUEST_RULES, type RequestContext, type RequestRules, type RuleOutcome } from "../../http/request-charges.ts";
 import type { Keys } from "./keys.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { ChargesFor } from "./request-charges.ts";
@@ -15,17 +16,61 @@ export function ruleCharges<Args extends HandlerArgs>(
   keys: Keys<Args>,
   reader: RequestReader<Args>,
 ): ChargesFor<Args> {
-  const facts: Readonly<Record<string, ((...args: Args) => unknown) | undefined>> = { ...options.facts };
+  const facts: ContextSources<Args>["facts"] = { ...options.facts };
   const mounted = rules[REQUEST_RULES];
   mounted.mount({ facts: Object.keys(facts) });
-  return (args) =>
-    mounted.chargesFor({
-      method: reader.method(args),
-      path: reader.path(args),
-      header: (name) => reader.header(args, name),
-      ...keys.context(args),
-      fact: (name) => facts[name]?.(...args),
-    });
+  const sources: ContextSources<Args> = { reader, facts, parts: keys.parts };
+  return (args) => mounted.chargesFor(new ArgsContext(sources, args));
+}
+
+/** Where the values of a request's context come from. */
+interface ContextSources<Args extends HandlerArgs> {
+  readonly reader: RequestReader<Args>;
+  readonly facts: Readonly<Record<string, ((...args: Args) => unknown) | undefined>>;
+  readonly parts: Keys<Args>["parts"];
+}
+
+/** The context of a request. A class, because one is created per request and an object of functions costs more. */
+class ArgsContext<Args extends HandlerArgs> implements RequestContext {
+  private readonly sources: ContextSources<Args>;
+  private readonly args: Args;
+
+  constructor(sources: ContextSources<Args>, args: Args) {
+    this.sources = sources;
+    this.args = args;
+  }
+
+  get method(): string {
+    return this.sources.reader.method(this.args);
+  }
+
+  get path(): string {
+    return this.sources.reader.path(this.args);
+  }
+
+  header(name: string): string | undefined {
+    return this.sources.reader.header(this.args, name);
+  }
+
+  ip(): string | undefined {
+    return this.sources.parts.ip(this.args);
+  }
+
+  network(): string | undefined {
+    return this.sources.parts.network(this.args);
+  }
+
+  user(): MaybePromise<string | undefined> {
+    return this.sources.parts.user(this.args);
+  }
+
+  apiKey(): MaybePromise<string | undefined> {
+    return this.sources.parts.apiKey(this.args);
+  }
+
+  fact(name: string): unknown {
+    return this.sources.facts[name]?.(...this.args);
+  }
 }
 
 /** Throws for rules and facts that can't work. */
@@ -42,6 +87,7 @@ export function checkRules<Args extends HandlerArgs>({ rules, facts }: RateLimit
 
 /** Adds the rule of a request to its decision, for the handler. */
 export function describeRules(rules: RuleOutcome, decision: Decision): void {
-  const isFlagged = rules.counted.some(({ mode, decision }) => mode === "flag" && !decision.allowed);
-  Object.assign(decision, { rule: rules.ruleOf(decision) }, isFlagged && { limited: true });
+  const described = decision as { rule?: string; limited?: true };
+  described.rule = rules.ruleOf(decision);
+  if (rules.counted.some(({ mode, decision }) => mode === "flag" && !decision.allowed)) described.limited = true;
 }

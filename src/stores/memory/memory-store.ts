@@ -125,6 +125,7 @@ class InMemoryStore implements MemoryStore {
     const [only] = group;
     if (only && group.length === 1) return [this.decideOne(only, now)];
     const buckets = group.map(({ policy }) => this.bucketsOf(policy));
+    if (canTake(group, buckets)) return takeGroup(group, buckets, now);
     const results = decideGroup(group, ({ key }, i) => (buckets[i] as MemoryBuckets).read(shortKey(key)), now);
     return results.map(({ decision, state, changed }, i) => {
       if (changed) (buckets[i] as MemoryBuckets).write(shortKey((group[i] as Charge).key), state, now);
@@ -228,6 +229,30 @@ class InMemoryStore implements MemoryStore {
     if (leastUsage > 0) this.evictions++;
     this.remove(chosen, fullest, fullestSlot);
   }
+}
+
+/** Whether a group only takes, from keys without holds: then each of its buckets is decided in one short step. */
+function canTake(group: Group, buckets: readonly MemoryBuckets[]): boolean {
+  for (let i = 0; i < group.length; i++) {
+    const { mode, key } = group[i] as Charge;
+    if (mode !== "take" || (buckets[i] as MemoryBuckets).isHeld(shortKey(key))) return false;
+  }
+  return true;
+}
+
+function takeGroup(group: Group, buckets: readonly MemoryBuckets[], now: number): Decision[] {
+  let admitted = true;
+  for (let i = 0; i < group.length; i++) {
+    const { key, cost } = group[i] as Charge;
+    admitted = (buckets[i] as MemoryBuckets).fits(shortKey(key), cost, now) && admitted;
+  }
+  const decisions: Decision[] = [];
+  for (let i = 0; i < group.length; i++) {
+    const { key, cost } = group[i] as Charge;
+    const bucket = buckets[i] as MemoryBuckets;
+    decisions.push(admitted ? bucket.take(key, cost, now) : bucket.deny(shortKey(key), cost, now));
+  }
+  return decisions;
 }
 
 /** A random bucket of a policy. Keys are spread evenly over the shards. */
