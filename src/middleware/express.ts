@@ -12,7 +12,7 @@ import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/no
 export type ExpressArgs = readonly [request: Request, response: Response];
 
 /** The options of `rateLimit`. `onLimited` returns a string or sends a response; status and headers are already set. */
-export type ExpressRateLimitOptions = RateLimitOptions<ExpressArgs, unknown>;
+export type ExpressRateLimitOptions<F extends string = string> = RateLimitOptions<ExpressArgs, unknown, F>;
 
 /**
  * An Express middleware. It is typed with Node's request: Express would infer the types of route parameters from a
@@ -25,8 +25,8 @@ export type ExpressMiddleware = (
 ) => void;
 
 /** Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. */
-export function rateLimit(options: ExpressRateLimitOptions): ExpressMiddleware {
-  const gate = openGate<ExpressArgs, unknown>(options, {
+export function rateLimit<F extends string = never>(options: ExpressRateLimitOptions<F>): ExpressMiddleware {
+  const gate = openGate<ExpressArgs, unknown>(options as ExpressRateLimitOptions, {
     method: (args) => args[0].method,
     path: (args) => args[0].originalUrl ?? args[0].url,
     header: (args, name) => headerOf(args[0], name),

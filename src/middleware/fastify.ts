@@ -13,7 +13,7 @@ import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
 export type FastifyArgs = readonly [request: FastifyRequest, reply: FastifyReply];
 
 /** The options of `rateLimit`. `onLimited` returns the body or sends a reply; status and headers are already set. */
-export type FastifyRateLimitOptions = RateLimitOptions<FastifyArgs, unknown>;
+export type FastifyRateLimitOptions<F extends string = string> = RateLimitOptions<FastifyArgs, unknown, F>;
 
 const replyHead: ResponseHead<FastifyReply> = {
   get(reply, name) {
@@ -25,10 +25,10 @@ const replyHead: ResponseHead<FastifyReply> = {
 };
 
 /** Creates a hook that limits the routes it is added to: `app.addHook("onRequest", rateLimit({ policy: "100/m" }))`. */
-export function rateLimit(
-  options: FastifyRateLimitOptions,
+export function rateLimit<F extends string = never>(
+  options: FastifyRateLimitOptions<F>,
 ): (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void {
-  const gate = openGate<FastifyArgs, unknown>(options, {
+  const gate = openGate<FastifyArgs, unknown>(options as FastifyRateLimitOptions, {
     method: (args) => args[0].raw.method ?? "",
     path: (args) => args[0].raw.url ?? "",
     header: (args, name) => headerOf(args[0].raw, name),

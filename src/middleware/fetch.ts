@@ -14,16 +14,16 @@ export type FetchArgs = readonly [
 ];
 
 /** The options of `rateLimit`. `onLimited` returns a response; RateLimit headers are added, and its status is kept from 400. */
-export type FetchRateLimitOptions = RateLimitOptions<FetchArgs, CustomResponse>;
+export type FetchRateLimitOptions<F extends string = string> = RateLimitOptions<FetchArgs, CustomResponse, F>;
 
 /** Creates a function that wraps a handler and limits its requests: `export default { fetch: rateLimit(options)(handler) }`. */
-export function rateLimit(
-  options: FetchRateLimitOptions,
+export function rateLimit<F extends string = never>(
+  options: FetchRateLimitOptions<F>,
 ): <R extends Request, Rest extends unknown[]>(
   handler: (request: R, ...rest: Rest) => Response | Promise<Response>,
 ) => (request: R, ...rest: Rest) => Promise<Response> {
   const peerless = isPeerless();
-  const gate = openGate<FetchArgs, CustomResponse>(options, {
+  const gate = openGate<FetchArgs, CustomResponse>(options as FetchRateLimitOptions, {
     method: (args) => args[0].method,
     path: (args) => pathOf(args[0].url),
     header: (args, name) => args[0].headers.get(name) ?? undefined,

@@ -12,7 +12,7 @@ import { beforeHead, isClosed } from "./hosts/node-head.ts";
 export type HonoArgs = readonly [context: Context];
 
 /** The options of `rateLimit`. `onLimited` returns a response; RateLimit headers are added, and its status is kept from 400. */
-export type HonoRateLimitOptions = RateLimitOptions<HonoArgs, CustomResponse>;
+export type HonoRateLimitOptions<F extends string = string> = RateLimitOptions<HonoArgs, CustomResponse, F>;
 
 /**
  * The variables that the middleware sets on the context. Declare them to type `c.get("rateLimit")`:
@@ -29,9 +29,9 @@ interface HttpBindings {
 }
 
 /** Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. */
-export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler {
+export function rateLimit<F extends string = never>(options: HonoRateLimitOptions<F>): MiddlewareHandler {
   const peerless = isPeerless();
-  const gate = openGate<HonoArgs, CustomResponse>(options, {
+  const gate = openGate<HonoArgs, CustomResponse>(options as HonoRateLimitOptions, {
     method: (args) => args[0].req.method,
     path: (args) => pathOf(args[0].req.url),
     header: (args, name) => args[0].req.header(name),

@@ -12,14 +12,16 @@ import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/no
 export type NodeArgs = readonly [request: IncomingMessage, response: ServerResponse];
 
 /** The options of `rateLimit`. `onLimited` returns a string or sends a response; status and headers are already set. */
-export type NodeRateLimitOptions = RateLimitOptions<NodeArgs, unknown>;
+export type NodeRateLimitOptions<F extends string = string> = RateLimitOptions<NodeArgs, unknown, F>;
 
 /** A request handler, as `createServer` takes it. */
 export type NodeHandler = (request: IncomingMessage, response: ServerResponse) => void;
 
 /** Creates a function that wraps a handler and limits its requests: `createServer(rateLimit({ policy: "100/m" })(handler))`. */
-export function rateLimit(options: NodeRateLimitOptions): (handler: NodeHandler) => NodeHandler {
-  const gate = openGate<NodeArgs, unknown>(options, {
+export function rateLimit<F extends string = never>(
+  options: NodeRateLimitOptions<F>,
+): (handler: NodeHandler) => NodeHandler {
+  const gate = openGate<NodeArgs, unknown>(options as NodeRateLimitOptions, {
     method: (args) => args[0].method ?? "",
     path: (args) => args[0].url ?? "",
     header: (args, name) => headerOf(args[0], name),

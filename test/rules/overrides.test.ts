@@ -1,0 +1,160 @@
+/** Limits of single customers: written in the rules, or returned by a function. */
+import { memoryStore } from "sluice";
+import { loadRules, type RuleSet } from "sluice/rules";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+
+const data = {
+  budgets: { api: { tenant: "2/h" } },
+  rules: [{ name: "read", match: "/read", limits: { ip: "1000/h" }, budgets: ["api"] }],
+  fallback: { limits: { ip: "5/h" } },
+};
+
+async function allowedOf(tries: number, rules: RuleSet, tenant: string): Promise<number> {
+  let allowed = 0;
+  for (let i = 0; i < tries; i++) {
+    const decision = await rules.consume({ method: "GET", path: "/read", ip: "203.0.113.7", facts: { tenant } });
+    if (decision.allowed) allowed++;
+  }
+  return allowed;
+}
+
+describe("overrides in the rules", () => {
+  test("replace a limit for one key, with buckets of their own", async () => {
+    const overrides = { "tenant:acme": { api: "5/h" }, "tenant:free": { api: "unlimited" } };
+    const rules = loadRules({ ...data, overrides }, { facts: ["tenant"] });
+    expect(await allowedOf(10, rules, "acme")).toBe(5);
+    expect(await allowedOf(10, rules, "other")).toBe(2);
+    expect(await allowedOf(10, rules, "free")).toBe(10);
+    expect(rules.find("GET", "/read", { tenant: "acme" }).policies).toContainEqual({
+      name: "api@override",
+      per: "tenant",
+      limit: "5/h",
+      amount: 1,
+    });
+  });
+
+  test("keep the bound of each bucket while they are switched 1000 times", async () => {
+    const store = memoryStore({ clock: { now: () => 1_800_000_000_000 } });
+    const rules = loadRules(data, { store, facts: ["tenant"] });
+    const overrides = { "tenant:acme": { api: "5/h" } };
+    let allowed = 0;
+    for (let i = 0; i < 1000; i++) {
+      rules.replace(i % 2 === 0 ? { ...data, overrides } : data);
+      allowed += await allowedOf(1, rules, "acme");
+    }
+    expect(allowed).toBe(2 + 5);
+  });
+
+  test("of 100 000 keys are created in linear time", () => {
+    const many = (count: number) => {
+      const keys = Array.from({ length: count }, (_, i) => [`tenant:t${i}`, { api: `${(i % 50) + 5}/h` }]);
+      const json = { ...data, overrides: Object.fromEntries(keys) };
+      const start = performance.now();
+      loadRules(json, { facts: ["tenant"] });
+      return performance.now() - start;
+    };
+    many(10_000);
+    const [small, large] = [many(10_000), many(100_000)];
+    // Ten times the keys; quadratic time would be a hundred times as long.
+    expect(large, `10 000 took ${small} ms`).toBeLessThan(40 * Math.max(small, 5));
+  });
+});
+
+describe("overrides from a function", () => {
+  beforeEach(() => void vi.useFakeTimers({ now: 1_800_000_000_000 }));
+  afterEach(() => void vi.useRealTimers());
+
+  test("are read once per limit and key, and cached for 60 s", async () => {
+    const find = vi.fn(async (limit: string, key: string) =>
+      limit === "api" && key === "tenant:acme" ? ("5/h" as const) : undefined,
+    );
+    const rules = loadRules(data, { facts: ["tenant"], overrides: find });
+    expect(await allowedOf(10, rules, "acme")).toBe(5);
+    expect(await allowedOf(10, rules, "other")).toBe(2);
+    expect(find.mock.calls.toSorted()).toEqual([
+      ["api", "tenant:acme"],
+      ["api", "tenant:other"],
+      ["read.ip", "ip:203.0.113.7"],
+    ]);
+  });
+
+  test("are used while they are read again, with one call in flight", async () => {
+    let limit: "5/h fixed" | "9/h fixed" = "5/h fixed";
+    let release: (() => void) | undefined;
+    const find = vi.fn(async (name: string) => {
+      if (name !== "api") return undefined;
+      const value = limit;
+      if (limit === "9/h fixed") await new Promise<void>((resolve) => (release = resolve));
+      return value;
+    });
+    const rules = loadRules(data, { facts: ["tenant"], overrides: find });
+    expect(await allowedOf(3, rules, "acme")).toBe(3);
+    limit = "9/h fixed";
+    await vi.advanceTimersByTimeAsync(60_001);
+    expect(await allowedOf(4, rules, "acme")).toBe(2);
+    expect(find.mock.calls.filter(([name]) => name === "api")).toHaveLength(2);
+    release?.();
+    await vi.advanceTimersByTimeAsync(0);
+    // The same window, so the bucket is kept: 5 of 9 are spent.
+    expect(await allowedOf(10, rules, "acme")).toBe(4);
+  });
+
+  test("that fail leave the rule's own limit, and emit an event", async () => {
+    const events: { type: string; policy: string }[] = [];
+    const onEvent = (event: { type: string; policy: string }) => void events.push(event);
+    const rules = loadRules(data, {
+      facts: ["tenant"],
+      onEvent,
+      overrides: (limit) => {
+        if (limit === "api") throw new Error("the database is down");
+        return undefined;
+      },
+    });
+    expect(await allowedOf(5, rules, "acme")).toBe(2);
+    expect(events).toEqual([expect.objectContaining({ type: "override-failed", policy: "api" })]);
+    // It is called again after a second, not with every request.
+    await vi.advanceTimersByTimeAsync(1001);
+    await allowedOf(5, rules, "acme");
+    expect(events).toHaveLength(2);
+  });
+
+  test("that return an invalid limit are treated as failed", async () => {
+    const events: { type: string; error?: Error }[] = [];
+    const rules = loadRules(data, {
+      facts: ["tenant"],
+      onEvent: (event) => void events.push(event as never),
+      overrides: (limit) => (limit === "api" ? ("5 per hour" as never) : undefined),
+    });
+    expect(await allowedOf(5, rules, "acme")).toBe(2);
+    expect(events[0]?.error?.message).toContain('overrides("api", "tenant:acme") returned an invalid limit');
+  });
+
+  test("that hang delay a request by a second at most", async () => {
+    const rules = loadRules(data, {
+      facts: ["tenant"],
+      onEvent: () => {},
+      overrides: (limit) => (limit === "api" ? new Promise<undefined>(() => {}) : undefined),
+    });
+    const first = allowedOf(1, rules, "acme");
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(await first).toBe(1);
+    // Later requests don't wait for the same call.
+    expect(await allowedOf(3, rules, "acme")).toBe(1);
+  });
+
+  test("keep the last value while the function fails", async () => {
+    let fails = false;
+    const rules = loadRules(data, {
+      facts: ["tenant"],
+      onEvent: () => {},
+      overrides: async (limit) => {
+        if (fails) throw new Error("the database is down");
+        return limit === "api" ? "5/h" : undefined;
+      },
+    });
+    expect(await allowedOf(1, rules, "acme")).toBe(1);
+    fails = true;
+    await vi.advanceTimersByTimeAsync(120_000);
+    expect(await allowedOf(10, rules, "acme")).toBe(4);
+  });
+});
