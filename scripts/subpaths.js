@@ -32,6 +32,9 @@ export const entryFiles = [
 /** The endings of the two builds, by export condition. */
 export const BUILDS = { import: { code: ".js", types: ".d.ts" }, require: { code: ".cjs", types: ".d.cts" } };
 
+/** The exports that are files of their own: editors find the schema of rules by its path. */
+export const JSON_FILES = ["./rules.schema.json", "./package.json"];
+
 /** The `exports` of package.json. */
 export const packageExports = {
   ...Object.fromEntries(
@@ -48,7 +51,7 @@ export const packageExports = {
       ),
     ]),
   ),
-  "./package.json": "./package.json",
+  ...Object.fromEntries(JSON_FILES.map((file) => [file, file])),
 };
 
 /** The `typesVersions` of package.json, for `moduleResolution: node10`, which ignores `exports`. */

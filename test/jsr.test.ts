@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 import { makeJsr } from "../scripts/make-jsr.js";
+import { JSON_FILES } from "../scripts/subpaths.js";
 
 const at = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const read = (path: string) => readFileSync(at(path), "utf8");
@@ -19,7 +20,7 @@ it("names the organisation and the version of package.json", () => {
 });
 
 it("exports the source of every subpath of package.json", () => {
-  const subpaths = Object.keys(manifest.exports).filter((path) => path !== "./package.json");
+  const subpaths = Object.keys(manifest.exports).filter((path) => !JSON_FILES.includes(path));
   expect(Object.keys(jsr.exports)).toEqual(subpaths);
   for (const file of Object.values<string>(jsr.exports)) expect(existsSync(at(file)), file).toBe(true);
 });

@@ -9,14 +9,20 @@ import { gzipSync } from "node:zlib";
 import { build } from "vite";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeReference } from "../scripts/make-reference.js";
-import { subpaths as declaredSubpaths, entryFiles, packageExports, typesVersions } from "../scripts/subpaths.js";
+import {
+  subpaths as declaredSubpaths,
+  entryFiles,
+  JSON_FILES,
+  packageExports,
+  typesVersions,
+} from "../scripts/subpaths.js";
 import { VERSION } from "../src/core/version.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const bin = (name: string) => join(root, "node_modules/.bin", name);
 const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 const require = createRequire(import.meta.url);
-const subpaths = Object.keys(manifest.exports).filter((path) => path !== "./package.json");
+const subpaths = Object.keys(manifest.exports).filter((path) => !JSON_FILES.includes(path));
 const project = mkdtempSync(join(tmpdir(), "sluice-package-"));
 let tarball = "";
 
@@ -224,12 +230,12 @@ describe("the package", () => {
     const files = run("tar", ["-tzf", tarball]).trim().split("\n");
     const unexpected = files.filter(
       (file) =>
-        !/^package\/(dist\/.*\.(c?js|c?js\.map|d\.c?ts)|package\.json|README\.md|LICENSE|CHANGELOG\.md|THIRD-PARTY\.md)$/.test(
+        !/^package\/(dist\/.*\.(c?js|c?js\.map|d\.c?ts)|package\.json|rules\.schema\.json|README\.md|LICENSE|CHANGELOG\.md|THIRD-PARTY\.md)$/.test(
           file,
         ),
     );
     expect(unexpected).toEqual([]);
-    for (const needed of ["README.md", "LICENSE", "CHANGELOG.md", "THIRD-PARTY.md"])
+    for (const needed of ["README.md", "LICENSE", "CHANGELOG.md", "THIRD-PARTY.md", "rules.schema.json"])
       expect(files).toContain(`package/${needed}`);
   });
 

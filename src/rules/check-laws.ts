@@ -5,7 +5,7 @@ import { show } from "../core/errors.ts";
 import { isOfAllCallers, missingParts } from "./identities.ts";
 import { at, type Issues, type Place } from "./issues.ts";
 import type { CompiledSpec } from "./limit-text.ts";
-import type { CompiledLimit } from "./parse-limits.ts";
+import { type CompiledLimit, specsOf } from "./parse-limits.ts";
 import type { RuleResult } from "./parse-rule.ts";
 import { isByPlan } from "./parsed-rules.ts";
 
@@ -39,11 +39,6 @@ function applying(limits: readonly CompiledLimit[], plan: string | undefined): r
   return limits.filter(({ spec }) => (isByPlan(spec) ? spec.get(plan as string) : spec)?.policy !== undefined);
 }
 
-/** The specs of a limit, each with its plan. */
-export function specsOf({ spec }: CompiledLimit): readonly (readonly [plan: string | undefined, CompiledSpec])[] {
-  return spec instanceof Map ? [...spec] : [[undefined, spec as CompiledSpec]];
-}
-
 /** Law 2: a limit whose identity is unknown does not apply, so one must be of an identity that all callers have. */
 function checkCallers(
   issues: Issues,
@@ -58,7 +53,7 @@ function checkCallers(
   const isEverywhere = !cases.some((other) => isLimited(applying(limits, other)));
   const on = isEverywhere ? "" : ` on plan ${show(plan)}`;
   const missing = [...new Set(here.map(({ identities }) => missingParts(identities)[0] as string))];
-  const without = missing.map((name) => `${/^[aeiou]/i.test(name) ? "an" : "a"} ${name}`).join(" and ");
+  const without = missing.map((name) => `${/^(?:[aeio]|u(?!se|ni))/i.test(name) ? "an" : "a"} ${name}`).join(" and ");
   const who = `requests${on}${without && ` without ${without}`}`;
   const message = `${who} would be unlimited; add a limit per ip, network, client or global`;
   issues.add(at(place, "limits"), message);

@@ -132,3 +132,8 @@ function checkName({ issues }: ParseContext, place: Place, name: string, spec: C
   issues.add(place, message);
   return false;
 }
+
+/** The specs of a limit, each with its plan. */
+export function specsOf({ spec }: CompiledLimit): readonly (readonly [plan: string | undefined, CompiledSpec])[] {
+  return spec instanceof Map ? [...spec] : [[undefined, spec as CompiledSpec]];
+}

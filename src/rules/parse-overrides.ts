@@ -1,12 +1,12 @@
 /** Parses overrides: limits for single keys. */
 import { show } from "../core/errors.ts";
-import { cannotHold, countsWeight, specsOf } from "./check-laws.ts";
+import { cannotHold, countsWeight } from "./check-laws.ts";
 import { checkKey } from "./identities.ts";
 import { at, type Place, ROOT } from "./issues.ts";
 import type { CompiledSpec } from "./limit-text.ts";
 import { objectAt } from "./members.ts";
 import type { Budgets } from "./parse-budgets.ts";
-import { type CompiledLimit, type ParseContext, parseLimitText } from "./parse-limits.ts";
+import { type CompiledLimit, type ParseContext, parseLimitText, specsOf } from "./parse-limits.ts";
 import type { CompiledRule } from "./parse-rule.ts";
 import type { ParsedRules } from "./parsed-rules.ts";
 

@@ -10,6 +10,7 @@ import {
   type CompiledLimit,
   type ParseContext,
   parseLimits,
+  specsOf,
   type WrittenLimit,
   writtenLimits,
 } from "./parse-limits.ts";
@@ -181,8 +182,11 @@ function parseSettings(
         : defaults.budgets
       : parseBudgetNames(issues, at(place, "budgets"), members.budgets, budgetsByName);
   const known = budgets.filter((budget) => budget !== undefined);
-  const holdMs = parseHold(issues, at(place, "hold"), members.hold);
-  if (members.hold !== undefined && members.refundIf !== undefined) {
+  // A rule may replace the limits of its preset that count a fact. The preset's hold has nothing to hold then.
+  const counted = [...limits, ...withClearance, ...known.flatMap(({ limits }) => limits)];
+  const canHold = counted.some((limit) => specsOf(limit).some(([, { of }]) => of !== undefined));
+  const holdMs = parseHold(issues, at(place, "hold"), canHold ? members.hold : own.hold);
+  if (holdMs !== undefined && members.refundIf !== undefined) {
     issues.add(at(place, "refundIf"), "can't be combined with hold; settle the actual amount instead");
   }
   // What is held is settled, so a default that refunds does not apply to it.
