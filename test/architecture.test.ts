@@ -31,6 +31,7 @@ const BUNDLED = /^@noble\/hashes\/|^ipaddr\.js$/;
 /** Packages whose types a middleware imports. */
 const SERVER: Record<string, readonly string[]> = {
   "middleware/node.ts": ["node:http"],
+  "middleware/gate/extension.ts": ["node:http"],
   "middleware/hosts/node-capture.ts": ["node:http"],
   "middleware/hosts/node-head.ts": ["node:http"],
   "middleware/hosts/node.ts": ["node:http"],

@@ -1,4 +1,5 @@
 /** What another layer adds to the gate. Not a part of the public contract. */
+import type { ServerResponse } from "node:http";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { ResponseData } from "../../http/rejection.ts";
 import type { ResponseFields } from "../../http/response.ts";
@@ -39,8 +40,21 @@ export interface ExtensionPass {
   readonly capture?: ResponseCapture | undefined;
 }
 
-/** Receives the response of a request: what the handler, or the middleware after this one, has written. */
+/**
+ * Captures the response of a request. `captureResponse` creates one; servers don't import it, so applications without an
+ * extension don't bundle it.
+ */
 export interface ResponseCapture {
+  /** Captures what is written to a Node response from now on. */
+  onNode(response: ServerResponse): void;
+  /** Captures a `Response`. Returns the one to send. */
+  onFetch(response: Response, method: string): Promise<Response>;
+  /** Reports that there is no response, because the handler threw or did not run. */
+  without(missing: "failed" | "aborted", error?: unknown): void;
+}
+
+/** How a response is captured: what the handler, or the middleware after this one, has written. */
+export interface CaptureOptions {
   /** The longest body that is captured, in bytes. */
   readonly maxBytes: number;
   /**

@@ -1,6 +1,6 @@
 /** Collects the body of a response, and passes the response to an extension. */
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
-import type { CapturedResponse, ResponseCapture } from "../gate/extension.ts";
+import type { CapturedResponse, CaptureOptions } from "../gate/extension.ts";
 import { ByteBuffer } from "./byte-buffer.ts";
 
 /** How long the handler of a request whose client has disconnected may take to end its response, in ms. */
@@ -9,11 +9,11 @@ export const MAX_AFTER_DISCONNECT_MS = 60_000;
 export class CaptureBuffer extends ByteBuffer {
   /** Whether `complete` was called. */
   isComplete = false;
-  private readonly capture: ResponseCapture;
+  private readonly options: CaptureOptions;
 
-  constructor(capture: ResponseCapture) {
-    super(capture.maxBytes);
-    this.capture = capture;
+  constructor(options: CaptureOptions) {
+    super(options.maxBytes);
+    this.options = options;
   }
 
   /** Passes the response to the extension, once. Never throws. */
@@ -22,19 +22,10 @@ export class CaptureBuffer extends ByteBuffer {
     this.isComplete = true;
     const body = captured.missing === undefined ? this.bytes() : undefined;
     try {
-      const stored = this.capture.complete({ ...captured, body });
+      const stored = this.options.complete({ ...captured, body });
       return isPromise(stored) ? stored.then(undefined, () => {}) : undefined;
     } catch {
       // The response is sent whether it was stored or not.
     }
   }
-}
-
-/** Reports that there is no response, because the handler threw or did not run. */
-export function completeWithout(
-  capture: ResponseCapture,
-  missing: NonNullable<CapturedResponse["missing"]>,
-  error?: unknown,
-): void {
-  void new CaptureBuffer(capture).complete({ status: undefined, headers: {}, missing, error });
 }

@@ -1,15 +1,15 @@
 /** Captures the `Response` of a handler, and sends its end when an extension has stored it. */
-import type { ResponseCapture } from "../gate/extension.ts";
+import type { CaptureOptions } from "../gate/extension.ts";
 import { CaptureBuffer, MAX_AFTER_DISCONNECT_MS } from "./capture-buffer.ts";
 
 /**
  * Reads the body up to `maxBytes`, whether the client does or not. If all of it is there at once, the whole response
  * waits until it is stored; otherwise it is sent as it is produced, and its end waits. Returns the response to send.
  */
-export async function captureOnFetch(response: Response, capture: ResponseCapture, method: string): Promise<Response> {
+export async function captureOnFetch(response: Response, options: CaptureOptions, method: string): Promise<Response> {
   const { status, body } = response;
   const head = { status, headers: plainHeaders(response.headers) };
-  const buffer = new CaptureBuffer(capture);
+  const buffer = new CaptureBuffer(options);
   // The body of a response to HEAD is never sent. An upgrade must be returned as it is.
   if (body === null || method === "HEAD" || status === 101) {
     await buffer.complete(head);

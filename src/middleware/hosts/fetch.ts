@@ -17,8 +17,6 @@ import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limite
 import type { LimitedRequest } from "../gate/options.ts";
 import { hasNodeBody } from "../gate/preflight.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
-import { completeWithout } from "./capture-buffer.ts";
-import { captureOnFetch } from "./fetch-capture.ts";
 import { type OnClose, onceSent } from "./once-sent.ts";
 
 /** A return value of `onLimited`; `undefined` for the problem document. */
@@ -94,24 +92,24 @@ async function extendResponse<Args extends HandlerArgs>(
   responder: FetchResponder<Args>,
   respond: (extended: FetchResponder<Args>) => Promise<Response> | Response,
 ): Promise<Response> {
-  let isCaptured = capture === undefined;
+  let isCaptured = false;
   const captured = async (response: Response): Promise<Response> => {
     if (!capture || isCaptured) return response;
-    const sent = await captureOnFetch(response, capture, request.method);
+    const sent = await capture.onFetch(response, request.method);
     isCaptured = true;
     return sent;
   };
   try {
     const response = await respond({ ...responder, next: async () => captured(await responder.next()) });
-    if (capture && !isCaptured && request.signal?.aborted) {
+    if (!isCaptured && request.signal?.aborted) {
       // The handler did not run: the client has disconnected.
       isCaptured = true;
-      completeWithout(capture, "aborted");
+      capture?.without("aborted");
     }
     const sent = await captured(response);
     return set ? withFields(sent, set) : sent;
   } catch (error) {
-    if (capture && !isCaptured) completeWithout(capture, "failed", error);
+    if (!isCaptured) capture?.without("failed", error);
     throw error;
   }
 }

@@ -4,17 +4,17 @@
  */
 import type { ServerResponse } from "node:http";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
-import type { CapturedResponse, ResponseCapture } from "../gate/extension.ts";
+import type { CapturedResponse, CaptureOptions } from "../gate/extension.ts";
 import { CaptureBuffer, MAX_AFTER_DISCONNECT_MS } from "./capture-buffer.ts";
 import { copyHeaders, isClosed } from "./node-head.ts";
 
 type Method = (...args: unknown[]) => unknown;
 
 /** Captures a response from now on. Disconnects change nothing: what is written afterwards is captured as well. */
-export function captureOnNode(response: ServerResponse, capture: ResponseCapture): void {
+export function captureOnNode(response: ServerResponse, options: CaptureOptions): void {
   const { write, end, writeHead, destroy } = response as unknown as Record<string, Method>;
   const call = (method: Method | undefined, args: unknown[]): unknown => method?.apply(response, args);
-  const buffer = new CaptureBuffer(capture);
+  const buffer = new CaptureBuffer(options);
   /** The headers passed to `writeHead`, which `getHeaders` does not return on HTTP/1. */
   let written: Record<string, unknown> = {};
   /** The arguments of `write` for the chunk that completes the body, and thus the response. */

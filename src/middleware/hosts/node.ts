@@ -9,8 +9,6 @@ import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
 import type { LimitedRequest } from "../gate/options.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
-import { completeWithout } from "./capture-buffer.ts";
-import { captureOnNode } from "./node-capture.ts";
 import { beforeHead, isClosed, rejectWith, responseHead } from "./node-head.ts";
 
 /** A request header by its lower-case name. Several lines are joined. */
@@ -89,7 +87,7 @@ function applyResult<Args extends HandlerArgs>(entry: NodeEntry<Args>, result: G
 /** Adds what an extension has returned to a response, whoever sends it. */
 function extend(response: ServerResponse, { set, capture }: ExtensionPass): void {
   if (set) beforeHead(response, undefined, set);
-  if (capture) captureOnNode(response, capture);
+  capture?.onNode(response);
 }
 
 function answer<Args extends HandlerArgs>(
@@ -183,14 +181,14 @@ function continueRequest<Args extends HandlerArgs>(
     void onFinish?.({ status: isFinished ? response.statusCode : undefined, aborted: !isFinished });
     // The handler of a held request would run without its hold.
     if (delayMs === 0 && !isHeld) {
-      if (capture) captureOnNode(response, capture);
+      capture?.onNode(response);
       next();
-    } else if (capture) completeWithout(capture, "aborted");
+    } else capture?.without("aborted");
     return;
   }
   if (pendingHeaders || set) beforeHead(response, pendingHeaders, set);
   // After the fields, so these are not captured.
-  if (capture) captureOnNode(response, capture);
+  capture?.onNode(response);
   if (onFinish) {
     let isFinished = false;
     response.once("finish", () => (isFinished = true));
