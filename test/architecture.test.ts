@@ -32,8 +32,11 @@ const BUNDLED = /^@noble\/hashes\/|^ipaddr\.js$|^hono\/router\/trie-router$/;
 /** Packages whose types a middleware imports. */
 const SERVER: Record<string, readonly string[]> = {
   "middleware/node.ts": ["node:http"],
+  "middleware/gate/extension.ts": ["node:http"],
+  "middleware/hosts/node-capture.ts": ["node:http"],
   "middleware/hosts/node-head.ts": ["node:http"],
   "middleware/hosts/node.ts": ["node:http"],
+  "middleware/hosts/request-body.ts": ["node:http"],
   "middleware/express.ts": ["node:http", "express"],
   "middleware/fastify.ts": ["fastify"],
   "middleware/hono.ts": ["hono", "hono/utils/http-status"],

@@ -1,6 +1,7 @@
 /** The routes of the suite as an app of Express 4 or 5. */
 import { once } from "node:events";
 import type { IncomingMessage, RequestListener } from "node:http";
+import { Readable } from "node:stream";
 import express4 from "express4";
 import express5, { type Response } from "express5";
 import { type ExpressRateLimitOptions, getRateLimit, rateLimit } from "sluice/express";
@@ -43,7 +44,9 @@ export function startApp(express: Express, routes: readonly GuardedRoute[]): Pro
             once(response, "close"),
             getRateLimit(request),
           );
-          response.status(status).set(headers).send(body);
+          response.status(status).set(headers);
+          if (body instanceof ReadableStream) Readable.fromWeb(body as never).pipe(response);
+          else response.send(typeof body === "string" ? body : Buffer.from(body));
         };
         respond().catch(next);
       },

@@ -1,5 +1,6 @@
 /** The routes of the suite as a Fastify app: each route is a scope with its own hooks. */
 import { once } from "node:events";
+import { Readable } from "node:stream";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import { type FastifyRateLimitOptions, getRateLimit, rateLimit } from "sluice/fastify";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
@@ -25,7 +26,10 @@ export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const { pathname } = new URL(request.url, "http://localhost");
       const { status, headers, body } = await handle(pathname, once(reply.raw, "close"), getRateLimit(request));
-      return reply.code(status).headers(headers).send(body);
+      return reply
+        .code(status)
+        .headers(headers)
+        .send(body instanceof ReadableStream ? Readable.fromWeb(body as never) : body);
     };
     app.register(async (scope) => {
       if (place === "scope") for (const hook of hooks) scope.addHook("onRequest", hook);

@@ -23,7 +23,11 @@ export function honoApp(routes: readonly GuardedRoute[]): Hono {
       const disconnected = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
       const { status, headers, body } = await handle(context.req.path, disconnected, getRateLimit(context));
       const empty = status === 204 || status === 304;
-      return context.newResponse(empty ? null : body, status as StatusCode, { ...headers });
+      return context.newResponse(
+        empty ? null : body,
+        status as StatusCode,
+        headers as Record<string, string | string[]>,
+      );
     });
   }
   // Hono logs errors without a handler.

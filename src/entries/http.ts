@@ -14,4 +14,11 @@ export {
 export { clientKey, type Identity, type IdentityOptions } from "../http/identity/client-key.ts";
 export type { JoseLike, JwtOptions } from "../http/identity/jwt.ts";
 export type { Preset } from "../http/identity/presets.ts";
-export { type Rejection, type RejectionOptions, type ResponseData, tooManyRequests } from "../http/rejection.ts";
+export {
+  type ProblemResponse,
+  type Rejection,
+  type RejectionOptions,
+  type ResponseData,
+  tooManyRequests,
+} from "../http/rejection.ts";
+export type { ResponseFields } from "../http/response.ts";

@@ -7,11 +7,20 @@ import type { HeaderContext, HeaderFields } from "./headers/field-writer.ts";
 import { checkPolicies, isConcurrency, isPenalty, type Policies, policyList, waitBefore } from "./headers/policies.ts";
 import { type HeaderOptions, headerWriter } from "./headers/rate-limit-headers.ts";
 import { toSeconds } from "./headers/structured-fields.ts";
+import type { ResponseFields } from "./response.ts";
 
 /** A response as data. */
 export interface ResponseData {
   /** The status code. */
   readonly status: number;
+  /** Headers to set. They replace earlier values of the same name; cookies are added to earlier ones. */
+  readonly headers: ResponseFields;
+  /** The body; `null` for none. */
+  readonly body: string | Uint8Array | null;
+}
+
+/** The response to a request that is not handled because of a problem. */
+export interface ProblemResponse extends ResponseData {
   /** Headers to set. They replace earlier values of the same name, except that RateLimit fields are added to a list. */
   readonly headers: HeaderFields;
   /** A JSON problem document, or plain text for clients that prefer it. */
@@ -19,7 +28,7 @@ export interface ResponseData {
 }
 
 /** The response to a denied request. */
-export interface Rejection extends ResponseData {
+export interface Rejection extends ProblemResponse {
   /** 429, or 503 if the store was unavailable. */
   readonly status: 429 | 503;
 }
@@ -68,12 +77,12 @@ export function rejection(
 }
 
 /** The response to a connection over the limit of open ones. It has no `Retry-After`: when one closes is unknown. */
-export function tooManyConnections(limit: number, accept: string | undefined): ResponseData {
+export function tooManyConnections(limit: number, accept: string | undefined): ProblemResponse {
   return plainProblem(429, "Too Many Requests", `Limit of ${limit} open connections reached.`, accept);
 }
 
 /** The response when a request could not be checked. It contains no details: they may name keys or servers. */
-export function internalError(accept: string | undefined): ResponseData {
+export function internalError(accept: string | undefined): ProblemResponse {
   return plainProblem(500, "Internal Server Error", "The request could not be checked.", accept);
 }
 
@@ -142,7 +151,12 @@ function problemBody(
 }
 
 /** A problem without a type of its own. */
-export function plainProblem(status: number, title: string, detail: string, accept: string | undefined): ResponseData {
+export function plainProblem(
+  status: number,
+  title: string,
+  detail: string,
+  accept: string | undefined,
+): ProblemResponse {
   const asText = prefersText(accept);
   return {
     status,

@@ -1,10 +1,15 @@
 /** Adds RateLimit and rejection headers to a response that the application and other limiters write to as well. */
 import type { HeaderFields } from "./headers/field-writer.ts";
 
+/** Fields of a response. Only `Set-Cookie` may have several values. */
+export type ResponseFields = Readonly<Record<string, string | readonly string[]>>;
+
 /** Access to the headers of a server's response. Names are case-insensitive. */
 export interface ResponseHead<Response> {
   get(response: Response, name: string): string | undefined;
   set(response: Response, name: string, value: string): void;
+  /** Adds a value to those that are set. Called for `Set-Cookie` only, whose values can't be joined. */
+  append(response: Response, name: string, value: string): void;
   remove(response: Response, name: string): void;
 }
 
@@ -26,11 +31,30 @@ export function addRateLimitHeaders<R>(
   addFields(head, response, fields);
 }
 
-/** Sets the headers of a response that replaces the application's. */
+/** Sets the headers of a rejection, which replaces the application's response. */
 export function addRejectionHeaders<R>(head: ResponseHead<R>, response: R, headers: HeaderFields): void {
-  // Validators and expiry belong to the response that is replaced.
-  for (const name of ["ETag", "Last-Modified", "Expires"]) head.remove(response, name);
+  removeValidators(head, response);
   addFields(head, response, headers);
+}
+
+/** Sets the headers of an answer, which replaces the application's response, as they are. */
+export function addAnswerHeaders<R>(head: ResponseHead<R>, response: R, headers: ResponseFields): void {
+  removeValidators(head, response);
+  setFields(head, response, headers);
+}
+
+/** Sets fields whatever the status is. Cookies are added to those of the application. */
+export function setFields<R>(head: ResponseHead<R>, response: R, fields: ResponseFields): void {
+  for (const name in fields) {
+    const values = [fields[name] as string | readonly string[]].flat();
+    if (name.toLowerCase() === "set-cookie") for (const value of values) head.append(response, name, value);
+    else head.set(response, name, values.join(", "));
+  }
+}
+
+/** Validators and expiry belong to the response that is replaced. */
+function removeValidators<R>(head: ResponseHead<R>, response: R): void {
+  for (const name of ["ETag", "Last-Modified", "Expires"]) head.remove(response, name);
 }
 
 /**

@@ -7,6 +7,7 @@ import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
+import { readNodeBody } from "./hosts/request-body.ts";
 
 /** The arguments that callbacks of `rateLimit` receive. */
 export type ExpressArgs = readonly [request: Request, response: Response];
@@ -28,10 +29,12 @@ export type ExpressMiddleware = (
 export function rateLimit<F extends string = never>(options: ExpressRateLimitOptions<F>): ExpressMiddleware {
   const gate = openGate<ExpressArgs, unknown>(options as ExpressRateLimitOptions, {
     method: (args) => args[0].method,
-    path: (args) => args[0].originalUrl ?? args[0].url,
     header: (args, name) => headerOf(args[0], name),
     peer: (args) => args[0].socket.remoteAddress,
     hasBody: (args) => hasNodeBody(args[0]),
+    // Not `url`, from which Express removes the path that a router is mounted at.
+    path: (args) => args[0].originalUrl,
+    body: (args, maxBytes) => readNodeBody(args[0], args[0].body, maxBytes),
   });
   const { onLimited } = options;
   return (request, response, next) => {

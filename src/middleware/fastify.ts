@@ -1,13 +1,14 @@
 /** `rateLimit` for Fastify 5: a hook for an instance, a scope or a route. */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
 import { SluiceError } from "../core/errors.ts";
-import { addRejectionHeaders, type ResponseHead } from "../http/response.ts";
+import { addAnswerHeaders, addRejectionHeaders, type ResponseHead } from "../http/response.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
+import { readNodeBody } from "./hosts/request-body.ts";
 
 /** The arguments that callbacks of `rateLimit` receive. */
 export type FastifyArgs = readonly [request: FastifyRequest, reply: FastifyReply];
@@ -21,6 +22,8 @@ const replyHead: ResponseHead<FastifyReply> = {
     return value === undefined ? undefined : String(value);
   },
   set: (reply, name, value) => void reply.header(name, value),
+  // Fastify adds a cookie to those that are set.
+  append: (reply, name, value) => void reply.header(name, value),
   remove: (reply, name) => void reply.removeHeader(name),
 };
 
@@ -30,10 +33,13 @@ export function rateLimit<F extends string = never>(
 ): (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void {
   const gate = openGate<FastifyArgs, unknown>(options as FastifyRateLimitOptions, {
     method: (args) => args[0].raw.method ?? "",
+    // As the router reads it, after `rewriteUrl`.
     path: (args) => args[0].raw.url ?? "",
     header: (args, name) => headerOf(args[0].raw, name),
     peer: (args) => args[0].raw.socket.remoteAddress,
     hasBody: (args) => hasNodeBody(args[0].raw),
+    // As received, before rewriteUrl.
+    body: (args, maxBytes) => readNodeBody(args[0].raw, args[0].body, maxBytes),
   });
   const { onLimited } = options;
   return (request, reply, done) => {
@@ -47,8 +53,12 @@ export function rateLimit<F extends string = never>(
         reply.code(status);
         addRejectionHeaders(replyHead, reply, headers);
       },
+      answerHead(status, headers) {
+        reply.code(status);
+        addAnswerHeaders(replyHead, reply, headers);
+      },
       // Fastify adds a charset to a string that is sent as JSON, which problem documents don't have.
-      send: (body) => void reply.serializer(String).send(body),
+      send: (body) => void reply.serializer(String).send(body ?? undefined),
       sendCustom(custom) {
         if (custom === undefined || custom === reply) return "later";
         reply.send(custom);

@@ -4,7 +4,8 @@ import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
-import { type CustomResponse, enterOnFetch, hasBody, isPeerless, pathOf, peerOf, toResponse } from "./hosts/fetch.ts";
+import { type CustomResponse, enterOnFetch, hasBody, isPeerless, peerOf, targetOf, toResponse } from "./hosts/fetch.ts";
+import { readBody } from "./hosts/request-body.ts";
 
 /** The arguments of a handler: the request, and whatever else its runtime passes, such as `env` in a Worker. */
 export type FetchArgs = readonly [
@@ -25,10 +26,12 @@ export function rateLimit<F extends string = never>(
   const peerless = isPeerless();
   const gate = openGate<FetchArgs, CustomResponse>(options as FetchRateLimitOptions, {
     method: (args) => args[0].method,
-    path: (args) => pathOf(args[0].url),
     header: (args, name) => args[0].headers.get(name) ?? undefined,
     peer: (args) => (peerless ? undefined : peerOf(args[0], args[1])),
     hasBody: (args) => hasBody(args[0], args[1]),
+    path: (args) => targetOf(args[0]),
+    extra: (args) => (args[0] as { cf?: unknown }).cf,
+    body: (args, maxBytes) => readBody(args[0], maxBytes),
     peerless,
     repeatable: true,
   });

@@ -4,9 +4,11 @@ import type { StatusCode } from "hono/utils/http-status";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import type { RequestBody } from "./gate/request-reader.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
-import { type CustomResponse, enterOnFetch, hasBody, isPeerless, pathOf, peerOf } from "./hosts/fetch.ts";
+import { type CustomResponse, enterOnFetch, hasBody, isPeerless, peerOf, targetOf } from "./hosts/fetch.ts";
 import { beforeHead, isClosed } from "./hosts/node-head.ts";
+import { parsedBody, readBody } from "./hosts/request-body.ts";
 
 /** The arguments that callbacks of `rateLimit` receive. */
 export type HonoArgs = readonly [context: Context];
@@ -33,10 +35,12 @@ export function rateLimit<F extends string = never>(options: HonoRateLimitOption
   const peerless = isPeerless();
   const gate = openGate<HonoArgs, CustomResponse>(options as HonoRateLimitOptions, {
     method: (args) => args[0].req.method,
-    path: (args) => pathOf(args[0].req.url),
     header: (args, name) => args[0].req.header(name),
     peer: (args) => (peerless ? undefined : peerOf(args[0].req.raw, args[0].env)),
     hasBody: (args) => hasBody(args[0].req.raw, args[0].env),
+    path: (args) => targetOf(args[0].req.raw),
+    extra: (args) => (args[0].req.raw as { cf?: unknown }).cf,
+    body: (args, maxBytes) => readHonoBody(args[0], maxBytes),
     peerless,
   });
   const { onLimited } = options;
@@ -79,6 +83,21 @@ export function rateLimit<F extends string = never>(options: HonoRateLimitOption
     if (typeof next === "function" && context?.req?.raw !== undefined) return enter(context, next);
     return rejectWrongFramework("hono", [context, next, ...rest]) as never;
   };
+}
+
+/** Reads a clone of the body, or what Hono has kept of a body that was read before. */
+async function readHonoBody({ req }: Context, maxBytes: number): Promise<RequestBody | undefined> {
+  if (!req.raw.bodyUsed) return readBody(req.raw, maxBytes);
+  try {
+    const isForm = /^(?:multipart\/form-data|application\/x-www-form-urlencoded)/i.test(
+      req.header("content-type") ?? "",
+    );
+    const { json } = req.bodyCache;
+    return parsedBody(await (isForm ? req.parseBody() : (json ?? req.text())), maxBytes);
+  } catch {
+    // Read from `req.raw`, which keeps nothing.
+    return undefined;
+  }
 }
 
 /**

@@ -7,6 +7,7 @@ import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
+import { readNodeBody } from "./hosts/request-body.ts";
 
 /** The arguments that callbacks of `rateLimit` receive. */
 export type NodeArgs = readonly [request: IncomingMessage, response: ServerResponse];
@@ -23,10 +24,11 @@ export function rateLimit<F extends string = never>(
 ): (handler: NodeHandler) => NodeHandler {
   const gate = openGate<NodeArgs, unknown>(options as NodeRateLimitOptions, {
     method: (args) => args[0].method ?? "",
-    path: (args) => args[0].url ?? "",
     header: (args, name) => headerOf(args[0], name),
     peer: (args) => args[0].socket.remoteAddress,
     hasBody: (args) => hasNodeBody(args[0]),
+    path: (args) => args[0].url ?? "",
+    body: (args, maxBytes) => readNodeBody(args[0], (args[0] as { body?: unknown }).body, maxBytes),
   });
   const { onLimited } = options;
   const wrap = (handler: NodeHandler): NodeHandler => {

@@ -1,6 +1,9 @@
 /** The contract of a middleware as a suite that runs on every server, over real HTTP. */
+import { captureCases } from "./middleware/capture-cases.ts";
 import { clientOf } from "./middleware/client.ts";
 import { countingCases } from "./middleware/counting-cases.ts";
+import { extensionCases } from "./middleware/extension-cases.ts";
+import { extensionRequestCases } from "./middleware/extension-request-cases.ts";
 import { failureCases } from "./middleware/failure-cases.ts";
 import { type GuardedRoute, mount, type RouteKit } from "./middleware/guarded-route.ts";
 import { holdCases } from "./middleware/hold-cases.ts";
@@ -38,6 +41,9 @@ const middlewareCases = [
   ...responseCases,
   ...identityCases,
   ...failureCases,
+  ...extensionCases,
+  ...extensionRequestCases,
+  ...captureCases,
 ];
 
 /** Creates the routes that a server under test has to mount. */

@@ -1,7 +1,14 @@
 /** Mounts the routes of the suite on servers without a framework: `node:http`, and handlers of `Request`. */
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
+import {
+  createServer,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type RequestListener,
+  type ServerResponse,
+} from "node:http";
 import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
 import { type FetchRateLimitOptions, getRateLimit as getFetchRateLimit, rateLimit as limitFetch } from "sluice/fetch";
 import {
   getRateLimit as getNodeRateLimit,
@@ -9,7 +16,7 @@ import {
   type NodeHandler,
   type NodeRateLimitOptions,
 } from "sluice/node";
-import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
+import type { GuardedRoute, PlainResponse, RouteKit, RunningServer } from "sluice/testing";
 
 /** Returns the route of a path. */
 function routeOf(routes: readonly GuardedRoute[], path: string): GuardedRoute {
@@ -40,7 +47,9 @@ export function nodeListener(
             once(response, "close"),
             getNodeRateLimit(request),
           );
-          response.writeHead(status, headers).end(body);
+          response.writeHead(status, headers as OutgoingHttpHeaders);
+          if (body instanceof ReadableStream) Readable.fromWeb(body as never).pipe(response);
+          else response.end(body);
         } catch {
           response.writeHead(500).end();
         }
@@ -83,6 +92,14 @@ export const fetchKit: RouteKit = {
   respondWith: (_call, text, status = 200) => new Response(text, { status }),
 };
 
+function headersOf(fields: GuardedRoute["before"] | PlainResponse["headers"]): Headers {
+  const headers = new Headers();
+  for (const [name, values] of Object.entries(fields)) {
+    for (const value of [values].flat()) headers.append(name, value);
+  }
+  return headers;
+}
+
 /** Resolves when a signal is aborted. */
 function aborted(signal: AbortSignal): Promise<unknown> {
   return new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
@@ -101,7 +118,7 @@ export function fetchHandler(routes: readonly GuardedRoute[]): Handler {
           getFetchRateLimit(request),
         );
         const empty = status === 204 || status === 304;
-        return new Response(empty ? null : body, { status, headers: { ...route.before, ...headers } });
+        return new Response(empty ? null : body, { status, headers: headersOf({ ...route.before, ...headers }) });
       };
       const guarded = route.rateLimits.reduceRight(
         (inner, options) => limitFetch(options as FetchRateLimitOptions)(inner) as Handler,
@@ -124,4 +141,8 @@ export function fetchHandler(routes: readonly GuardedRoute[]): Handler {
 export const FETCH_WITHOUT = {
   "exposes its fields to cross-origin scripts besides those of the application":
     "a response has no headers before it is created",
+  "keeps headers of earlier middleware on an answer, without the validators":
+    "a response has no headers before it is created",
+  "sets the fields of an extension on the response to a handler that throws":
+    "a handler that throws has no response that rateLimit could change",
 };

@@ -16,6 +16,8 @@ const reader: RequestReader<Args> = {
   header: ([request], name) => request.headers?.[name],
   peer: () => "192.0.2.1",
   hasBody: () => false,
+  path: () => "/",
+  body: async () => undefined,
   repeatable: true,
 };
 

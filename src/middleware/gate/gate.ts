@@ -10,6 +10,15 @@ import { isResponse, type RequestCharges } from "../../http/request-charges.ts";
 import type { PendingHeaders } from "../../http/response.ts";
 import { checkRateLimitOptions } from "./check-options.ts";
 import { recordDecision } from "./decisions.ts";
+import {
+  type ExtensionPass,
+  enterExtension,
+  extensionOf,
+  type GateAnswer,
+  type GateExtension,
+  type GateFailure,
+  RequestView,
+} from "./extension.ts";
 import { GateHeaders } from "./gate-headers.ts";
 import { RequestHolds } from "./holds.ts";
 import { type Keys, keysOf } from "./keys.ts";
@@ -26,8 +35,10 @@ import { describeRules, ruleCharges } from "./rule-charges.ts";
 import { singleCharge } from "./single-charge.ts";
 
 /** The request continues. */
-export interface GatePass {
+export interface GatePass extends ExtensionPass {
   readonly rejection?: undefined;
+  readonly answer?: undefined;
+  readonly failure?: undefined;
   /** Header fields for the response; `undefined` in shadow mode, or if the numbers are unknown. */
   readonly pendingHeaders: PendingHeaders | undefined;
   /** How long to delay the request, in ms. */
@@ -39,14 +50,16 @@ export interface GatePass {
 }
 
 /** The request is rejected. */
-export interface GateReject<Args extends HandlerArgs> {
-  readonly rejection: ResponseData;
-  /** The argument of `onLimited`; `undefined` if it is not called, as for a preflight, whose body no script can read. */
+export interface GateReject<Args extends HandlerArgs> extends ExtensionPass {
+  readonly rejection: Rejection;
+  readonly answer?: undefined;
+  readonly failure?: undefined;
+  /** The argument of `onLimited`; `undefined` for a preflight, because no script can read its body. */
   readonly limited: LimitedRequest<Args> | undefined;
 }
 
 /** `undefined`: the request continues and is not counted. */
-export type GateResult<Args extends HandlerArgs> = GatePass | GateReject<Args> | undefined;
+export type GateResult<Args extends HandlerArgs> = GatePass | GateReject<Args> | GateAnswer | GateFailure | undefined;
 
 /** How to continue after an error: allow the request, reject it, or pass the error to the server. */
 type GateErrorAction = "allow" | Rejection | Error;
@@ -81,6 +94,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
   private readonly options: RateLimitOptions<Args, unknown>;
   private readonly reader: RequestReader<Args>;
   private readonly chargesFor: ChargesFor<Args>;
+  private readonly extension: GateExtension<Args> | undefined;
   private readonly keys: Keys<Args>;
   private readonly preflights: PreflightBudget | undefined;
   private readonly reports: Reports<Args>;
@@ -107,6 +121,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     this.chargesFor = options.rules
       ? ruleCharges(options, options.rules, this.keys, reader)
       : (options.limits ? jointCharges : singleCharge)(options, this.keys, this.reports);
+    this.extension = extensionOf(options);
     if (!reader.repeatable) this.seenRequests = new WeakSet();
   }
 
@@ -176,8 +191,15 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
 
   private enterCounted(args: Args): MaybePromise<GateResult<Args>> {
     const { skip } = this.options;
-    if (!skip) return this.applyCharges(args);
-    return andThen(skip(...args), (isSkipped) => (isSkipped ? undefined : this.applyCharges(args)));
+    if (!skip) return this.enterExtended(args);
+    return andThen(skip(...args), (isSkipped) => (isSkipped ? undefined : this.enterExtended(args)));
+  }
+
+  private enterExtended(args: Args): MaybePromise<GateResult<Args>> {
+    const { extension } = this;
+    if (!extension) return this.applyCharges(args);
+    const next = () => this.applyCharges(args) as MaybePromise<GatePass | GateReject<Args> | undefined>;
+    return enterExtension(extension, new RequestView(args, this.reader), next);
   }
 
   private applyCharges(args: Args): MaybePromise<GateResult<Args>> {
@@ -187,7 +209,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
 
   private decide(args: Args, charges: RequestCharges | ResponseData | undefined): MaybePromise<GateResult<Args>> {
     if (!charges) return undefined;
-    if (isResponse(charges)) return this.isShadow ? undefined : { rejection: charges, limited: undefined };
+    if (isResponse(charges)) return this.isShadow ? undefined : { answer: charges };
     const decision = charges.apply();
     return isPromise(decision)
       ? decision.then((decision) => this.gateResultFor(args, charges, decision))

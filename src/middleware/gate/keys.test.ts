@@ -19,6 +19,8 @@ const reader: RequestReader<Args> = {
   header: ([request], name) => request.headers?.[name],
   peer: ([request]) => ("peer" in request ? request.peer : "192.0.2.1"),
   hasBody: ([request]) => request.body === true,
+  path: () => "/",
+  body: async () => undefined,
   repeatable: true,
 };
 

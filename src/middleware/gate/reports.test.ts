@@ -19,6 +19,8 @@ const reader: RequestReader<Args> = {
   header: ([request], name) => request.headers?.[name],
   peer: ([request]) => request.peer ?? "192.0.2.1",
   hasBody: () => false,
+  path: () => "/",
+  body: async () => undefined,
 };
 
 const gateOf = (options: Options): Gate<Args> => openGate(options, reader);

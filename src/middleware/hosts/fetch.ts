@@ -1,13 +1,17 @@
 /** Runs requests of servers that use `Request` and `Response` through the gate. */
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { runsOnWorkers } from "../../http/identity/presets.ts";
-import { type ResponseData, withoutContentType } from "../../http/rejection.ts";
+import { type ProblemResponse, type ResponseData, withoutContentType } from "../../http/rejection.ts";
 import {
+  addAnswerHeaders,
   addRateLimitHeaders,
   addRejectionHeaders,
   type PendingHeaders,
+  type ResponseFields,
   type ResponseHead,
+  setFields,
 } from "../../http/response.ts";
+import type { ExtensionPass } from "../gate/extension.ts";
 import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
 import type { LimitedRequest } from "../gate/options.ts";
@@ -42,21 +46,26 @@ export function enterOnFetch<Args extends HandlerArgs>(
   request: Request,
   responder: FetchResponder<Args>,
 ): Promise<Response> | Response {
-  const handleGateError = (error: unknown): Promise<Response> | Response => {
+  const handleGateError = (error: unknown, through = responder): Promise<Response> | Response => {
     const action = gate.handleError(error, args);
-    if (action === "allow") return responder.next();
-    return action instanceof Error ? responder.fail(action) : toResponse(action, responder);
+    if (action === "allow") return through.next();
+    return action instanceof Error ? through.fail(action) : toResponse(action, through);
   };
-  const applyResult = (result: GateResult<Args>): Promise<Response> | Response => {
-    if (result === undefined) return responder.next();
-    if (result.rejection) return reject(result, responder, gate);
+  const applyResult = (result: GateResult<Args>, through = responder): Promise<Response> | Response => {
+    if (result === undefined) return through.next();
+    if (result.answer) return answer(result.answer, through);
+    if ((result.set || result.capture) && through === responder) {
+      return extendResponse(result, request, responder, (extended) => applyResult(result, extended));
+    }
+    if (result.rejection) return reject(result, through, gate);
+    if (result.failure) return handleGateError(result.failure.error, through);
     const { delayMs, onFinish, isHeld } = result;
     const pendingHeaders =
-      result.pendingHeaders && !responder.addHeadersOnSend?.(result.pendingHeaders) ? result.pendingHeaders : undefined;
+      result.pendingHeaders && !through.addHeadersOnSend?.(result.pendingHeaders) ? result.pendingHeaders : undefined;
     if (delayMs > 0 || onFinish) {
-      return continueRequest({ pendingHeaders, delayMs, onFinish, isHeld }, request, responder);
+      return continueRequest({ pendingHeaders, delayMs, onFinish, isHeld }, request, through);
     }
-    const response = responder.next();
+    const response = through.next();
     if (!pendingHeaders) return response;
     return isPromise(response)
       ? response.then((response) => withHeaders(response, pendingHeaders))
@@ -68,7 +77,66 @@ export function enterOnFetch<Args extends HandlerArgs>(
   } catch (error) {
     return handleGateError(error);
   }
-  return isPromise(result) ? result.then(applyResult, handleGateError) : applyResult(result);
+  return isPromise(result)
+    ? result.then(
+        (result) => applyResult(result),
+        (error) => handleGateError(error),
+      )
+    : applyResult(result);
+}
+
+/** Adds what an extension has returned to the response, whoever creates it. */
+async function extendResponse<Args extends HandlerArgs>(
+  { set, capture }: ExtensionPass,
+  request: Request,
+  responder: FetchResponder<Args>,
+  respond: (extended: FetchResponder<Args>) => Promise<Response> | Response,
+): Promise<Response> {
+  let isCaptured = false;
+  const captured = async (response: Response): Promise<Response> => {
+    if (!capture || isCaptured) return response;
+    const sent = await capture.onFetch(response, request.method);
+    isCaptured = true;
+    return sent;
+  };
+  try {
+    const response = await respond({ ...responder, next: async () => captured(await responder.next()) });
+    if (!isCaptured && request.signal?.aborted) {
+      // The handler did not run: the client has disconnected.
+      isCaptured = true;
+      capture?.without("aborted");
+    }
+    const sent = await captured(response);
+    return set ? withFields(sent, set) : sent;
+  } catch (error) {
+    if (!isCaptured) capture?.without("failed", error);
+    throw error;
+  }
+}
+
+function withFields(response: Response, fields: ResponseFields): Response {
+  // An upgrade must be returned as it is.
+  if (response.status === 101) return response;
+  try {
+    setFields(headersHead, response.headers, fields);
+    return response;
+  } catch {
+    // A response of `fetch` is immutable: set the fields on a copy.
+    const copy = new Response(response.body, response);
+    setFields(headersHead, copy.headers, fields);
+    return copy;
+  }
+}
+
+/** Statuses that forbid a body, for which `Response` throws if there is one. */
+const WITHOUT_BODY = [204, 205, 304];
+
+/** Turns an answer into a `Response`, with headers that earlier middleware has set. */
+function answer({ status, headers, body }: ResponseData, { respond }: FetchResponder<never>): Response {
+  const content = WITHOUT_BODY.includes(status) ? null : (body as BodyInit | null);
+  const response = respond?.(content, status) ?? new Response(content, { status });
+  addAnswerHeaders(headersHead, response.headers, headers);
+  return response;
 }
 
 function reject<Args extends HandlerArgs>(
@@ -105,7 +173,7 @@ function withTimeout<T>(custom: PromiseLike<T>): Promise<T> {
 }
 
 /** The application's body with the headers of the rejection. Its status is kept from 400. */
-function withRejectionHead(custom: Response, rejection: ResponseData, { respond }: FetchResponder<never>): Response {
+function withRejectionHead(custom: Response, rejection: ProblemResponse, { respond }: FetchResponder<never>): Response {
   const { headers } = rejection;
   const status = custom.status >= 400 ? custom.status : rejection.status;
   const response = respond?.(custom.body, status) ?? new Response(custom.body, { status });
@@ -119,7 +187,7 @@ function withRejectionHead(custom: Response, rejection: ResponseData, { respond 
 
 /** Turns response data into a `Response`. */
 export function toResponse(
-  { status, headers, body }: ResponseData,
+  { status, headers, body }: ProblemResponse,
   { respond }: Pick<FetchResponder<never>, "respond"> = {},
 ): Response {
   if (!respond) return new Response(body, { status, headers });
@@ -179,6 +247,7 @@ function withHeaders(response: Response, pendingHeaders: PendingHeaders): Respon
 const headersHead: ResponseHead<Headers> = {
   get: (headers, name) => headers.get(name) ?? undefined,
   set: (headers, name, value) => headers.set(name, value),
+  append: (headers, name, value) => headers.append(name, value),
   remove: (headers, name) => headers.delete(name),
 };
 
@@ -251,10 +320,11 @@ async function hasData(request: Request): Promise<boolean> {
   }
 }
 
-/** The path and query of an absolute URL. Without a `URL` object, which costs as much as a decision. */
-export function pathOf(url: string): string {
-  const start = url.indexOf("/", url.indexOf("://") + 3);
-  return start < 0 ? "/" : url.slice(start);
+/** Path and query of a request, as they are in its URL. */
+export function targetOf({ url }: Request): string {
+  const path = url.indexOf("/", url.indexOf("//") + 2);
+  const fragment = url.indexOf("#");
+  return path < 0 ? "/" : url.slice(path, fragment < 0 ? undefined : fragment);
 }
 
 /** Whether this runtime exposes no socket addresses. */

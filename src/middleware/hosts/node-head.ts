@@ -1,6 +1,12 @@
 /** Reads and changes the head of a Node response, up to the moment at which it is sent. */
 import type { ServerResponse } from "node:http";
-import { addRateLimitHeaders, type PendingHeaders, type ResponseHead } from "../../http/response.ts";
+import {
+  addRateLimitHeaders,
+  type PendingHeaders,
+  type ResponseFields,
+  type ResponseHead,
+  setFields,
+} from "../../http/response.ts";
 
 /** The headers that are set on a response. */
 export const responseHead: ResponseHead<ServerResponse> = {
@@ -13,8 +19,13 @@ export const responseHead: ResponseHead<ServerResponse> = {
         : `${value}`;
   },
   set: (response, name, value) => void response.setHeader(name, value),
+  append: (response, name, value) => void response.setHeader(name, appended(response.getHeader(name), value)),
   remove: (response, name) => response.removeHeader(name),
 };
+
+function appended(before: unknown, value: string): string[] {
+  return [...(before === undefined ? [] : [before].flat().map(String)), value];
+}
 
 /** Whether the connection of a response is closed, so that `close` will not be emitted again. */
 export function isClosed(response: ServerResponse): boolean {
@@ -36,6 +47,9 @@ const writeHeadHead: ResponseHead<WriteHeadArgs> = {
   set({ headers }, name, value) {
     headers[lowerCase(name)] = value;
   },
+  append({ response, headers }, name, value) {
+    headers[lowerCase(name)] = appended(headers[lowerCase(name)] ?? response.getHeader(name), value);
+  },
   remove({ response, headers }, name) {
     delete headers[lowerCase(name)];
     response.removeHeader(name);
@@ -56,7 +70,7 @@ function lowerCase(name: string): string {
 }
 
 /** Copies the headers, which may be a constant of the application. They may also be a flat list or a list of pairs. */
-function copyHeaders(given: object): Record<string, unknown> {
+export function copyHeaders(given: object): Record<string, unknown> {
   if (!Array.isArray(given)) {
     const headers: Record<string, unknown> = {};
     for (const name of Object.keys(given)) headers[lowerCase(name)] = given[name as keyof typeof given];
@@ -73,10 +87,14 @@ function copyHeaders(given: object): Record<string, unknown> {
 }
 
 /**
- * Adds the fields when the head is written, because the status and the headers of the handler determine whether they may
- * be sent. Every method that sends a response calls `writeHead`.
+ * Adds the fields when the head is written, because the status and the headers of the handler determine whether RateLimit
+ * fields may be sent, and may replace others. Every method that sends a response calls `writeHead`.
  */
-export function beforeHead(response: ServerResponse, pendingHeaders: PendingHeaders): void {
+export function beforeHead(
+  response: ServerResponse,
+  pendingHeaders: PendingHeaders | undefined,
+  fields?: ResponseFields,
+): void {
   const { writeHead } = response;
   response.writeHead = ((status: number, ...rest: unknown[]) => {
     response.writeHead = writeHead;
@@ -84,13 +102,24 @@ export function beforeHead(response: ServerResponse, pendingHeaders: PendingHead
     const given = rest[last];
     if (typeof given === "object" && given !== null) {
       const headers = copyHeaders(given);
-      addRateLimitHeaders(writeHeadHead, { response, headers }, status, pendingHeaders);
+      addHeaders(writeHeadHead, { response, headers }, status, pendingHeaders, fields);
       rest[last] = headers;
     } else {
-      addRateLimitHeaders(responseHead, response, status, pendingHeaders);
+      addHeaders(responseHead, response, status, pendingHeaders, fields);
     }
     return writeHead.call(response, status, ...(rest as []));
   }) as ServerResponse["writeHead"];
+}
+
+function addHeaders<R>(
+  head: ResponseHead<R>,
+  response: R,
+  status: number,
+  pendingHeaders: PendingHeaders | undefined,
+  fields: ResponseFields | undefined,
+): void {
+  if (pendingHeaders) addRateLimitHeaders(head, response, status, pendingHeaders);
+  if (fields) setFields(head, response, fields);
 }
 
 /** Replaces a status below 400 when the head is written, so a rejection stays an error. */

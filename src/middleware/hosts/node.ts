@@ -2,8 +2,9 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isPromise } from "../../core/maybe-promise.ts";
 import type { HeaderFields } from "../../http/headers/field-writer.ts";
-import { type ResponseData, withoutContentType } from "../../http/rejection.ts";
-import { addRejectionHeaders } from "../../http/response.ts";
+import { type ProblemResponse, type ResponseData, withoutContentType } from "../../http/rejection.ts";
+import { addAnswerHeaders, addRejectionHeaders, type ResponseFields } from "../../http/response.ts";
+import type { ExtensionPass } from "../gate/extension.ts";
 import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
 import type { LimitedRequest } from "../gate/options.ts";
@@ -24,8 +25,10 @@ export interface Responder<Args extends HandlerArgs> {
   hasResponded(): boolean;
   /** Sets the status and headers of the response. */
   head(status: number, headers: HeaderFields): void;
+  /** Sets the status and headers of an answer. */
+  answerHead(status: number, headers: ResponseFields): void;
   /** Sends the body of the response. */
-  send(body: string): void;
+  send(body: ResponseData["body"]): void;
   /** Sends what `onLimited` returned. `"later"`: it may still send a response itself. */
   sendCustom(custom: unknown): "sent" | "later" | "unusable";
   readonly onLimited: ((limited: LimitedRequest<Args>) => unknown) | undefined;
@@ -74,7 +77,27 @@ function unlessResponded(response: ServerResponse, next: () => void): () => void
 function applyResult<Args extends HandlerArgs>(entry: NodeEntry<Args>, result: GateResult<Args>): void {
   if (result === undefined) entry.next();
   else if (result.rejection) reject(entry, result);
-  else continueRequest(entry, result);
+  else if (result.answer) answer(entry, result.answer);
+  else if (result.failure) {
+    extend(entry.response, result);
+    handleGateError(entry, result.failure.error);
+  } else continueRequest(entry, result);
+}
+
+/** Adds what an extension has returned to a response, whoever sends it. */
+function extend(response: ServerResponse, { set, capture }: ExtensionPass): void {
+  if (set) beforeHead(response, undefined, set);
+  capture?.onNode(response);
+}
+
+function answer<Args extends HandlerArgs>(
+  { responderFor }: NodeEntry<Args>,
+  { status, headers, body }: ResponseData,
+): void {
+  const responder = responderFor();
+  if (responder.hasResponded()) return;
+  responder.answerHead(status, headers);
+  responder.send(body);
 }
 
 function handleGateError<Args extends HandlerArgs>(entry: NodeEntry<Args>, error: unknown): void {
@@ -93,7 +116,7 @@ function handleGateError<Args extends HandlerArgs>(entry: NodeEntry<Args>, error
 
 /** Responds in place of the handler, unless the application has responded in the meantime, as after a timeout. */
 function sendResponse<Args extends HandlerArgs>(
-  { status, headers, body }: ResponseData,
+  { status, headers, body }: ProblemResponse,
   responder: Responder<Args>,
 ): void {
   if (responder.hasResponded()) return;
@@ -103,8 +126,10 @@ function sendResponse<Args extends HandlerArgs>(
 
 function reject<Args extends HandlerArgs>(
   { gate, response, responderFor }: NodeEntry<Args>,
-  { rejection, limited }: GateReject<Args>,
+  result: GateReject<Args>,
 ): void {
+  const { rejection, limited } = result;
+  extend(response, result);
   const responder = responderFor();
   const { onLimited } = responder;
   if (!onLimited || !limited || responder.hasResponded()) {
@@ -148,17 +173,22 @@ function reject<Args extends HandlerArgs>(
 
 function continueRequest<Args extends HandlerArgs>(
   { response, next }: NodeEntry<Args>,
-  { pendingHeaders, delayMs, onFinish, isHeld }: GatePass,
+  { pendingHeaders, delayMs, onFinish, isHeld, set, capture }: GatePass,
 ): void {
   if (isClosed(response)) {
     // The client disconnected during the decision, or has its response: `close` will not be emitted again.
     const isFinished = response.writableFinished;
     void onFinish?.({ status: isFinished ? response.statusCode : undefined, aborted: !isFinished });
     // The handler of a held request would run without its hold.
-    if (delayMs === 0 && !isHeld) next();
+    if (delayMs === 0 && !isHeld) {
+      capture?.onNode(response);
+      next();
+    } else capture?.without("aborted");
     return;
   }
-  if (pendingHeaders) beforeHead(response, pendingHeaders);
+  if (pendingHeaders || set) beforeHead(response, pendingHeaders, set);
+  // After the fields, so these are not captured.
+  capture?.onNode(response);
   if (onFinish) {
     let isFinished = false;
     response.once("finish", () => (isFinished = true));
@@ -194,7 +224,11 @@ export function nodeResponder<Args extends HandlerArgs>(
       response.statusCode = status;
       addRejectionHeaders(responseHead, response, headers);
     },
-    send: (body) => void response.end(body),
+    answerHead(status, headers) {
+      response.statusCode = status;
+      addAnswerHeaders(responseHead, response, headers);
+    },
+    send: (body) => void response.end(body ?? undefined),
     sendCustom(custom) {
       if (typeof custom !== "string") return isData(custom) ? "unusable" : "later";
       response.end(custom);

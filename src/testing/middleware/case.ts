@@ -20,3 +20,9 @@ export function slow(capacity: number, name: string): Policy {
 export function times<T>(count: number, value: T): T[] {
   return new Array<T>(count).fill(value);
 }
+
+/** The path of a request on any server. */
+export function pathOf([first]: readonly unknown[]): string {
+  const { url, req, raw } = first as { url?: string; req?: { path?: string }; raw?: { url?: string } };
+  return new URL(req?.path ?? raw?.url ?? url ?? "/", "http://localhost").pathname;
+}

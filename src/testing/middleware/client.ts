@@ -6,6 +6,9 @@ import type { RouteLog } from "./guarded-route.ts";
 export interface TestResponse {
   readonly status: number;
   readonly text: string;
+  readonly bytes: Uint8Array;
+  /** The values of `Set-Cookie`. */
+  readonly cookies: readonly string[];
   header(name: string): string | null;
   json(): Record<string, unknown>;
 }
@@ -13,6 +16,8 @@ export interface TestResponse {
 /** A client of the server under test. */
 export interface Client {
   send(path: string, init?: RequestInit & { duplex?: "half" }): Promise<TestResponse>;
+  /** Sends a request whose response is read by the case. */
+  open(path: string, init?: RequestInit): Promise<Response>;
   /** The statuses of requests that are sent one after the other. */
   statuses(count: number, path: string, init?: RequestInit): Promise<number[]>;
   /** The log of a route. */
@@ -28,12 +33,16 @@ const TRIES = 200;
 export function clientOf(url: () => string, as: Client["as"]): Client {
   const client: Client = {
     as,
-    async send(path, init = {}) {
-      const response = await fetch(new URL(path, url()), { redirect: "manual", ...init });
-      const text = await response.text();
+    open: (path, init = {}) => fetch(new URL(path, url()), { redirect: "manual", ...init }),
+    async send(path, init) {
+      const response = await client.open(path, init);
+      const bytes = new Uint8Array(await response.arrayBuffer());
+      const text = new TextDecoder().decode(bytes);
       return {
         status: response.status,
         text,
+        bytes,
+        cookies: response.headers.getSetCookie(),
         header: (name) => response.headers.get(name),
         json: () => JSON.parse(text) as Record<string, unknown>,
       };

@@ -19,10 +19,10 @@ export type RouteOptions = RateLimitOptions<
 export interface PlainResponse {
   /** The status code. */
   readonly status: number;
-  /** The headers to set. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** The body. */
-  readonly body: string;
+  /** The headers to set. Only `Set-Cookie` has several values. */
+  readonly headers: Readonly<Record<string, string | readonly string[]>>;
+  /** The body. Send a stream as it is produced. */
+  readonly body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
 }
 
 /** A route of the app. The server mounts one `rateLimit` for each of `rateLimits`, in order, for every method. */

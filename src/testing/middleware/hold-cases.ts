@@ -1,13 +1,13 @@
 /** Cases about holds: concurrent requests, costs that are known only afterwards, and blocked clients. */
 import { check, checkEqual } from "../check.ts";
-import { type MiddlewareCase, slow } from "./case.ts";
+import { type MiddlewareCase, pathOf, slow } from "./case.ts";
 import type { Client, TestResponse } from "./client.ts";
 
 /** The lease of the cases. They end before it does. */
 const LEASE = "30s";
 
 /** Handlers that wait until another request lets them go. */
-function waitingRoom(): { wait(): Promise<void>; open(): void } {
+export function waitingRoom(): { wait(): Promise<void>; open(): void } {
   let waiting: (() => void)[] = [];
   return {
     wait: () => new Promise((resolve) => waiting.push(resolve)),
@@ -187,9 +187,3 @@ export const holdCases: readonly MiddlewareCase[] = [
     },
   },
 ];
-
-/** The path of a request on any server. */
-function pathOf([first]: readonly unknown[]): string {
-  const { url, req, raw } = first as { url?: string; req?: { path?: string }; raw?: { url?: string } };
-  return new URL(req?.path ?? raw?.url ?? url ?? "/", "http://localhost").pathname;
-}

@@ -17,7 +17,7 @@ import {
   type TrustOptions,
 } from "../../http/identity/client-ip.ts";
 import type { Preset } from "../../http/identity/presets.ts";
-import { internalError, type ResponseData, tooManyConnections, tooManyRequests } from "../../http/rejection.ts";
+import { internalError, type ProblemResponse, tooManyConnections, tooManyRequests } from "../../http/rejection.ts";
 import { callListener, type ReportError } from "./callbacks.ts";
 import { isLimiter } from "./guard-config.ts";
 import { userKey } from "./keys.ts";
@@ -74,7 +74,7 @@ export type AdmissionResult<Data = unknown> =
   | {
       readonly allowed: false;
       /** The HTTP response to send instead of the upgrade. */
-      readonly response: ResponseData;
+      readonly response: ProblemResponse;
     };
 
 /** Callbacks for rejected connections and for errors. */
@@ -130,7 +130,7 @@ export class AdmissionControl {
     const reservation = new Reservation(this.counter);
     const release = () => reservation.release();
     // If the client has disconnected, the response is never read: any will do.
-    const reject = (response: ResponseData = internalError(accept)) => {
+    const reject = (response: ProblemResponse = internalError(accept)) => {
       reservation.cancel();
       return { allowed: false, response } as const;
     };
@@ -178,10 +178,10 @@ export class AdmissionControl {
     key: string | undefined,
     option: "maxOpenPerAddress" | "maxOpenPerUser",
     accept: string | undefined,
-  ): MaybePromise<ResponseData | undefined> {
+  ): MaybePromise<ProblemResponse | undefined> {
     const limit = this[option];
     if (key === undefined || limit === undefined) return undefined;
-    const rejected = (observed: number | undefined, max: number): ResponseData | undefined => {
+    const rejected = (observed: number | undefined, max: number): ProblemResponse | undefined => {
       if (observed === undefined) return undefined;
       this.reportRejection({ observed, limit: max, key });
       return tooManyConnections(max, accept);
@@ -193,7 +193,10 @@ export class AdmissionControl {
   }
 
   /** Charges one upgrade. Returns the response to send if it is denied. */
-  private async chargeUpgrade(key: string | undefined, accept: string | undefined): Promise<ResponseData | undefined> {
+  private async chargeUpgrade(
+    key: string | undefined,
+    accept: string | undefined,
+  ): Promise<ProblemResponse | undefined> {
     const { upgrades } = this;
     if (!upgrades || key === undefined) return undefined;
     const decision = await upgrades.consume(key);

@@ -1,5 +1,5 @@
 /** Recognises upgrade requests, builds responses to rejected ones, and detects clients that disconnect meanwhile. */
-import type { ResponseData } from "../../http/rejection.ts";
+import type { ProblemResponse } from "../../http/rejection.ts";
 
 /** Whether a request is an upgrade to a WebSocket. */
 export function isUpgrade(request: Request): boolean {
@@ -13,7 +13,7 @@ export function upgradeRequired(): Response {
 }
 
 /** Turns response data into a `Response`. */
-export function toResponse({ status, headers, body }: ResponseData): Response {
+export function toResponse({ status, headers, body }: ProblemResponse): Response {
   return new Response(body, { status, headers });
 }
 

@@ -2,7 +2,7 @@
  * Admission for Socket.IO. It is decided with the first request of a client, over polling as over WebSockets, before
  * engine.io creates a session.
  */
-import type { ResponseData } from "../../http/rejection.ts";
+import type { ProblemResponse } from "../../http/rejection.ts";
 import type { AdmissionControl, AdmissionResult } from "../engine/admission.ts";
 import { onDisconnect, type RawSocket } from "../engine/upgrade.ts";
 import { sessionIdOf } from "./internals.ts";
@@ -160,7 +160,7 @@ function isPolling(response: Response): response is PollingResponse {
   return "once" in response;
 }
 
-function respond(request: SocketIoRequest, response: Response, { status, headers, body }: ResponseData): void {
+function respond(request: SocketIoRequest, response: Response, { status, headers, body }: ProblemResponse): void {
   if (isPolling(response)) {
     response.writeHead(status, headers).end(body);
     return;

@@ -1,0 +1,31 @@
+/** Collects the body of a response, and passes the response to an extension. */
+import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import type { CapturedResponse, CaptureOptions } from "../gate/extension.ts";
+import { ByteBuffer } from "./byte-buffer.ts";
+
+/** How long the handler of a request whose client has disconnected may take to end its response, in ms. */
+export const MAX_AFTER_DISCONNECT_MS = 60_000;
+
+export class CaptureBuffer extends ByteBuffer {
+  /** Whether `complete` was called. */
+  isComplete = false;
+  private readonly options: CaptureOptions;
+
+  constructor(options: CaptureOptions) {
+    super(options.maxBytes);
+    this.options = options;
+  }
+
+  /** Passes the response to the extension, once. Never throws. */
+  complete(captured: Omit<CapturedResponse, "body">): MaybePromise<void> {
+    if (this.isComplete) return;
+    this.isComplete = true;
+    const body = captured.missing === undefined ? this.bytes() : undefined;
+    try {
+      const stored = this.options.complete({ ...captured, body });
+      return isPromise(stored) ? stored.then(undefined, () => {}) : undefined;
+    } catch {
+      // The response is sent whether it was stored or not.
+    }
+  }
+}

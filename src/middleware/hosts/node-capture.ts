@@ -1,0 +1,145 @@
+/**
+ * Captures the response that a handler writes to a Node response, and sends its end when an extension has stored it.
+ * What middleware before this one makes of it, such as a compressed body, and trailers are not captured.
+ */
+import type { ServerResponse } from "node:http";
+import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import type { CapturedResponse, CaptureOptions } from "../gate/extension.ts";
+import { CaptureBuffer, MAX_AFTER_DISCONNECT_MS } from "./capture-buffer.ts";
+import { copyHeaders, isClosed } from "./node-head.ts";
+
+type Method = (...args: unknown[]) => unknown;
+
+/** Captures a response from now on. Disconnects change nothing: what is written afterwards is captured as well. */
+export function captureOnNode(response: ServerResponse, options: CaptureOptions): void {
+  const { write, end, writeHead, destroy } = response as unknown as Record<string, Method>;
+  const call = (method: Method | undefined, args: unknown[]): unknown => method?.apply(response, args);
+  const buffer = new CaptureBuffer(options);
+  /** The headers passed to `writeHead`, which `getHeaders` does not return on HTTP/1. */
+  let written: Record<string, unknown> = {};
+  /** The arguments of `write` for the chunk that completes the body, and thus the response. */
+  let heldBack: unknown[] | undefined;
+  let storing: PromiseLike<void> | undefined;
+  let afterDisconnect: ReturnType<typeof setTimeout> | undefined;
+
+  const complete = (missing?: Pick<CapturedResponse, "missing" | "error">): MaybePromise<void> => {
+    clearTimeout(afterDisconnect);
+    const headers = plainHeaders({ ...response.getHeaders(), ...written });
+    return buffer.complete({ status: response.statusCode, headers, ...missing });
+  };
+  /** Returns whether the response can still be captured. */
+  const isCaptured = (chunk: unknown, encoding: unknown): boolean => {
+    if (buffer.isComplete) return false;
+    if (isEmpty(response) || buffer.add(toBytes(chunk, encoding))) return true;
+    void complete({ missing: "too-long" });
+    if (heldBack) call(write, heldBack);
+    return false;
+  };
+  const own = (methods: Record<string, Method>): void => void Object.assign(response, methods);
+
+  own({
+    writeHead(...args) {
+      const given = args.at(-1);
+      if (typeof given === "object" && given !== null) written = copyHeaders(given);
+      return call(writeHead, args);
+    },
+    write(...args) {
+      // After the end: Node reports the error once the response has really ended.
+      if (storing) {
+        void storing.then(() => call(write, args));
+        return false;
+      }
+      const [chunk, encoding] = args;
+      if (!isData(chunk) || !isCaptured(chunk, encoding)) return call(write, args);
+      const { "content-length": length = response.getHeader("content-length") } = written;
+      // A client takes the response for complete as soon as it has this chunk.
+      if (heldBack || isEmpty(response) || Number(length ?? -1) !== buffer.length) return call(write, args);
+      heldBack = args.filter((arg) => typeof arg !== "function");
+      const callback = args.at(-1);
+      if (typeof callback === "function") queueMicrotask(() => callback());
+      return true;
+    },
+    end(...args) {
+      if (storing) {
+        void storing.then(() => call(end, args));
+        return response;
+      }
+      const [chunk, encoding] = args;
+      const hasChunk = chunk !== undefined && chunk !== null && typeof chunk !== "function";
+      if (hasChunk && !isData(chunk)) return call(end, args);
+      if (buffer.isComplete || (hasChunk && !isCaptured(chunk, encoding))) return call(end, args);
+      const stored = complete();
+      const finish = (): void => {
+        if (heldBack) call(write, heldBack);
+        call(end, args);
+      };
+      if (!isPromise(stored)) {
+        finish();
+        return response;
+      }
+      // Meanwhile an error handler must not send a response of its own.
+      const restore = pretend(response, ["headersSent", "writableEnded"]);
+      storing = stored.then(() => {
+        restore();
+        storing = undefined;
+        try {
+          finish();
+        } catch (error) {
+          // Thrown to the handler if the response had not waited, such as for a status that can't be sent.
+          response.destroy(error as Error);
+        }
+      });
+      return response;
+    },
+    destroy(...args) {
+      if (!storing) void complete({ missing: isClosed(response) ? "aborted" : "failed", error: args[0] });
+      return call(destroy, args);
+    },
+  });
+
+  const disconnected = (): void => {
+    if (buffer.isComplete) return;
+    afterDisconnect = setTimeout(() => void complete({ missing: "aborted" }), MAX_AFTER_DISCONNECT_MS);
+    afterDisconnect.unref?.();
+  };
+  if (isClosed(response)) disconnected();
+  else response.once("close", disconnected);
+}
+
+/** Whether the response has no body, whatever the handler writes. */
+function isEmpty({ req, statusCode }: ServerResponse): boolean {
+  return req?.method === "HEAD" || statusCode === 204 || statusCode === 304;
+}
+
+function isData(chunk: unknown): chunk is string | Uint8Array {
+  return typeof chunk === "string" || chunk instanceof Uint8Array;
+}
+
+/** A copy of the bytes: the handler may use its buffer again. */
+function toBytes(chunk: unknown, encoding: unknown): Uint8Array {
+  if (typeof chunk !== "string") return new Uint8Array(chunk as Uint8Array);
+  const isUtf8 = typeof encoding !== "string" || /^utf-?8$/i.test(encoding);
+  return isUtf8 ? new TextEncoder().encode(chunk) : new Uint8Array(Buffer.from(chunk, encoding as BufferEncoding));
+}
+
+function plainHeaders(headers: Record<string, unknown>): Record<string, string | string[]> {
+  const plain: Record<string, string | string[]> = {};
+  for (const name in headers) {
+    const value = headers[name];
+    if (value !== undefined) plain[name] = Array.isArray(value) ? value.map(String) : String(value);
+  }
+  return plain;
+}
+
+/** Makes properties `true`. Returns a function that restores them. */
+function pretend(target: object, names: readonly string[]): () => void {
+  const before = names.map((name) => Object.getOwnPropertyDescriptor(target, name));
+  for (const name of names) Object.defineProperty(target, name, { value: true, configurable: true });
+  return () => {
+    names.forEach((name, i) => {
+      const descriptor = before[i];
+      if (descriptor) Object.defineProperty(target, name, descriptor);
+      else Reflect.deleteProperty(target, name);
+    });
+  };
+}
