@@ -18,7 +18,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   middleware: ["core", "algorithms", "http", "limiter", "resilience", "stores"],
   ws: ["core", "algorithms", "http", "limiter", "resilience"],
   rules: ["core", "algorithms", "http", "limiter", "resilience", "stores"],
-  testing: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws"],
+  testing: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws", "rules"],
   entries: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws", "rules", "testing"],
 };
 

@@ -12,6 +12,7 @@ import { limitsCases } from "./middleware/limits-cases.ts";
 import { preflightCases } from "./middleware/preflight-cases.ts";
 import { refundCases } from "./middleware/refund-cases.ts";
 import { responseCases } from "./middleware/response-cases.ts";
+import { rulesCases } from "./middleware/rules-cases.ts";
 import { type Runner, resolveRunner } from "./runner.ts";
 
 /** A server that is running, with all routes. */
@@ -42,6 +43,7 @@ const middlewareCases = [
   ...identityCases,
   ...failureCases,
   ...extensionCases,
+  ...rulesCases,
   ...extensionRequestCases,
   ...captureCases,
 ];

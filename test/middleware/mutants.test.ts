@@ -12,7 +12,8 @@ type Limit = (options: NodeRateLimitOptions) => (handler: NodeHandler) => NodeHa
 const changed =
   (change: (options: NodeRateLimitOptions) => Partial<NodeRateLimitOptions>): Limit =>
   (options) =>
-    rateLimit({ ...options, ...change(options) });
+    // Rules define keys and costs themselves.
+    rateLimit(options.rules ? options : { ...options, ...change(options) });
 
 /** The middleware with a key function instead of the IP address. */
 const keyed = (key: NonNullable<NodeRateLimitOptions["key"]>): Limit =>

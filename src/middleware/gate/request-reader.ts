@@ -10,8 +10,6 @@ export type RequestBody = Uint8Array | { readonly parsed: unknown };
 /** Reads the arguments of one server's middleware. */
 export interface RequestReader<Args extends HandlerArgs> {
   method(args: Args): string;
-  /** The request target as it was received, with its query. The path of a mount point is part of it. */
-  path(args: Args): string;
   /** A request header by its lower-case name. */
   header(args: Args, name: string): string | undefined;
   /** The IP address at the other end of the socket. */

@@ -62,7 +62,7 @@ export interface RouteKit {
 export interface RouteLog {
   /** How often the handler was called. */
   handled: number;
-  decisions: { allowed: boolean; key: string }[];
+  decisions: { allowed: boolean; key: string; rule?: string; mode?: string }[];
   errors: string[];
   events: string[];
 }
@@ -121,7 +121,8 @@ function logged(options: RouteOptions, log: RouteLog, identity: Identity): Route
   return {
     ...(options.key === undefined ? { identity } : {}),
     ...options,
-    onDecision: ({ key, decision }) => void log.decisions.push({ key, allowed: decision.allowed }),
+    onDecision: ({ key, decision, rule, mode }) =>
+      void log.decisions.push({ key, allowed: decision.allowed, ...(rule && { rule }), ...(mode && { mode }) }),
     onEvent: (event) => void log.events.push(event.type),
     onError(error, ...args) {
       log.errors.push(String((error as Error)?.message ?? error));
