@@ -1,0 +1,249 @@
+/** `rateLimit({ rules })`: options, facts, identities and errors. The suite of each server tests the responses. */
+import { SignJWT } from "jose";
+import { rateLimit } from "sluice/fetch";
+import { defineRules, loadRules } from "sluice/rules";
+import { describe, expect, test, vi } from "vitest";
+
+const FALLBACK = { limits: { ip: "100/h" } } as const;
+const rules = (list: readonly object[], facts: readonly string[] = [], more: object = {}) =>
+  loadRules({ rules: list, fallback: FALLBACK, ...more }, { facts });
+
+/** Sends requests to a handler that responds with 200. */
+function app(options: object) {
+  const handler = rateLimit(options as never)(() => new Response("ok"));
+  return (path: string, init: RequestInit = {}, ip = "203.0.113.7") =>
+    handler(new Request(`http://localhost${path}`, init), { remoteAddr: { hostname: ip } });
+}
+
+describe("the option rules", () => {
+  const set = rules([{ name: "read", match: "/read", limits: { ip: "1/h", tenant: "5/h" } }], ["tenant"]);
+  const facts = { tenant: () => "acme" };
+  test.each<[string, object, RegExp]>([
+    ["policy beside it", { rules: set, facts, policy: "5/s" }, /exactly one of .*rules.*policy and rules/],
+    ["key beside it", { rules: set, facts, key: () => "k" }, /key can't be combined with rules: identities are named/],
+    ["cost beside it", { rules: set, facts, cost: 2 }, /cost can't be combined with rules/],
+    ["refundIf beside it", { rules: set, facts, refundIf: "failed" }, /refundIf can't be combined with rules/],
+    ["hold beside it", { rules: set, facts, hold: {} }, /hold can't be combined with rules/],
+    ["plain data", { rules: { rules: [], fallback: FALLBACK }, facts }, /rules must be a rule set made by defineRules/],
+    ["no function for a fact", { rules: set }, /facts\.tenant: missing a function; rule "read" is limited by it/],
+    ["a fact that is no function", { rules: set, facts: { tenant: "acme" } }, /facts\.tenant must be a function/],
+    [
+      "a fact named like an identity",
+      { rules: set, facts: { ...facts, ip: () => "x" } },
+      /facts\.ip: this name is a built-in/,
+    ],
+    ["facts without it", { policy: "5/s", facts }, /facts are used by rules only/],
+    [
+      "a challenge",
+      {
+        rules: rules([{ name: "login", match: "/login", preset: "login" }], ["account"]),
+        facts: { account: () => "a" },
+      },
+      /rules\[0\]\.action: "challenge" for "account" is not available yet; set action: "deny"/,
+    ],
+    [
+      "a penalty",
+      { rules: rules([{ name: "mfa", match: "/mfa", preset: "mfa" }]) },
+      /rules\[0\]\.penalty: penalties are not available yet; set penalty: false/,
+    ],
+  ])("is refused with %s", (_, options, message) => {
+    expect(() => app(options)).toThrow(message);
+  });
+
+  test("is checked against every middleware when the rules are replaced", async () => {
+    const set = rules([{ name: "read", match: "/read", limits: { ip: "1/h" } }], ["tenant"]);
+    const send = app({ rules: set });
+    const next = {
+      rules: [{ name: "read", match: "/read", limits: { ip: "2/h", tenant: "5/h" } }],
+      fallback: FALLBACK,
+    };
+    expect(() => set.replace(next)).toThrow(/facts\.tenant: missing a function/);
+    expect((await send("/read")).status).toBe(200);
+    expect((await send("/read")).status).toBe(429);
+    set.replace({ ...next, rules: [{ name: "read", match: "/read", limits: { ip: "2/h" } }] });
+    expect((await send("/other")).headers.get("RateLimit-Policy")).toContain("fallback.ip");
+  });
+});
+
+describe("facts", () => {
+  const list = [
+    { name: "write", match: "POST /x", limits: { ip: "100/h", tenant: "2/h", "tenant+account": "50/h" } },
+    { name: "read", match: "GET /x", limits: { ip: "100/h" } },
+  ];
+
+  test("are evaluated if the rule needs them, once per request, with the arguments of the middleware", async () => {
+    const tenant = vi.fn((request: Request) => request.headers.get("x-tenant") ?? undefined);
+    const account = vi.fn(async () => "ada");
+    const send = app({ rules: rules(list, ["tenant", "account"]), facts: { tenant, account } });
+    await send("/x");
+    expect([tenant.mock.calls.length, account.mock.calls.length]).toEqual([0, 0]);
+    const statuses = [];
+    for (let i = 0; i < 3; i++) {
+      statuses.push((await send("/x", { method: "POST", headers: { "X-Tenant": "acme" } })).status);
+    }
+    expect(statuses).toEqual([200, 200, 429]);
+    expect([tenant.mock.calls.length, account.mock.calls.length]).toEqual([3, 3]);
+  });
+
+  test("that are promises are awaited together", async () => {
+    let started = 0;
+    const gate = () =>
+      new Promise<string>((resolve) => (++started === 2 ? resolve("x") : setTimeout(resolve, 20, "x")));
+    const both: number[] = [];
+    const fact = () => gate().finally(() => both.push(started));
+    const set = rules([{ name: "r", match: "/x", limits: { ip: "9/h", a: "9/h", b: "9/h" } }], ["a", "b"]);
+    expect((await app({ rules: set, facts: { a: fact, b: fact } })("/x")).status).toBe(200);
+    expect(both).toEqual([2, 2]);
+  });
+
+  test.each<[string, () => unknown]>([
+    [
+      "throws",
+      () => {
+        throw new Error("no session");
+      },
+    ],
+    ["rejects", () => Promise.reject(new Error("no session"))],
+    ["returns an object", () => ({ id: 1 })],
+    ["returns NaN", () => Number.NaN],
+  ])("that one %s goes to onError and charges nothing", async (_, tenant) => {
+    const errors: unknown[] = [];
+    const set = rules(list, ["tenant", "account"]);
+    const facts = { tenant, account: () => "ada" };
+    const onError = (error: unknown) => void errors.push(error);
+    const send = app({ rules: set, facts, onError });
+    expect((await send("/x", { method: "POST" })).status).toBe(500);
+    expect(errors).toHaveLength(1);
+    expect((await send("/x")).headers.get("RateLimit")).toContain('"read.ip";r=99');
+  });
+});
+
+describe("identities", () => {
+  const secret = "a secret of at least thirty-two bytes";
+  const jwt = { algorithms: ["HS256"], secret };
+  const token = (sub: string) =>
+    new SignJWT({ sub })
+      .setProtectedHeader({ alg: "HS256" })
+      .setExpirationTime("1h")
+      .sign(new TextEncoder().encode(secret));
+
+  test("verify a token only if a limit needs the user", async () => {
+    const read = vi.fn((request: Request) => request.headers.get("authorization")?.slice(7));
+    const set = rules([
+      { name: "ip", match: "/ip", limits: { ip: "5/h", network: "50/h" } },
+      { name: "user", match: "/user", limits: { user: "1/h", client: "5/h", ip: "50/h" } },
+    ]);
+    const send = app({
+      rules: set,
+      identity: {
+        jwt: {
+          ...jwt,
+          token: (header: (name: string) => string | undefined) => {
+            read(new Request("http://x", { headers: { authorization: header("authorization") ?? "" } }));
+            return header("authorization")?.slice(7);
+          },
+        },
+      },
+    });
+    const headers = { Authorization: `Bearer ${await token("42")}` };
+    await send("/ip", { headers });
+    expect(read).toHaveBeenCalledTimes(0);
+    expect((await send("/user", { headers })).status).toBe(200);
+    expect(read).toHaveBeenCalledTimes(1);
+    expect((await send("/user", { headers }, "198.51.100.9")).status).toBe(429);
+    expect((await send("/user")).status).toBe(200);
+  });
+
+  test("prefer the user of a fact, and fall back to the API key and the address", async () => {
+    const keys: string[] = [];
+    const send = app({
+      rules: rules([{ name: "r", match: "/*", limits: { client: "100/h" } }]),
+      facts: { user: (request: Request) => request.headers.get("x-user") ?? undefined },
+      identity: { apiKey: { verify: (key: string) => (key === "good" ? "acme" : false) } },
+      onDecision: ({ key }: { key: string }) => keys.push(key),
+    });
+    await send("/", { headers: { "X-User": "7", "X-Api-Key": "good" } });
+    await send("/", { headers: { "X-Api-Key": "good" } });
+    await send("/", { headers: { "X-Api-Key": "bad" } });
+    expect(keys).toEqual(["user:7", "key:acme", "ip:203.0.113.7"]);
+  });
+
+  test("count networks by /24 and /48", async () => {
+    const send = app({ rules: rules([{ name: "r", match: "/*", limits: { network: "1/h" } }]) });
+    const statuses = [];
+    for (const ip of [
+      "203.0.113.7",
+      "203.0.113.200",
+      "203.0.114.7",
+      "2001:db8:1:1::1",
+      "2001:db8:1:2::1",
+      "2001:db8:2::1",
+    ]) {
+      statuses.push((await send("/", {}, ip)).status);
+    }
+    expect(statuses).toEqual([200, 429, 200, 200, 429, 200]);
+  });
+});
+
+describe("responses", () => {
+  test("reject a path that matches too many rules with 400, and charge nothing", async () => {
+    const limits = Object.fromEntries(
+      ["ip", "network", "client", "global"].map((per) => [per, ["90/h", "91/h", "92/h"]]),
+    );
+    const send = app({
+      rules: rules([
+        { name: "login", match: "/v1/login", limits },
+        { name: "other", match: "/v1/:page", limits },
+      ]),
+    });
+    const response = await send("/v1/%6cogin");
+    expect([response.status, response.headers.get("Cache-Control")]).toEqual([400, "no-store"]);
+    expect(await response.json()).toEqual({
+      type: "about:blank",
+      title: "Bad Request",
+      status: 400,
+      detail: "The path of this request is ambiguous.",
+    });
+    expect((await send("/v1/login")).headers.get("RateLimit")).toContain('"login.ip";r=89');
+    expect((await send("/v1/x")).headers.get("RateLimit")).toContain('"other.ip";r=89');
+  });
+
+  test("have partition keys of each policy's own key", async () => {
+    const partitionKey = (key: string) => Buffer.from(key).toString("base64");
+    const set = rules([{ name: "r", match: "/*", limits: { ip: "9/h", tenant: "9/h" } }], ["tenant"]);
+    const send = app({ rules: set, facts: { tenant: () => "acme" }, headers: { partitionKey } });
+    const field = (await send("/")).headers.get("RateLimit-Policy") ?? "";
+    expect(field).toContain(`"r.ip";q=9;w=3600;pk=:${partitionKey("ip:203.0.113.7")}:`);
+    expect(field).toContain(`"r.tenant";q=9;w=3600;pk=:${partitionKey("tenant:acme")}:`);
+  });
+
+  test("are counted and never rejected in shadow mode", async () => {
+    const decisions: (boolean | string | undefined)[][] = [];
+    const send = app({
+      rules: rules([{ name: "r", match: "/*", limits: { ip: "1/h" } }]),
+      mode: "shadow",
+      onDecision: ({ decision, rule }: { decision: { allowed: boolean }; rule: string }) =>
+        decisions.push([decision.allowed, rule]),
+    });
+    expect([(await send("/")).status, (await send("/")).status]).toEqual([200, 200]);
+    expect(decisions).toEqual([
+      [true, "r"],
+      [false, "r"],
+    ]);
+  });
+
+  test("of TypeScript rules type-check facts", async () => {
+    const typed = defineRules({
+      rules: [{ name: "r", match: "/*", limits: { ip: "9/h", tenant: "1/h" } }],
+      fallback: FALLBACK,
+    });
+    const limited = rateLimit({
+      rules: typed,
+      facts: { tenant: (request) => request.headers.get("x-t") ?? undefined },
+    });
+    const handler = limited(() => new Response("ok"));
+    expect(
+      await handler(new Request("http://localhost/"), { remoteAddr: { hostname: "::1" } }).then(({ status }) => status),
+    ).toBe(200);
+  });
+});
