@@ -1,6 +1,5 @@
 /** Describes the difference between two versions of rules in words, for `replace`. */
-import { algorithms } from "../algorithms/algorithms.ts";
-import type { CompiledPolicy } from "../core/compiled-policy.ts";
+import type { WrittenPolicy } from "./compiled-rules.ts";
 import type { RuleEngine } from "./rule-engine.ts";
 
 /** The changes, one sentence each. Empty if the rules are equal. */
@@ -31,17 +30,18 @@ function ruleChanges(before: RuleEngine, after: RuleEngine): string[] {
 
 /** Limits that start new buckets, or keep theirs with another limit. */
 function policyChanges(before: RuleEngine, after: RuleEngine): string[] {
-  const policiesOf = ({ table }: RuleEngine): Map<string, CompiledPolicy> =>
-    new Map(table.all().map((policy) => [policy.qualifiedName, policy]));
+  const policiesOf = ({ table }: RuleEngine): Map<string, WrittenPolicy> =>
+    new Map(table.written().map((written) => [written.policy.qualifiedName, written]));
   const old = policiesOf(before);
   const changes: string[] = [];
-  for (const [name, policy] of policiesOf(after)) {
+  for (const [name, { policy, text }] of policiesOf(after)) {
     const known = old.get(name);
-    if (!known || known.fingerprint === policy.fingerprint) continue;
+    if (!known || known.policy.fingerprint === policy.fingerprint) continue;
+    const change = `changed from "${known.text}" to "${text}"`;
     changes.push(
-      known.id === policy.id
-        ? `${policy.name}: the limit changed from ${textOf(known)} to ${textOf(policy)}; its buckets are kept.`
-        : `${policy.name}: changed from ${textOf(known)} to ${textOf(policy)}; it starts new buckets, because the algorithm, window or fill time changed.`,
+      known.policy.id === policy.id
+        ? `${policy.name}: the limit ${change}; its buckets are kept.`
+        : `${policy.name}: ${change}; it starts new buckets, because the algorithm, window or fill time changed.`,
     );
   }
   return [...new Set(changes)];
@@ -59,8 +59,4 @@ function changedMembers(before: object | undefined, after: object | undefined): 
   ];
   const names = new Set([...Object.keys(old), ...Object.keys(next)]);
   return [...names].filter((name) => JSON.stringify(old[name]) !== JSON.stringify(next[name]));
-}
-
-function textOf(policy: CompiledPolicy): string {
-  return `"${algorithms[policy.algorithm].form.text(policy)}"`;
 }

@@ -71,13 +71,19 @@ export interface PolicyOptions extends Omit<FailureOptions, "onStoreError"> {
   readonly prefix: string | undefined;
 }
 
+/** A policy, and the text that it was written as. */
+export interface WrittenPolicy {
+  readonly policy: CompiledPolicy;
+  readonly text: LimitText;
+}
+
 /** Policies of overrides that are kept. */
 const MAX_OVERRIDES = 10_000;
 
 /** Creates the policies of one version of the rules. A policy that several rules charge is created once. */
 export class PolicyTable {
   private readonly options: PolicyOptions;
-  private readonly policies: Map<string, CompiledPolicy> = new Map();
+  private readonly policies: Map<string, WrittenPolicy> = new Map();
   private readonly parts: Map<string, LimiterPart> = new Map();
   private readonly overrides: BoundedMap<string, RuleCharge> = new BoundedMap({
     maxEntries: MAX_OVERRIDES,
@@ -90,6 +96,11 @@ export class PolicyTable {
 
   /** All policies except those of overrides. */
   all(): CompiledPolicy[] {
+    return this.written().map(({ policy }) => policy);
+  }
+
+  /** The same with the text of each. */
+  written(): WrittenPolicy[] {
     return [...this.policies.values()];
   }
 
@@ -111,9 +122,9 @@ export class PolicyTable {
     const name = isByPlan(limit.spec) ? `${limit.name}@${plan}` : limit.name;
     const prefix = this.prefixFor(isOwn ? pattern : undefined);
     const id = `${prefix ?? ""}\n${name}`;
-    let compiled = this.policies.get(id);
-    if (!compiled) this.policies.set(id, (compiled = compileNamed(policy, name, prefix)));
-    const part = this.part(id, compiled, rule.onStoreError);
+    let written = this.policies.get(id);
+    if (!written) this.policies.set(id, (written = { policy: compileNamed(policy, name, prefix), text }));
+    const part = this.part(id, written.policy, rule.onStoreError);
     return chargeOf(rule, limit, part, { text, of, isOwn });
   }
 
