@@ -5,6 +5,7 @@ import { inputTasks } from "./objects/input-tasks.ts";
 import { lawTasks } from "./objects/law-tasks.ts";
 import { limiterTasks } from "./objects/limiter-tasks.ts";
 import type { Env } from "./objects/namespace.ts";
+import { rulesTasks } from "./objects/rules-tasks.ts";
 import { storageTasks } from "./objects/storage-tasks.ts";
 import { workerOf } from "./tasks.ts";
 
@@ -13,4 +14,4 @@ addStrikeLog(algorithms);
 
 export { Billed, Objects, Racy } from "./objects/classes.ts";
 
-export default workerOf<Env>({ ...lawTasks, ...storageTasks, ...limiterTasks, ...inputTasks });
+export default workerOf<Env>({ ...lawTasks, ...storageTasks, ...limiterTasks, ...inputTasks, ...rulesTasks });

@@ -303,3 +303,27 @@ describe("invalid input", withWorkerd, () => {
     }
   });
 });
+
+describe("rules", withWorkerd, () => {
+  it.each(["one", "three"] as const)("change no row if the last limit denies, %s key(s)", async (keys) => {
+    expect(await workerd.run("rulesDenial", { keys })).toEqual({
+      allowed: [true, true],
+      denied: [keys === "one" ? "read.tenant.3" : "read.client"],
+      objects: keys === "one" ? 2 : 3,
+      isUnchanged: true,
+    });
+  });
+
+  it("charge all limits of one key in one call", async () => {
+    expect(await workerd.run("rulesOneKey")).toEqual({ admitted: 50, callsPerRequest: 1 });
+  });
+
+  it("admit no more than the smallest limit to simultaneous requests in three objects", async () => {
+    const { admitted, remaining } = await workerd.run<{ admitted: number; remaining: number[] }>("rulesContention");
+    expect(admitted).toBeLessThanOrEqual(50);
+    expect(admitted).toBeGreaterThan(0);
+    // Denied requests refund what they have taken, so nothing is missing.
+    const next = admitted < 50 ? 1 : 0;
+    expect(remaining).toEqual([80 - admitted - next, 60 - admitted - next, 50 - admitted - next]);
+  });
+});
