@@ -52,7 +52,8 @@ export default defineConfig({
       ],
     },
   },
-  deps: { neverBundle: ["cloudflare:workers"] },
+  // Hono is a peer dependency of sluice/hono only.
+  deps: { neverBundle: ["cloudflare:workers"], alwaysBundle: ["hono/router/trie-router"] },
   dts: true,
   sourcemap: true,
   clean: true,

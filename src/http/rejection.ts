@@ -150,13 +150,7 @@ function problemBody(
   return serialize(problem, asText);
 }
 
-/** A problem without a type of its own. */
-export function plainProblem(
-  status: number,
-  title: string,
-  detail: string,
-  accept: string | undefined,
-): ProblemResponse {
+function plainProblem(status: number, title: string, detail: string, accept: string | undefined): ProblemResponse {
   const asText = prefersText(accept);
   return {
     status,

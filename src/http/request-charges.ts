@@ -65,8 +65,6 @@ export interface RequestContext {
   readonly method: string;
   /** The request target as it was received. */
   readonly path: string;
-  /** A request header by its lower-case name. */
-  header(name: string): string | undefined;
   /** The key of the IP address, such as `ip:203.0.113.7`; `undefined` if it is unknown. */
   ip(): string | undefined;
   /** The key of the IP address's network, such as `net:203.0.113.0/24`; `undefined` if it is unknown. */

@@ -43,7 +43,6 @@ export function rulesOf(
   const values = new RequestValues({
     method,
     path,
-    header: unknown,
     ip: unknown,
     network: unknown,
     user: unknown,

@@ -6,8 +6,8 @@ import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Store } from "../core/store.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
-import { identifier } from "../http/identity/client-key.ts";
-import { plainProblem, type ResponseData } from "../http/rejection.ts";
+import { networkOf, parseAddress, widerNetworkOf } from "../http/identity/address.ts";
+import type { ResponseData } from "../http/rejection.ts";
 import {
   REQUEST_RULES,
   type RequestContext,
@@ -94,6 +94,8 @@ export interface RuleSet<F extends string = string> extends RequestRules<F> {
 }
 
 const OPTIONS = ["store", "prefix", "overrides", "deadlineMs", "instances", "localDenialMs", "onEvent"];
+/** Bits of an IPv6 address that identify one client, as `identity` of middleware has it by default. */
+const IPV6_PREFIX = 56;
 /** Values of unknown plans that are reported, each once. */
 const MAX_UNKNOWN_PLANS = 100;
 
@@ -129,7 +131,6 @@ class RulesInForce implements RuleSet {
   private readonly port: StorePort;
   private readonly watcher: Watcher;
   private readonly overrides: Overrides | undefined;
-  private readonly identify: ReturnType<typeof identifier> = identifier("peer");
   /** What the middleware that use the rules can do, each once. */
   private readonly mounts: Map<string, RulesAbilities> = new Map();
   private readonly unknownPlans: Set<string> = new Set();
@@ -246,7 +247,7 @@ class RulesInForce implements RuleSet {
     const found = this.engine.chargesFor(context);
     const respond = (found: RuleCharges | "exempt" | "ambiguous"): RuleCharges | ResponseData | undefined => {
       if (found === "exempt") return undefined;
-      return found === "ambiguous" ? ambiguous(context.header("accept")) : found;
+      return found === "ambiguous" ? AMBIGUOUS : found;
     };
     return andThen(found, respond);
   }
@@ -265,15 +266,16 @@ class RulesInForce implements RuleSet {
     }
     const { parsed } = this.engine;
     checkSupported(parsed);
-    const noHeader = (): undefined => undefined;
+    const address = parseAddress(ip);
+    if (ip !== undefined && !address) throw optionError("invalid-option", "ip", "an IP address", ip);
+    const none = (): undefined => undefined;
     const found = await this.engine.chargesFor({
       method,
       path,
-      header: noHeader,
-      ip: () => (ip === undefined ? undefined : this.identify.address(ip, noHeader)),
-      network: () => (ip === undefined ? undefined : this.identify.network(ip, noHeader)),
-      user: noHeader,
-      apiKey: noHeader,
+      ip: () => address && `ip:${networkOf(address, IPV6_PREFIX)}`,
+      network: () => address && `net:${widerNetworkOf(address)}`,
+      user: none,
+      apiKey: none,
       fact: (name) => (Object.hasOwn(facts, name) ? facts[name] : undefined),
     });
     if (found === "ambiguous") {
@@ -313,6 +315,14 @@ function parseOverride(limit: string, key: string, text: unknown): LimitSpec {
   throw new SluiceError("invalid-rules", message, { option: "overrides", received: text });
 }
 
-function ambiguous(accept: string | undefined): ResponseData {
-  return plainProblem(400, "Bad Request", "The path of this request is ambiguous.", accept);
-}
+/** The response to a path that matches too many rules. Without details, which would describe the rules. */
+const AMBIGUOUS: ResponseData = {
+  status: 400,
+  headers: { "Cache-Control": "no-store", "Content-Type": "application/problem+json" },
+  body: JSON.stringify({
+    type: "about:blank",
+    title: "Bad Request",
+    status: 400,
+    detail: "The path of this request is ambiguous.",
+  }),
+};

@@ -48,10 +48,6 @@ class ArgsContext<Args extends HandlerArgs> implements RequestContext {
     return this.sources.reader.path(this.args);
   }
 
-  header(name: string): string | undefined {
-    return this.sources.reader.header(this.args, name);
-  }
-
   ip(): string | undefined {
     return this.sources.parts.ip(this.args);
   }
