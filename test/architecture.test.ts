@@ -17,6 +17,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   http: ["core"],
   middleware: ["core", "algorithms", "http", "limiter", "resilience", "stores"],
   ws: ["core", "algorithms", "http", "limiter", "resilience"],
+  rules: ["core", "algorithms", "http", "limiter", "resilience"],
   testing: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws"],
   entries: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws", "testing"],
 };
