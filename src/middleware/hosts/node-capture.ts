@@ -15,8 +15,8 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
   const { write, end, writeHead, destroy } = response as unknown as Record<string, Method>;
   const call = (method: Method | undefined, args: unknown[]): unknown => method?.apply(response, args);
   const buffer = new CaptureBuffer(options);
-  /** The headers passed to `writeHead`, which `getHeaders` does not return on HTTP/1. */
-  let written: Record<string, unknown> = {};
+  /** The headers when the head was written, with those passed to `writeHead`, and before others are added. */
+  let written: Record<string, unknown> | undefined;
   /** The arguments of `write` for the chunk that completes the body, and thus the response. */
   let heldBack: unknown[] | undefined;
   let storing: PromiseLike<void> | undefined;
@@ -24,7 +24,7 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
 
   const complete = (missing?: Pick<CapturedResponse, "missing" | "error">): MaybePromise<void> => {
     clearTimeout(afterDisconnect);
-    const headers = plainHeaders({ ...response.getHeaders(), ...written });
+    const headers = plainHeaders(written ?? response.getHeaders());
     return buffer.complete({ status: response.statusCode, headers, ...missing });
   };
   /** Returns whether the response can still be captured. */
@@ -40,7 +40,10 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
   own({
     writeHead(...args) {
       const given = args.at(-1);
-      if (typeof given === "object" && given !== null) written = copyHeaders(given);
+      written = {
+        ...response.getHeaders(),
+        ...(typeof given === "object" && given !== null ? copyHeaders(given) : {}),
+      };
       return call(writeHead, args);
     },
     write(...args) {
@@ -51,7 +54,7 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
       }
       const [chunk, encoding] = args;
       if (!isData(chunk) || !isCaptured(chunk, encoding)) return call(write, args);
-      const { "content-length": length = response.getHeader("content-length") } = written;
+      const length = written ? written["content-length"] : response.getHeader("content-length");
       // A client takes the response for complete as soon as it has this chunk.
       if (heldBack || isEmpty(response) || Number(length ?? -1) !== buffer.length) return call(write, args);
       heldBack = args.filter((arg) => typeof arg !== "function");
