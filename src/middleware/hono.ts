@@ -92,8 +92,7 @@ async function readHonoBody({ req }: Context, maxBytes: number): Promise<Request
     const isForm = /^(?:multipart\/form-data|application\/x-www-form-urlencoded)/i.test(
       req.header("content-type") ?? "",
     );
-    const { json } = req.bodyCache;
-    return parsedBody(await (isForm ? req.parseBody() : (json ?? req.text())), maxBytes);
+    return parsedBody(await (isForm ? req.parseBody() : req.text()), maxBytes);
   } catch {
     // Read from `req.raw`, which keeps nothing.
     return undefined;
