@@ -19,6 +19,8 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
   let written: Record<string, unknown> | undefined;
   /** The arguments of `write` for the chunk that completes the body, and thus the response. */
   let heldBack: unknown[] | undefined;
+  /** Writes the head of an HTTP/2 response without a body, which is complete with its head. */
+  let writeHeldHead: (() => void) | undefined;
   let storing: PromiseLike<void> | undefined;
   let afterDisconnect: ReturnType<typeof setTimeout> | undefined;
 
@@ -44,7 +46,16 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
         ...response.getHeaders(),
         ...(typeof given === "object" && given !== null ? copyHeaders(given) : {}),
       };
-      return call(writeHead, args);
+      if (buffer.isComplete || !isHttp2(response)) return call(writeHead, args);
+      if (writeHeldHead) return response;
+      response.statusCode = args[0] as number;
+      if (!isEmpty(response)) return call(writeHead, args);
+      const restore = pretend(response, ["headersSent"]);
+      writeHeldHead = () => {
+        restore();
+        call(writeHead, args);
+      };
+      return response;
     },
     write(...args) {
       // After the end: Node reports the error once the response has really ended.
@@ -54,13 +65,12 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
       }
       const [chunk, encoding] = args;
       if (!isData(chunk) || !isCaptured(chunk, encoding)) return call(write, args);
+      if (writeHeldHead) return isAccepted(args);
       const length = written ? written["content-length"] : response.getHeader("content-length");
       // A client takes the response for complete as soon as it has this chunk.
       if (heldBack || isEmpty(response) || Number(length ?? -1) !== buffer.length) return call(write, args);
       heldBack = args.filter((arg) => typeof arg !== "function");
-      const callback = args.at(-1);
-      if (typeof callback === "function") queueMicrotask(() => callback());
-      return true;
+      return isAccepted(args);
     },
     end(...args) {
       if (storing) {
@@ -73,6 +83,7 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
       if (buffer.isComplete || (hasChunk && !isCaptured(chunk, encoding))) return call(end, args);
       const stored = complete();
       const finish = (): void => {
+        writeHeldHead?.();
         if (heldBack) call(write, heldBack);
         call(end, args);
       };
@@ -110,8 +121,21 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
 }
 
 /** Whether the response has no body, whatever the handler writes. */
-function isEmpty({ req, statusCode }: ServerResponse): boolean {
-  return req?.method === "HEAD" || statusCode === 204 || statusCode === 304;
+function isEmpty(response: ServerResponse): boolean {
+  const { req, statusCode, stream } = response as ServerResponse & { stream?: { headRequest?: boolean } };
+  // An HTTP/2 response has no `req` on Node 20, but its stream has a flag.
+  return req?.method === "HEAD" || stream?.headRequest === true || statusCode === 204 || statusCode === 304;
+}
+
+function isHttp2(response: ServerResponse): boolean {
+  return "stream" in response;
+}
+
+/** Calls the callback of `write`, if there is one: a handler may wait for it before it ends the response. */
+function isAccepted(args: readonly unknown[]): true {
+  const callback = args.at(-1);
+  if (typeof callback === "function") queueMicrotask(() => callback());
+  return true;
 }
 
 function isData(chunk: unknown): chunk is string | Uint8Array {
