@@ -16,6 +16,8 @@ const DISCONNECTING = "stops delaying a request when its client disconnects";
 const REFUNDING = "does not refund a failed request whose client disconnected early (issue 13)";
 const CONCURRENT = "limits concurrent requests, and releases one when its response ends";
 const LEAVING = "releases a concurrent request when its client disconnects";
+const CAPTURING_LATE = "captures the response to a client that has disconnected";
+const CAPTURING_LIVE = "sends a captured stream as it is produced";
 
 const runtimes = {
   workerd: {
@@ -27,6 +29,8 @@ const runtimes = {
       [REFUNDING]: "workerd treats a closed connection as half closed",
       [CONCURRENT]: "a request in workerd can't wait for another one",
       [LEAVING]: "workerd treats a closed connection as half closed",
+      [CAPTURING_LATE]: "workerd treats a closed connection as half closed",
+      [CAPTURING_LIVE]: "a request in workerd can't wait for another one",
     },
   },
   "edge-runtime": {
@@ -36,6 +40,7 @@ const runtimes = {
       [DISCONNECTING]: "requests of edge-runtime's server have no signal",
       [REFUNDING]: "requests of edge-runtime's server have no signal",
       [LEAVING]: "requests of edge-runtime's server have no signal",
+      [CAPTURING_LATE]: "requests of edge-runtime's server have no signal",
     },
   },
 };

@@ -28,7 +28,7 @@ export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise
       const { status, headers, body } = await handle(pathname, once(reply.raw, "close"), getRateLimit(request));
       return reply
         .code(status)
-        .headers(headers)
+        .headers(headers as Record<string, string | string[]>)
         .send(body instanceof ReadableStream ? Readable.fromWeb(body as never) : body);
     };
     app.register(async (scope) => {

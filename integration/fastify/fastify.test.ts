@@ -3,6 +3,7 @@ import { Readable } from "node:stream";
 import { type FastifyInstance, type FastifyServerOptions, fastify } from "fastify";
 import { type FastifyRateLimitOptions, rateLimit } from "sluice/fastify";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { capturing, extending } from "../extending.ts";
 import { sendRequest } from "../send-request.ts";
 import { serverSuite } from "../server-suite.ts";
 import { expectNoBypass } from "../spellings.ts";
@@ -180,6 +181,68 @@ describe("Fastify 5, beyond the suite", () => {
     for (const path of ["/stream", "/empty", "/redirect", "/raw", "/response", "/error", "/none"]) {
       expect((await sendRequest(url, path)).header("RateLimit"), path).toMatch(/^"api";r=\d+;t=\d+$/);
     }
+  });
+
+  it("captures every kind of response", async () => {
+    const { captured, enter } = capturing();
+    const app = fastify({ logger: false });
+    app.addHook("onRequest", limited(100, extending(enter)));
+    app.get("/object", async () => ({ a: 1 }));
+    app.get("/text", async (_request, reply) => reply.code(201).send("text"));
+    app.get("/buffer", async (_request, reply) => reply.send(Buffer.from("bytes")));
+    app.get("/stream", async (_request, reply) => reply.send(Readable.from(["a", "b"])));
+    app.get("/empty", async (_request, reply) => reply.code(204).send());
+    app.get("/redirect", async (_request, reply) => reply.redirect("/text"));
+    app.get("/raw", (_request, reply) => {
+      reply.hijack();
+      reply.raw.writeHead(200, { "Content-Type": "text/own" }).end("raw");
+    });
+    app.get("/response", async () => new Response("web", { headers: { "Content-Type": "text/own" } }));
+    app.get("/error", async () => {
+      throw new Error("on purpose");
+    });
+    const url = await served(app);
+    const paths = ["/object", "/text", "/buffer", "/stream", "/empty", "/redirect", "/raw", "/response", "/error"];
+    for (const path of paths) {
+      const { status, body, header } = await sendRequest(url, path);
+      const last = captured.at(-1);
+      expect([last?.status, last?.headers["content-type"]], path).toEqual([status, header("Content-Type")]);
+      expect(new TextDecoder().decode(last?.body), path).toBe(body);
+    }
+    expect(captured).toHaveLength(paths.length);
+  });
+
+  it("reports a stream that fails", async () => {
+    const { captured, enter } = capturing();
+    const app = fastify({ logger: false });
+    app.addHook("onRequest", limited(100, extending(enter)));
+    app.get("/", async (_request, reply) => {
+      const failing = async function* () {
+        yield "a";
+        throw new Error("on purpose");
+      };
+      return reply.send(Readable.from(failing()));
+    });
+    const url = await served(app);
+    await expect(sendRequest(url, "/")).rejects.toThrow();
+    await expect.poll(() => captured).toMatchObject([{ body: undefined, missing: "failed" }]);
+  });
+
+  it("reads a body that was parsed, and the path before rewriteUrl", async () => {
+    const seen: unknown[] = [];
+    const app = fastify({ rewriteUrl: () => "/rewritten" });
+    const hook = limited(
+      99,
+      extending(async (request) => {
+        seen.push(request.path, await request.body(100));
+        return undefined;
+      }),
+    );
+    app.post("/rewritten", { preHandler: hook }, async () => "ok");
+    const url = await served(app);
+    const headers = { "Content-Type": "application/json" };
+    await fetch(new URL("/api/a?b=1", url), { method: "POST", headers, body: '{"a":1}' });
+    expect(seen).toEqual(["/api/a?b=1", { parsed: { a: 1 } }]);
   });
 
   it("limits HTTP/2 servers", async () => {

@@ -9,6 +9,7 @@ import { streamText } from "hono/streaming";
 import { type HonoRateLimitOptions, rateLimit } from "sluice/hono";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { listen } from "../../test/middleware/mount.ts";
+import { capturing, extending } from "../extending.ts";
 import { sendRequest } from "../send-request.ts";
 import { serverSuite } from "../server-suite.ts";
 import { expectNoBypass } from "../spellings.ts";
@@ -155,6 +156,29 @@ describe("Hono 4, beyond the suite", () => {
     const tag = (await sendRequest(url, "/tagged")).header("ETag") as string;
     const unchanged = await sendRequest(url, "/tagged", { headers: { "If-None-Match": tag } });
     expect([unchanged.status, unchanged.header("RateLimit")]).toEqual([304, undefined]);
+  });
+
+  it("captures every kind of response, and sets fields on it", async () => {
+    const { captured, enter } = capturing({ "X-Extension": "yes", "Set-Cookie": "one=1" });
+    const app = new Hono();
+    app.use(limited(99, extending(enter)));
+    app.get("/json", (c) => c.json({ a: 1 }));
+    app.get("/empty", (c) => c.body(null, 204));
+    app.get("/stream", (c) => streamText(c, (stream) => stream.write("text").then(() => {})));
+    app.get("/redirect", () => Response.redirect("https://elsewhere.example/", 302));
+    app.get("/error", () => {
+      throw new HTTPException(418, { message: "teapot" });
+    });
+    const url = await started(app);
+    const paths = ["/json", "/empty", "/stream", "/redirect", "/error", "/none"];
+    for (const path of paths) {
+      const { status, body, header } = await sendRequest(url, path);
+      const last = captured.at(-1);
+      expect([last?.status, last?.headers["content-type"]], path).toEqual([status, header("Content-Type")]);
+      expect(new TextDecoder().decode(last?.body), path).toBe(body);
+      expect([header("X-Extension"), header("Set-Cookie")], path).toEqual(["yes", "one=1"]);
+    }
+    expect(captured).toHaveLength(paths.length);
   });
 
   it("throws for a request without a socket", async () => {

@@ -1,10 +1,17 @@
 /** Headers on a response that several limiters and the application write to. */
 import { describe, expect, it } from "vitest";
-import { addRateLimitHeaders, addRejectionHeaders, type ResponseHead } from "./response.ts";
+import {
+  addAnswerHeaders,
+  addRateLimitHeaders,
+  addRejectionHeaders,
+  type ResponseHead,
+  setFields,
+} from "./response.ts";
 
 const head: ResponseHead<Headers> = {
   get: (headers, name) => headers.get(name) ?? undefined,
   set: (headers, name, value) => headers.set(name, value),
+  append: (headers, name, value) => headers.append(name, value),
   remove: (headers, name) => headers.delete(name),
 };
 
@@ -145,5 +152,34 @@ describe("a rejection", () => {
       "retry-after": "6",
       "x-own": "1",
     });
+  });
+});
+
+describe("fields that are set whatever the status is", () => {
+  it("replace earlier values, and add cookies in any spelling of the name", () => {
+    const headers = new Headers({ "X-Own": "before", "Set-Cookie": "a=1" });
+    setFields(head, headers, { "x-own": "after", "SET-COOKIE": ["b=2", "c=3"], "set-cookie": "d=4" });
+    expect([...headers]).toEqual([
+      ["set-cookie", "a=1"],
+      ["set-cookie", "b=2"],
+      ["set-cookie", "c=3"],
+      ["set-cookie", "d=4"],
+      ["x-own", "after"],
+    ]);
+  });
+
+  it("are those of an answer, which replaces RateLimit fields and validators, and exposes nothing", () => {
+    const headers = new Headers({
+      ETag: "old",
+      Expires: "0",
+      RateLimit: '"outer";r=1;t=1',
+      "Access-Control-Allow-Origin": "*",
+    });
+    addAnswerHeaders(head, headers, { ETag: "new", RateLimit: '"own";r=0;t=6' });
+    expect([...headers]).toEqual([
+      ["access-control-allow-origin", "*"],
+      ["etag", "new"],
+      ["ratelimit", '"own";r=0;t=6'],
+    ]);
   });
 });

@@ -4,7 +4,8 @@ import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
-import { type CustomResponse, enterOnFetch, hasBody, isPeerless, peerOf, targetOf, toResponse } from "./hosts/fetch.ts";
+import { type CustomResponse, enterOnFetch, toResponse } from "./hosts/fetch.ts";
+import { hasBody, isPeerless, peerOf, targetOf } from "./hosts/fetch-request.ts";
 import { readBody } from "./hosts/request-body.ts";
 
 /** The arguments of a handler: the request, and whatever else its runtime passes, such as `env` in a Worker. */

@@ -6,7 +6,8 @@ import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import type { RequestBody } from "./gate/request-reader.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
-import { type CustomResponse, enterOnFetch, hasBody, isPeerless, peerOf, targetOf } from "./hosts/fetch.ts";
+import { type CustomResponse, enterOnFetch } from "./hosts/fetch.ts";
+import { hasBody, isPeerless, peerOf, targetOf } from "./hosts/fetch-request.ts";
 import { beforeHead, isClosed } from "./hosts/node-head.ts";
 import { parsedBody, readBody } from "./hosts/request-body.ts";
 
@@ -92,8 +93,7 @@ async function readHonoBody({ req }: Context, maxBytes: number): Promise<Request
     const isForm = /^(?:multipart\/form-data|application\/x-www-form-urlencoded)/i.test(
       req.header("content-type") ?? "",
     );
-    const { json } = req.bodyCache;
-    return parsedBody(await (isForm ? req.parseBody() : (json ?? req.text())), maxBytes);
+    return parsedBody(await (isForm ? req.parseBody() : req.text()), maxBytes);
   } catch {
     // Read from `req.raw`, which keeps nothing.
     return undefined;

@@ -1,6 +1,5 @@
 /** Runs requests of servers that use `Request` and `Response` through the gate. */
-import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
-import { runsOnWorkers } from "../../http/identity/presets.ts";
+import { isPromise } from "../../core/maybe-promise.ts";
 import { type ProblemResponse, type ResponseData, withoutContentType } from "../../http/rejection.ts";
 import {
   addAnswerHeaders,
@@ -15,7 +14,6 @@ import type { ExtensionPass } from "../gate/extension.ts";
 import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
 import type { LimitedRequest } from "../gate/options.ts";
-import { hasNodeBody } from "../gate/preflight.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
 import { type OnClose, onceSent } from "./once-sent.ts";
 
@@ -265,69 +263,4 @@ function delay({ signal }: Request, delayMs: number): Promise<boolean> {
     if (signal.aborted) cancel();
     else signal.addEventListener("abort", cancel, { once: true });
   });
-}
-
-/** The objects that runtimes pass to a handler besides the request, with the members that contain the peer. */
-interface Environment {
-  /** Deno. */
-  readonly remoteAddr?: { readonly hostname?: string };
-  /** Bun: the server object. */
-  requestIP?(request: Request): { readonly address: string } | null;
-  /** Bun: the server object inside of an environment, as Hono passes it. */
-  readonly server?: Environment;
-  /** Node, with @hono/node-server. */
-  readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } } & Parameters<typeof hasNodeBody>[0];
-}
-
-/** The IP address at the other end of the socket, from the objects that the runtime passes to a handler. */
-export function peerOf(request: Request, environment: unknown): string | undefined {
-  if (typeof environment !== "object" || environment === null) return undefined;
-  const { remoteAddr, incoming, server } = environment as Environment;
-  if (incoming) return incoming.socket?.remoteAddress;
-  if (remoteAddr) return remoteAddr.hostname;
-  const bun = (server ?? environment) as Environment;
-  return typeof bun.requestIP === "function" ? bun.requestIP(request)?.address : undefined;
-}
-
-/**
- * Whether a request has a body. @hono/node-server, Deno and edge-runtime attach a stream to every OPTIONS request, empty
- * or not; with @hono/node-server, the Node request is checked instead.
- */
-export function hasBody(request: Request, environment: unknown): MaybePromise<boolean> {
-  const { incoming } = (environment ?? {}) as Environment;
-  if (incoming?.headers) return hasNodeBody(incoming);
-  if (request.body === null) return false;
-  const { headers } = request;
-  if (headers.has("transfer-encoding") || Number(headers.get("content-length") ?? 0) !== 0) return true;
-  // HTTP/2 requires no header for a body.
-  return hasData(request);
-}
-
-/** Reads a clone of the body up to its first byte. */
-async function hasData(request: Request): Promise<boolean> {
-  try {
-    const reader = (request.clone().body as ReadableStream<Uint8Array>).getReader();
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return false;
-      if (value.byteLength === 0) continue;
-      reader.cancel().catch(() => {});
-      return true;
-    }
-  } catch {
-    // The body was read before, or the client has disconnected.
-    return true;
-  }
-}
-
-/** Path and query of a request, as they are in its URL. */
-export function targetOf({ url }: Request): string {
-  const path = url.indexOf("/", url.indexOf("//") + 2);
-  const fragment = url.indexOf("#");
-  return path < 0 ? "/" : url.slice(path, fragment < 0 ? undefined : fragment);
-}
-
-/** Whether this runtime exposes no socket addresses. */
-export function isPeerless(): boolean {
-  return runsOnWorkers() || "EdgeRuntime" in globalThis || "Netlify" in globalThis;
 }

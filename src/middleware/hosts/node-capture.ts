@@ -15,16 +15,18 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
   const { write, end, writeHead, destroy } = response as unknown as Record<string, Method>;
   const call = (method: Method | undefined, args: unknown[]): unknown => method?.apply(response, args);
   const buffer = new CaptureBuffer(options);
-  /** The headers passed to `writeHead`, which `getHeaders` does not return on HTTP/1. */
-  let written: Record<string, unknown> = {};
+  /** The headers when the head was written, with those passed to `writeHead`, and before others are added. */
+  let written: Record<string, unknown> | undefined;
   /** The arguments of `write` for the chunk that completes the body, and thus the response. */
   let heldBack: unknown[] | undefined;
+  /** Writes the head of an HTTP/2 response without a body, which is complete with its head. */
+  let writeHeldHead: (() => void) | undefined;
   let storing: PromiseLike<void> | undefined;
   let afterDisconnect: ReturnType<typeof setTimeout> | undefined;
 
   const complete = (missing?: Pick<CapturedResponse, "missing" | "error">): MaybePromise<void> => {
     clearTimeout(afterDisconnect);
-    const headers = plainHeaders({ ...response.getHeaders(), ...written });
+    const headers = plainHeaders(written ?? response.getHeaders());
     return buffer.complete({ status: response.statusCode, headers, ...missing });
   };
   /** Returns whether the response can still be captured. */
@@ -40,8 +42,20 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
   own({
     writeHead(...args) {
       const given = args.at(-1);
-      if (typeof given === "object" && given !== null) written = copyHeaders(given);
-      return call(writeHead, args);
+      written = {
+        ...response.getHeaders(),
+        ...(typeof given === "object" && given !== null ? copyHeaders(given) : {}),
+      };
+      if (buffer.isComplete || !isHttp2(response)) return call(writeHead, args);
+      if (writeHeldHead) return response;
+      response.statusCode = args[0] as number;
+      if (!isEmpty(response)) return call(writeHead, args);
+      const restore = pretend(response, ["headersSent"]);
+      writeHeldHead = () => {
+        restore();
+        call(writeHead, args);
+      };
+      return response;
     },
     write(...args) {
       // After the end: Node reports the error once the response has really ended.
@@ -51,13 +65,12 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
       }
       const [chunk, encoding] = args;
       if (!isData(chunk) || !isCaptured(chunk, encoding)) return call(write, args);
-      const { "content-length": length = response.getHeader("content-length") } = written;
+      if (writeHeldHead) return isAccepted(args);
+      const length = written ? written["content-length"] : response.getHeader("content-length");
       // A client takes the response for complete as soon as it has this chunk.
       if (heldBack || isEmpty(response) || Number(length ?? -1) !== buffer.length) return call(write, args);
       heldBack = args.filter((arg) => typeof arg !== "function");
-      const callback = args.at(-1);
-      if (typeof callback === "function") queueMicrotask(() => callback());
-      return true;
+      return isAccepted(args);
     },
     end(...args) {
       if (storing) {
@@ -70,6 +83,7 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
       if (buffer.isComplete || (hasChunk && !isCaptured(chunk, encoding))) return call(end, args);
       const stored = complete();
       const finish = (): void => {
+        writeHeldHead?.();
         if (heldBack) call(write, heldBack);
         call(end, args);
       };
@@ -107,8 +121,21 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
 }
 
 /** Whether the response has no body, whatever the handler writes. */
-function isEmpty({ req, statusCode }: ServerResponse): boolean {
-  return req?.method === "HEAD" || statusCode === 204 || statusCode === 304;
+function isEmpty(response: ServerResponse): boolean {
+  const { req, statusCode, stream } = response as ServerResponse & { stream?: { headRequest?: boolean } };
+  // An HTTP/2 response has no `req` on Node 20, but its stream has a flag.
+  return req?.method === "HEAD" || stream?.headRequest === true || statusCode === 204 || statusCode === 304;
+}
+
+function isHttp2(response: ServerResponse): boolean {
+  return "stream" in response;
+}
+
+/** Calls the callback of `write`, if there is one: a handler may wait for it before it ends the response. */
+function isAccepted(args: readonly unknown[]): true {
+  const callback = args.at(-1);
+  if (typeof callback === "function") queueMicrotask(() => callback());
+  return true;
 }
 
 function isData(chunk: unknown): chunk is string | Uint8Array {
