@@ -28,7 +28,7 @@ const SHORTCUT = /^stores\/.*\/rate-limiter\.ts$/;
 const MEMORY = /^stores\/memory\//;
 
 /** Packages that are bundled. */
-const BUNDLED = /^@noble\/hashes\/|^ipaddr\.js$/;
+const BUNDLED = /^@noble\/hashes\/|^ipaddr\.js$|^hono\/router\/trie-router$/;
 /** Packages whose types a middleware imports. */
 const SERVER: Record<string, readonly string[]> = {
   "middleware/node.ts": ["node:http"],
