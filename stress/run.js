@@ -10,6 +10,7 @@ import { faults } from "./faults.js";
 import { holds } from "./holds.js";
 import { holdsModel } from "./holds-model.js";
 import { hotKey } from "./hot-key.js";
+import { rulesFiles } from "./rules-files.js";
 import { wsFrames } from "./ws-frames.js";
 import { wsSockets } from "./ws-sockets.js";
 
@@ -20,6 +21,7 @@ const parts = {
   "holds-model": holdsModel,
   "hot-key": hotKey,
   faults,
+  "rules-files": rulesFiles,
   "ws-frames": wsFrames,
   "ws-sockets": wsSockets,
 };

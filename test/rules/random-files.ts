@@ -165,43 +165,47 @@ function containersOf(file: unknown): AnyFile[] {
   return found;
 }
 
+/** Sets a member of its own, also if it is called `__proto__`. In a list, that is an item. */
+function put(owner: AnyFile, key: string, value: unknown): void {
+  if (Array.isArray(owner)) owner.splice(/^\d+$/.test(key) ? Number(key) : owner.length, 1, value);
+  else Object.defineProperty(owner, key, { value, enumerable: true, configurable: true, writable: true });
+}
+
 /** Changes one random place of a file. */
 function mutate(random: Random, file: AnyFile): void {
   const owner = random.pick(containersOf(file));
   const keys = Object.keys(owner);
   const key = keys.length > 0 ? random.pick(keys) : random.pick(KEYS);
-  const put = (name: string, value: unknown) =>
-    Array.isArray(owner)
-      ? owner.push(value)
-      : Object.defineProperty(owner, name, { value, enumerable: true, configurable: true, writable: true });
+  const current = Object.hasOwn(owner, key) ? owner[key] : null;
   switch (random.whole(1, 8)) {
     case 1:
       if (Array.isArray(owner)) owner.pop();
       else delete owner[key];
       return;
     case 2:
-      return void put(random.pick(KEYS), anyValue(random));
+      put(owner, random.pick(KEYS), anyValue(random));
+      return;
     case 3:
-      return void put(`${key}s`, owner[key]);
+      put(owner, `${key}s`, current);
+      return;
     case 4: {
-      const text = owner[key];
-      if (typeof text !== "string") return;
-      const at = random.whole(0, text.length);
-      owner[key] = text.slice(0, at) + random.pick(["", "x", " ", "+", "/", "0", "\ud83d"]) + text.slice(at + 1);
+      if (typeof current !== "string") return;
+      const at = random.whole(0, current.length);
+      const text = random.pick(["", "x", " ", "+", "/", "0", "\ud83d"]);
+      put(owner, key, current.slice(0, at) + text + current.slice(at + 1));
       return;
     }
     case 5:
-      owner[key] = [owner[key]];
+      put(owner, key, [current]);
       return;
     case 6: {
       // A copy, so that the file stays a tree.
       const other = random.pick(containersOf(file));
-      owner[key] = other === file ? "unlimited" : structuredClone(other);
+      put(owner, key, other === file ? "unlimited" : structuredClone(other));
       return;
     }
     default:
-      if (Array.isArray(owner)) owner[Number(key) || 0] = anyValue(random);
-      else put(key, anyValue(random));
+      put(owner, key, anyValue(random));
   }
 }
 
