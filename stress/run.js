@@ -11,6 +11,7 @@ import { holds } from "./holds.js";
 import { holdsModel } from "./holds-model.js";
 import { hotKey } from "./hot-key.js";
 import { rulesMatching, rulesSpellings } from "./rules-matching.js";
+import { rulesFiles } from "./rules-files.js";
 import { wsFrames } from "./ws-frames.js";
 import { wsSockets } from "./ws-sockets.js";
 
@@ -23,6 +24,7 @@ const parts = {
   faults,
   "rules-matching": rulesMatching,
   "rules-spellings": rulesSpellings,
+  "rules-files": rulesFiles,
   "ws-frames": wsFrames,
   "ws-sockets": wsSockets,
 };

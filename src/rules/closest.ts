@@ -18,14 +18,18 @@ export function closest(name: string, known: readonly string[]): string | undefi
 
 /** How many letters must be added, removed or replaced. */
 function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
+  // Similar names differ in a few letters, so that little is left to compare.
+  let [start, endA, endB] = [0, a.length, b.length];
+  while (start < endA && start < endB && a[start] === b[start]) start++;
+  while (endA > start && endB > start && a[endA - 1] === b[endB - 1]) [endA, endB] = [endA - 1, endB - 1];
+  let row = Array.from({ length: endB - start + 1 }, (_, j) => j);
+  for (let i = 1; i <= endA - start; i++) {
     const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] as number) + (a[i - 1] === b[j - 1] ? 0 : 1);
+    for (let j = 1; j < row.length; j++) {
+      const replaced = (row[j - 1] as number) + (a[start + i - 1] === b[start + j - 1] ? 0 : 1);
       next.push(Math.min(replaced, 1 + (row[j] as number), 1 + (next[j - 1] as number)));
     }
     row = next;
   }
-  return row[b.length] as number;
+  return row.at(-1) as number;
 }

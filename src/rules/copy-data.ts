@@ -1,12 +1,14 @@
 /** Copies data of unknown origin: getters and proxies run once, here, and whatever follows reads plain data. */
 import { at, type Issues, type Place, ROOT } from "./issues.ts";
 
-/** Lists and objects below this depth are never valid, so they are not copied. A list of limits by plan is at 5. */
+/** Lists and objects below this depth are never valid or read, so they are not copied. The deepest limit is at 6. */
 const MAX_DEPTH = 6;
 /** Items of a list. */
 const MAX_ITEMS = 10_000;
 /** Members and items of the whole file. */
 const MAX_MEMBERS = 1_000_000;
+
+const UNREADABLE = "can't be read, because reading it throws an exception";
 
 interface Pending {
   readonly source: object;
@@ -24,20 +26,21 @@ export function copyData(value: unknown, issues: Issues): { data: unknown; freez
   const queue: Pending[] = [];
   let members = 0;
 
-  const copyOf = (source: unknown, place: Place, depth: number): unknown => {
+  const copyOf = (source: unknown, depth: number, place: () => Place): unknown => {
     if (typeof source !== "object" || source === null) return source;
     const known = copies.get(source);
     if (known) return known;
+    if (depth > MAX_DEPTH) return source;
     const copy = isList(source) ? [] : {};
     copies.set(source, copy);
-    if (depth <= MAX_DEPTH) queue.push({ source, copy, place, depth });
+    queue.push({ source, copy, place: place(), depth });
     return copy;
   };
 
-  const data = copyOf(value, ROOT, 0);
+  const data = copyOf(value, 0, () => ROOT);
   // The queue grows during the loop.
   for (const { source, copy, place, depth } of queue) {
-    const keys = read(() => (Array.isArray(copy) ? indexesOf(source) : Object.keys(source)), issues, place) ?? [];
+    const keys = keysOf(source, copy, place, issues);
     members += keys.length;
     if (members > MAX_MEMBERS) {
       issues.add(ROOT, `has more than ${MAX_MEMBERS} members`);
@@ -48,12 +51,12 @@ export function copyData(value: unknown, issues: Issues): { data: unknown; freez
       continue;
     }
     for (const key of keys) {
-      const member = at(place, key);
-      const item = copyOf(
-        read(() => (source as Record<string | number, unknown>)[key], issues, member),
-        member,
-        depth + 1,
-      );
+      let item: unknown;
+      try {
+        item = copyOf((source as Record<string | number, unknown>)[key], depth + 1, () => at(place, key));
+      } catch {
+        issues.add(at(place, key), UNREADABLE);
+      }
       if (Array.isArray(copy)) copy.push(item);
       else if (item === undefined) continue;
       else if (key === "__proto__") Object.defineProperty(copy, key, { value: item, enumerable: true });
@@ -75,18 +78,14 @@ function isList(value: object): boolean {
   }
 }
 
-/** The indexes of a list, holes included, and one too many if the list is too long. */
-function indexesOf(list: object): number[] {
-  const length = Math.min(Number((list as unknown[]).length) >>> 0, MAX_ITEMS + 1);
-  return Array.from({ length }, (_, i) => i);
-}
-
-/** Reads a member, whose getter may throw. */
-function read<T>(get: () => T, issues: Issues, place: Place): T | undefined {
+/** The names of the members, or the indexes of a list, holes included, and one too many if the list is too long. */
+function keysOf(source: object, copy: Pending["copy"], place: Place, issues: Issues): readonly (string | number)[] {
   try {
-    return get();
+    if (!Array.isArray(copy)) return Object.keys(source);
+    const length = Math.min(Number((source as unknown[]).length) >>> 0, MAX_ITEMS + 1);
+    return Array.from({ length }, (_, i) => i);
   } catch {
-    issues.add(place, "can't be read, because reading it throws an exception");
-    return undefined;
+    issues.add(place, UNREADABLE);
+    return [];
   }
 }

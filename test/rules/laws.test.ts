@@ -23,6 +23,31 @@ describe("law 1: the first rule that matches applies", () => {
     expect(after({ match: "/v1/*", when: { bot: "likely" } }, { match: "GET /v1/a" })).toEqual([]);
   });
 
+  it("rejects a pattern that its own rule hides", () => {
+    expect(after({}, { match: ["/v1/*", "GET /v1/a"] })).toEqual([
+      "rules[9].match[1]: unreachable, because another pattern of the rule matches all of its requests first",
+    ]);
+  });
+
+  it("rejects a pattern that overlaps more than 32 others", () => {
+    const change = (file: AnyFile) => {
+      const [rule] = file.rules;
+      const literals = Array.from({ length: 6 }, (_, i) => [0, 1, 2, 3, 4, 5].map((j) => (i === j ? "a" : ":x")));
+      const pairs = literals.flatMap((one, i) =>
+        literals.slice(i + 1).map((two) => one.map((part, k) => (two[k] === "a" ? "a" : part))),
+      );
+      const triples = pairs.flatMap((one) =>
+        [0, 1, 2, 3, 4, 5].filter((k) => one[k] !== "a").map((k) => one.map((part, j) => (j === k ? "a" : part))),
+      );
+      const paths = [...new Set([...triples, ...pairs, ...literals].map((parts) => `/${parts.join("/")}`))];
+      file.rules = paths.map((match, i) => ({ ...rule, name: `p${i}`, match }));
+    };
+    const lines = linesAfter(change);
+    expect(lines.length).toBeGreaterThan(0);
+    for (const line of lines)
+      expect(line).toMatch(/^rules\[\d+\]\.match: overlaps \d+ other patterns; at most 32 are allowed$/);
+  });
+
   it("allows it before", () => expect(after({ match: "GET /v1/a" }, { match: "/v1/*" })).toEqual([]));
 });
 
