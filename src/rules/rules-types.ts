@@ -1,5 +1,4 @@
 /** Types that check rules in TypeScript: the names of plans, budgets and presets, and the facts that rules need. */
-import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { LimitText, RuleData, RulesData } from "./rules-data.ts";
 
 /** Identities that need no fact. A user and an API key may be facts, or be verified by `identity`. */
@@ -49,14 +48,6 @@ export type FactsOf<D extends RulesData> = Exclude<
   RuleFacts<D["rules"][number]> | RuleFacts<D["fallback"]> | BudgetsFacts<Member<D, "budgets">>,
   BuiltIn
 >;
-
-/** One function per fact, called with the arguments of the server's middleware. Those of `user` and `apiKey` are optional. */
-export type FactFunctions<F extends string, Args extends readonly unknown[]> = {
-  readonly [fact in F]: FactFunction<Args>;
-} & { readonly [fact in OptionalFact]?: FactFunction<Args> };
-
-/** Returns a fact of a request; `undefined`: unknown. */
-type FactFunction<Args extends readonly unknown[]> = (...args: Args) => MaybePromise<string | number | undefined>;
 
 /** Members that do not exist are `never`, so that a misspelt one does not compile. */
 type Only<T, Known extends PropertyKey> = { readonly [member in Exclude<keyof T, Known>]: never };
