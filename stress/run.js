@@ -11,6 +11,7 @@ import { holds } from "./holds.js";
 import { holdsModel } from "./holds-model.js";
 import { hotKey } from "./hot-key.js";
 import { rulesFiles } from "./rules-files.js";
+import { rulesMatching, rulesSpellings } from "./rules-matching.js";
 import { wsFrames } from "./ws-frames.js";
 import { wsSockets } from "./ws-sockets.js";
 
@@ -22,6 +23,8 @@ const parts = {
   "hot-key": hotKey,
   faults,
   "rules-files": rulesFiles,
+  "rules-matching": rulesMatching,
+  "rules-spellings": rulesSpellings,
   "ws-frames": wsFrames,
   "ws-sockets": wsSockets,
 };

@@ -3,7 +3,7 @@
 /** Longer patterns are rejected, in characters. */
 const MAX_PATTERN_CHARS = 1000;
 /** Patterns with more segments are rejected: the cost of a lookup grows with the longest pattern. */
-export const MAX_SEGMENTS = 32;
+const MAX_SEGMENTS = 16;
 
 /** A method: an RFC 9110 token in upper case that starts with a letter, so that "*" is not one. */
 const METHOD = /^[A-Z][A-Z0-9!#$%&'+.^_`~-]*$/;
@@ -15,7 +15,7 @@ const NAME = /^:[A-Za-z_][A-Za-z0-9_]*$/;
  * The characters of a literal, once decoded: those that every client sends as they are, the space, and everything beyond
  * ASCII that is neither a control character nor a separator. Routers disagree about the encoding of all others.
  */
-const LITERAL = /^(?:[A-Za-z0-9\-._~!$&+,;=@: ]|[^\0-\x7f\p{C}\p{Z}])+$/u;
+const LITERAL = /^(?:[A-Za-z0-9\-._~!$&+,;=@: ]|(?!\p{ASCII})[^\p{C}\p{Z}])+$/u;
 
 /** A parsed pattern. */
 export interface Pattern {

@@ -11,10 +11,19 @@ const CANONICAL = /^(?:\/(?!\.\.?(?:\/|$))[a-z0-9\-._~!$&+,=@:]+)+$/;
 const ORIGIN = /^[A-Za-z][A-Za-z0-9+.-]*:\/\/[^/\\?#]*/;
 /** What `new URL("//host/path", base)` reads as a host; it ignores further slashes. */
 const HOST = /^\/{2,}[^/]*/;
+const DOT = 0x2e;
+const PERCENT = 0x25;
 const DOT_SEGMENT = /\/(?:\.|%2e){1,2}(?:\/|$)/i;
-const ENCODED = /(?:%[0-9a-f]{2})+/gi;
+const NEXT_BYTE = "%[89ab][0-9a-f]";
+const BEYOND_ASCII = [
+  `%(?:c[2-9a-f]|d[0-9a-f])${NEXT_BYTE}`,
+  `%(?:e0%[ab][0-9a-f]|ed%[89][0-9a-f]|e[1-9a-cef]${NEXT_BYTE})${NEXT_BYTE}`,
+  `%(?:f0%[9ab][0-9a-f]|f4%8[0-9a-f]|f[1-3]${NEXT_BYTE})(?:${NEXT_BYTE}){2}`,
+].join("|");
+/** Valid UTF-8 only, because thousands of exceptions would make one request expensive. */
+const ENCODED = new RegExp(`(?:%[0-7][0-9a-f]|${BEYOND_ASCII})+`, "gi");
 /** Spaces, and everything beyond ASCII: clients always send these percent-encoded. */
-const ALWAYS_ENCODED = /(?:%20|%[89a-f][0-9a-f])+/gi;
+const ALWAYS_ENCODED = new RegExp(`(?:%20|${BEYOND_ASCII})+`, "gi");
 
 /**
  * Whether a path without query has a single reading, which is the path itself. `/` has two: Fastify routes it to `/:name`.
@@ -30,7 +39,7 @@ export function isCanonical(path: string): boolean {
  * Besides the path as sent: Express ignores a trailing slash, a mounted router of Express 4 also duplicate slashes, and
  * it replaces backslashes if the target contains "#". Fastify decodes like `decodeURI`, accepts an empty `:name`, and has
  * options to ignore trailing and duplicate slashes. Hono decodes in the same way. `new URL` resolves dot segments, replaces
- * backslashes and reads `//host` as a host. The last reading applies everything at once, for handlers that do so themselves.
+ * backslashes and reads `//host` as a host. Handlers may also decode everything, or do all of this at once.
  *
  * Not covered: Fastify does not match a `:name` with more than `maxParamLength` characters (100 by default).
  */
@@ -48,14 +57,18 @@ export function readingsOf(target: string, maxSegments: number): readonly string
   const slashed = sent.replaceAll("\\", "/");
   // The legacy `url.parse`, which Express uses for unusual targets, also removes these spaces.
   if (/[\\\xa0\ufeff]/.test(sent)) addReadings(readings, slashed.trimEnd(), maxSegments);
-  const hostless = slashed.replace(HOST, "") || "/";
-  if (DOT_SEGMENT.test(slashed)) addReadings(readings, resolveDots(slashed, maxSegments), maxSegments);
-  if (hostless !== slashed) addReadings(readings, resolveDots(hostless, maxSegments), maxSegments);
-  if (sent.includes("%") || readings.size > 1) {
-    for (const form of hostless === slashed ? [slashed] : [slashed, hostless]) {
-      const decoded = form.replace(ENCODED, decodeAll).replaceAll("\\", "/");
-      readings.add(withoutEmptySegments(resolveDots(decoded, maxSegments), maxSegments));
-    }
+  const resolved = resolveDots(slashed);
+  if (DOT_SEGMENT.test(slashed)) addReadings(readings, resolved, maxSegments);
+  const hostless = withoutHost(path, slashed);
+  const resolvedHostless = hostless === slashed ? resolved : resolveDots(hostless);
+  if (hostless !== slashed) addReadings(readings, resolvedHostless, maxSegments);
+  if (!sent.includes("%")) return [...readings.add(withoutEmptySegments(resolvedHostless, maxSegments))];
+  for (const form of new Set([sent, resolved, resolvedHostless])) {
+    readings.add(truncate(decodeAll(form), maxSegments));
+  }
+  for (const form of new Set([slashed, hostless])) {
+    const decoded = decodeAll(form).replaceAll("\\", "/");
+    readings.add(withoutEmptySegments(resolveDots(decoded), maxSegments));
   }
   return [...readings];
 }
@@ -80,9 +93,8 @@ function addDecoded(readings: Set<string>, path: string): string {
     readings.add(path);
     return path;
   }
-  // `decodeURI` without reserved characters and "%25", which both routers keep.
-  const decoded = path.replace(ENCODED, decodeUnreserved);
-  readings.add(path.replace(ALWAYS_ENCODED, decodeAll)).add(decoded);
+  const decoded = decodeUnreserved(path);
+  readings.add(path.replace(ALWAYS_ENCODED, decodeURIComponent)).add(decoded);
   return decoded;
 }
 
@@ -91,6 +103,14 @@ function withoutOrigin(target: string): string {
   if (target.startsWith("/")) return target;
   const path = target.replace(ORIGIN, "");
   return path.startsWith("/") ? path : `/${path.replace(/^\\/, "")}`;
+}
+
+/** The path that `new URL` reads from a target whose path starts with "//host", or that has no host after "http://". */
+function withoutHost(target: string, slashed: string): string {
+  const isAbsolute = ORIGIN.test(target);
+  if (!isAbsolute && !slashed.startsWith("//")) return slashed;
+  const fromHost = isAbsolute ? target.slice(target.indexOf(":") + 1).split("#", 1)[0] : slashed;
+  return (fromHost as string).replaceAll("\\", "/").replace(HOST, "") || "/";
 }
 
 /** The first segments of a path. */
@@ -103,29 +123,37 @@ function truncate(path: string, maxSegments: number): string {
   return path.slice(0, end);
 }
 
+/** The first segments of a path that are not empty. */
 function withoutEmptySegments(path: string, maxSegments: number): string {
-  return truncate(path.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, ""), maxSegments);
+  let result = "";
+  let count = 0;
+  for (let start = 1; start < path.length && count < maxSegments; ) {
+    let end = path.indexOf("/", start);
+    if (end === -1) end = path.length;
+    if (end > start) {
+      result += path.slice(start - 1, end);
+      count++;
+    }
+    start = end + 1;
+  }
+  return result || "/";
 }
 
 function withEmptyNames(path: string): string {
   return path.replace(/\/(?=\/|$)/g, `/${EMPTY_NAME}`);
 }
 
-/** Resolves dot segments like `new URL`. Keeps the first segments only, and counts the others. */
-function resolveDots(path: string, maxSegments: number): string {
+/** Resolves dot segments like `new URL`. The result is not truncated: empty segments are removed from it later. */
+function resolveDots(path: string): string {
   const kept: string[] = [];
-  let dropped = 0;
   for (let start = 1; start <= path.length; ) {
     let end = path.indexOf("/", start);
     const isLast = end === -1;
     if (isLast) end = path.length;
     const dots = dotsIn(path, start, end);
-    if (dots === 2 && dropped > 0) dropped--;
-    else if (dots === 2) kept.pop();
-    if (dots === 0 || isLast) {
-      if (kept.length === maxSegments) dropped++;
-      else kept.push(dots === 0 ? path.slice(start, end) : "");
-    }
+    if (dots === 2) kept.pop();
+    if (dots === 0) kept.push(path.slice(start, end));
+    else if (isLast) kept.push("");
     start = end + 1;
   }
   return `/${kept.join("/")}`;
@@ -133,23 +161,17 @@ function resolveDots(path: string, maxSegments: number): string {
 
 /** 1 for ".", 2 for "..", both also percent-encoded; 0 for any other segment. */
 function dotsIn(path: string, start: number, end: number): 0 | 1 | 2 {
-  if (end - start > 6 || start === end) return 0;
+  const first = path.charCodeAt(start);
+  if (end - start > 6 || (first !== DOT && first !== PERCENT)) return 0;
   const segment = path.slice(start, end).replace(/%2e/gi, ".");
   return segment === "." ? 1 : segment === ".." ? 2 : 0;
 }
 
-function decodeUnreserved(encoded: string): string {
-  try {
-    return decodeURI(encoded.replaceAll("%25", "%2525"));
-  } catch {
-    return encoded;
-  }
+/** Decodes like Fastify and Hono: `decodeURI`, which keeps reserved characters, and "%25" is kept as well. */
+function decodeUnreserved(text: string): string {
+  return text.replace(ENCODED, (encoded) => decodeURI(encoded.replaceAll("%25", "%2525")));
 }
 
-function decodeAll(encoded: string): string {
-  try {
-    return decodeURIComponent(encoded);
-  } catch {
-    return encoded;
-  }
+function decodeAll(text: string): string {
+  return text.replace(ENCODED, decodeURIComponent);
 }
