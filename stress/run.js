@@ -10,8 +10,8 @@ import { faults } from "./faults.js";
 import { holds } from "./holds.js";
 import { holdsModel } from "./holds-model.js";
 import { hotKey } from "./hot-key.js";
-import { rulesMatching, rulesSpellings } from "./rules-matching.js";
 import { rulesFiles } from "./rules-files.js";
+import { rulesMatching, rulesSpellings } from "./rules-matching.js";
 import { wsFrames } from "./ws-frames.js";
 import { wsSockets } from "./ws-sockets.js";
 
@@ -22,9 +22,9 @@ const parts = {
   "holds-model": holdsModel,
   "hot-key": hotKey,
   faults,
+  "rules-files": rulesFiles,
   "rules-matching": rulesMatching,
   "rules-spellings": rulesSpellings,
-  "rules-files": rulesFiles,
   "ws-frames": wsFrames,
   "ws-sockets": wsSockets,
 };

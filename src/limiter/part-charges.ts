@@ -6,9 +6,9 @@ import { DEFAULT_HOLD_MS } from "../core/hold.ts";
 import { chargeTo, holdTo, type JointCharge, type LimiterPart } from "./limiter-part.ts";
 
 /** Largest limit of a sliding log with holds: while there are holds, each call reads the whole log. */
-const MAX_HELD_LOG_LIMIT = 1000;
+export const MAX_HELD_LOG_LIMIT = 1000;
 /** Longest window or fill time of a policy with holds: ends beyond it would leave the exact numbers. */
-const MAX_HELD_WINDOW_MS = 2 ** 50;
+export const MAX_HELD_WINDOW_MS: number = 2 ** 50;
 
 /** Whether a policy has a rate. Others limit what is held, or count strikes. */
 export function hasRate({ resolved }: CompiledPolicy): boolean {

@@ -2,6 +2,7 @@
 import { algorithms } from "../algorithms/algorithms.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { show } from "../core/errors.ts";
+import { MAX_HELD_LOG_LIMIT, MAX_HELD_WINDOW_MS } from "../limiter/part-charges.ts";
 import { isOfAllCallers, missingParts } from "./identities.ts";
 import { at, type Issues, type Place } from "./issues.ts";
 import type { CompiledSpec } from "./limit-text.ts";
@@ -11,9 +12,6 @@ import { isByPlan } from "./parsed-rules.ts";
 
 /** A joint charge has at most 16 parts, of which two are reserved for penalties. */
 const MAX_CHARGES = 14;
-/** The same limits as in `limiter/part-charges.ts`, which checks holds when they are made. */
-const MAX_HELD_LOG_LIMIT = 1000;
-const MAX_HELD_WINDOW_MS = 2 ** 50;
 
 /** Checks laws 2, 4 and 7, and that what is held can be held. */
 export function checkLaws(issues: Issues, { rule, place }: RuleResult, plans: readonly string[]): void {

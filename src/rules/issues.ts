@@ -101,7 +101,9 @@ export function invalidRules(issues: readonly Issue[]): SluiceError {
   if (more > 0) lines.push(`and ${more} more`);
   const text = lines.join("\n");
   const { path: option = "", received } = issues[0] ?? {};
-  return new SluiceError("invalid-rules", text.endsWith("?") ? text : `${text}.`, { option, received, issues });
+  const error = new SluiceError("invalid-rules", text.endsWith("?") ? text : `${text}.`, { option, received });
+  // Set here and not by the constructor, which is a part of every bundle.
+  return Object.assign(error, { issues });
 }
 
 /** Names in quotes, `"a", "b" and "c"`, and how many more there are than fit into a message. */

@@ -16,7 +16,7 @@ export interface CompiledBudget extends ParsedBudget {
 /** Budgets by name. `undefined`: the budget is invalid. */
 export type Budgets = ReadonlyMap<string, CompiledBudget | undefined>;
 
-/** Parses `plans` and `defaultPlan`. Returns `undefined` if they are invalid. */
+/** Parses `plans` and `defaultPlan`. Returns `undefined` if the plans are invalid. */
 export function parsePlans(issues: Issues, { plans, defaultPlan }: Members): readonly string[] | undefined {
   const [place, defaultPlace] = [at(ROOT, "plans"), at(ROOT, "defaultPlan")];
   if (plans === undefined) {
@@ -38,13 +38,14 @@ export function parsePlans(issues: Issues, { plans, defaultPlan }: Members): rea
     if (names.has(name)) issues.add(at(place, i), `plan ${show(name)} is listed twice`);
     names.add(name);
   }
+  const isValid = issues.count === before;
   if (defaultPlan === undefined) {
     issues.add(defaultPlace, "missing; name the plan of callers whose plan is unknown");
-  } else if (issues.count === before && !names.has(defaultPlan as string)) {
+  } else if (isValid && !names.has(defaultPlan as string)) {
     if (typeof defaultPlan === "string") issues.add(defaultPlace, unknownPlan(defaultPlan, [...names]));
     else issues.addType(defaultPlace, "the name of a plan");
   }
-  return issues.count === before ? [...names] : undefined;
+  return isValid ? [...names] : undefined;
 }
 
 /** Parses `budgets`. */

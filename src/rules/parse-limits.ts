@@ -110,6 +110,7 @@ function parseByPlan(
     const spec = parseLimitText(context, planPlace, value[plan]);
     if (spec) specs.set(plan, spec);
   }
+  if (!plans && Object.keys(value).length === 0) issues.add(place, "needs a limit for each plan");
   const missing = (plans ?? []).filter((plan) => !Object.hasOwn(value, plan));
   if (missing.length > 0) {
     issues.add(place, `missing a limit for ${missing.length > 1 ? "plans" : "plan"} ${quoted(missing)}`);

@@ -47,6 +47,26 @@ describe("the list of issues", () => {
     ]);
   });
 
+  it("reports limits by plan also if the plans are wrong", () => {
+    const change = (file: AnyFile) => {
+      file.plans.push("pro");
+      file.rules[3].limits = { client: {}, ip: { free: "fast" } };
+    };
+    expect(linesAfter(change)).toEqual([
+      'plans[3]: plan "pro" is listed twice',
+      "rules[3].limits.client: needs a limit for each plan",
+      expect.stringMatching(/^rules\[3\]\.limits\.ip\.free: "fast" is not a limit/),
+    ]);
+    const wrongDefault = (file: AnyFile) => {
+      file.defaultPlan = "fre";
+      file.rules[3].limits = { client: { free: "1/s", pro: "2/s" } };
+    };
+    expect(linesAfter(wrongDefault)).toEqual([
+      expect.stringMatching(/^defaultPlan: unknown plan "fre"/),
+      'rules[3].limits.client: missing a limit for plan "enterprise"',
+    ]);
+  });
+
   it("is empty for valid rules", () => expect(checkRules(validFile())).toEqual([]));
 });
 

@@ -42,7 +42,7 @@ describe("readingsOf", () => {
     ["/v1/a%3Ab", ["/v1/a%3Ab", "/v1/a:b"]],
     ["/v1/caf%c3%a9", ["/v1/café"]],
     ["/v1/%zz%6c", ["/v1/%zz%6c", "/v1/%zzl"]],
-    ["/v1/%ff%6c", ["/v1/%ff%6c"]],
+    ["/v1/%ff%6c", ["/v1/%ff%6c", "/v1/%ffl"]],
     ["/v1/%252e%252e/x", ["/v1/%252e%252e/x", "/v1/%2e%2e/x", "/x"]],
     ["/v1/%c0%ae%c0%ae/x", ["/v1/%c0%ae%c0%ae/x"]],
     ["/a/../v1/./x", ["/a/../v1/./x", "/v1/x"]],
@@ -71,7 +71,23 @@ describe("readingsOf", () => {
     },
   );
 
-  it.each(["/a", "/", "/../a", "/./", "/%2e%2e/x", "%2f", "\\", "\xa0", "%C3%A9", "%ff", "//a/..", "#", "/a%"])(
+  it.each([
+    "/a",
+    "/",
+    "/../a",
+    "/./",
+    "/%2e%2e/x",
+    "%2f",
+    "\\",
+    "\xa0",
+    "%C3%A9",
+    "%ff",
+    "/%ff",
+    "/%f0%9f%98%80",
+    "//a/..",
+    "#",
+    "/a%",
+  ])(
     "truncates a megabyte of %j in linear time",
     (piece) => {
       const readings = readingsOf(`/a${piece.repeat(1e6 / piece.length)}`, MAX_SEGMENTS);
@@ -80,6 +96,29 @@ describe("readingsOf", () => {
     },
     2000,
   );
+
+  it("decodes exactly the sequences that decodeURIComponent accepts", () => {
+    const bytes = [
+      0x20, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee,
+    ];
+    const hex = [...bytes, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff].map((byte) => `%${byte.toString(16)}`);
+    const isValid = (text: string) => {
+      try {
+        return decodeURIComponent(text) !== text;
+      } catch {
+        return false;
+      }
+    };
+    for (const first of hex) {
+      for (const second of ["", ...hex]) {
+        for (const rest of ["", "%80", "%bf%80", "%80%80"]) {
+          const text = first + second + rest;
+          const isDecoded = readingsOf(`/${text}`, MAX_SEGMENTS).some((reading) => !/%/.test(reading));
+          expect(isDecoded, text).toBe(isValid(text));
+        }
+      }
+    }
+  });
 
   it("resolves dot segments beyond the maximum number of segments", () => {
     const target = `${"/a".repeat(50)}${"/..".repeat(50)}/v1/login`;

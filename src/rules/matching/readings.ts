@@ -14,9 +14,16 @@ const HOST = /^\/{2,}[^/]*/;
 const DOT = 0x2e;
 const PERCENT = 0x25;
 const DOT_SEGMENT = /\/(?:\.|%2e){1,2}(?:\/|$)/i;
-const ENCODED = /(?:%[0-9a-f]{2})+/gi;
+const NEXT_BYTE = "%[89ab][0-9a-f]";
+const BEYOND_ASCII = [
+  `%(?:c[2-9a-f]|d[0-9a-f])${NEXT_BYTE}`,
+  `%(?:e0%[ab][0-9a-f]|ed%[89][0-9a-f]|e[1-9a-cef]${NEXT_BYTE})${NEXT_BYTE}`,
+  `%(?:f0%[9ab][0-9a-f]|f4%8[0-9a-f]|f[1-3]${NEXT_BYTE})(?:${NEXT_BYTE}){2}`,
+].join("|");
+/** Valid UTF-8 only, because thousands of exceptions would make one request expensive. */
+const ENCODED = new RegExp(`(?:%[0-7][0-9a-f]|${BEYOND_ASCII})+`, "gi");
 /** Spaces, and everything beyond ASCII: clients always send these percent-encoded. */
-const ALWAYS_ENCODED = /(?:%20|%[89a-f][0-9a-f])+/gi;
+const ALWAYS_ENCODED = new RegExp(`(?:%20|${BEYOND_ASCII})+`, "gi");
 
 /**
  * Whether a path without query has a single reading, which is the path itself. `/` has two: Fastify routes it to `/:name`.
@@ -32,8 +39,7 @@ export function isCanonical(path: string): boolean {
  * Besides the path as sent: Express ignores a trailing slash, a mounted router of Express 4 also duplicate slashes, and
  * it replaces backslashes if the target contains "#". Fastify decodes like `decodeURI`, accepts an empty `:name`, and has
  * options to ignore trailing and duplicate slashes. Hono decodes in the same way. `new URL` resolves dot segments, replaces
- * backslashes and reads `//host` as a host. Handlers may also decode everything,
- * or do all of this at once.
+ * backslashes and reads `//host` as a host. Handlers may also decode everything, or do all of this at once.
  *
  * Not covered: Fastify does not match a `:name` with more than `maxParamLength` characters (100 by default).
  */
@@ -58,10 +64,10 @@ export function readingsOf(target: string, maxSegments: number): readonly string
   if (hostless !== slashed) addReadings(readings, resolvedHostless, maxSegments);
   if (!sent.includes("%")) return [...readings.add(withoutEmptySegments(resolvedHostless, maxSegments))];
   for (const form of new Set([sent, resolved, resolvedHostless])) {
-    readings.add(truncate(form.replace(ENCODED, decodeAll), maxSegments));
+    readings.add(truncate(decodeAll(form), maxSegments));
   }
   for (const form of new Set([slashed, hostless])) {
-    const decoded = form.replace(ENCODED, decodeAll).replaceAll("\\", "/");
+    const decoded = decodeAll(form).replaceAll("\\", "/");
     readings.add(withoutEmptySegments(resolveDots(decoded), maxSegments));
   }
   return [...readings];
@@ -87,9 +93,8 @@ function addDecoded(readings: Set<string>, path: string): string {
     readings.add(path);
     return path;
   }
-  // `decodeURI` without reserved characters and "%25", which both routers keep.
-  const decoded = path.replace(ENCODED, decodeUnreserved);
-  readings.add(path.replace(ALWAYS_ENCODED, decodeAll)).add(decoded);
+  const decoded = decodeUnreserved(path);
+  readings.add(path.replace(ALWAYS_ENCODED, decodeURIComponent)).add(decoded);
   return decoded;
 }
 
@@ -162,18 +167,11 @@ function dotsIn(path: string, start: number, end: number): 0 | 1 | 2 {
   return segment === "." ? 1 : segment === ".." ? 2 : 0;
 }
 
-function decodeUnreserved(encoded: string): string {
-  try {
-    return decodeURI(encoded.replaceAll("%25", "%2525"));
-  } catch {
-    return encoded;
-  }
+/** Decodes like Fastify and Hono: `decodeURI`, which keeps reserved characters, and "%25" is kept as well. */
+function decodeUnreserved(text: string): string {
+  return text.replace(ENCODED, (encoded) => decodeURI(encoded.replaceAll("%25", "%2525")));
 }
 
-function decodeAll(encoded: string): string {
-  try {
-    return decodeURIComponent(encoded);
-  } catch {
-    return encoded;
-  }
+function decodeAll(text: string): string {
+  return text.replace(ENCODED, decodeURIComponent);
 }
