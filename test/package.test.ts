@@ -359,9 +359,9 @@ describe("the package", () => {
  * Gzip bytes of one middleware: the memory limiter, addresses with ipaddr.js, headers, tokens. The goal is 11 000; the
  * budget is the current size, to notice growth. About 4200 are for the preflight budget, the one-time reports and the
  * errors for misuse, 1500 for policies as text, 3000 for several limits per request with keys of their own, 150 for
- * state that the two builds share, 9400 for holds of requests.
+ * state that the two builds share, 9400 for holds of requests, 900 for extensions of the gate.
  */
-const MIDDLEWARE_BUDGET = 43_000;
+const MIDDLEWARE_BUDGET = 43_900;
 /**
  * Gzip bytes of the memory limiter with all five algorithms. The goal is 5000; the budget is the current size, to
  * notice growth. About 1500 are for policies as text with their errors and for refunds with their decision, 500 for

@@ -45,8 +45,9 @@ export function startApp(express: Express, routes: readonly GuardedRoute[]): Pro
             getRateLimit(request),
           );
           response.status(status).set(headers);
-          if (body instanceof ReadableStream) Readable.fromWeb(body as never).pipe(response);
-          else response.send(typeof body === "string" ? body : Buffer.from(body));
+          if (typeof body === "string") response.send(body);
+          else if (body instanceof Uint8Array) response.send(Buffer.from(body));
+          else Readable.fromWeb(body as never).pipe(response);
         };
         respond().catch(next);
       },

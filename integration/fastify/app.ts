@@ -29,7 +29,7 @@ export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise
       return reply
         .code(status)
         .headers(headers as Record<string, string | string[]>)
-        .send(body instanceof ReadableStream ? Readable.fromWeb(body as never) : body);
+        .send(typeof body === "string" || body instanceof Uint8Array ? body : Readable.fromWeb(body as never));
     };
     app.register(async (scope) => {
       if (place === "scope") for (const hook of hooks) scope.addHook("onRequest", hook);

@@ -24,7 +24,7 @@ export function honoApp(routes: readonly GuardedRoute[]): Hono {
       const { status, headers, body } = await handle(context.req.path, disconnected, getRateLimit(context));
       const empty = status === 204 || status === 304;
       return context.newResponse(
-        empty ? null : body,
+        empty ? null : (body as string),
         status as StatusCode,
         headers as Record<string, string | string[]>,
       );

@@ -1,7 +1,13 @@
 /** `sluice/testing`: a fake clock, and suites that certify a limiter, a store or a middleware. */
 export { describeRateLimiter, type SuiteOptions } from "../testing/describe-rate-limiter.ts";
 export { type FakeClock, fakeClock } from "../testing/fake-clock.ts";
-export type { GuardedRoute, PlainResponse, RouteKit, RouteOptions } from "../testing/middleware/guarded-route.ts";
+export type {
+  ByteStream,
+  GuardedRoute,
+  PlainResponse,
+  RouteKit,
+  RouteOptions,
+} from "../testing/middleware/guarded-route.ts";
 export {
   guardedRoutes,
   type MiddlewareSubject,

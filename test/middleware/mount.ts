@@ -48,8 +48,8 @@ export function nodeListener(
             getNodeRateLimit(request),
           );
           response.writeHead(status, headers as OutgoingHttpHeaders);
-          if (body instanceof ReadableStream) Readable.fromWeb(body as never).pipe(response);
-          else response.end(body);
+          if (typeof body === "string" || body instanceof Uint8Array) response.end(body);
+          else Readable.fromWeb(body as never).pipe(response);
         } catch {
           response.writeHead(500).end();
         }
@@ -118,7 +118,10 @@ export function fetchHandler(routes: readonly GuardedRoute[]): Handler {
           getFetchRateLimit(request),
         );
         const empty = status === 204 || status === 304;
-        return new Response(empty ? null : body, { status, headers: headersOf({ ...route.before, ...headers }) });
+        return new Response(empty ? null : (body as BodyInit), {
+          status,
+          headers: headersOf({ ...route.before, ...headers }),
+        });
       };
       const guarded = route.rateLimits.reduceRight(
         (inner, options) => limitFetch(options as FetchRateLimitOptions)(inner) as Handler,

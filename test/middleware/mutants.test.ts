@@ -4,6 +4,7 @@ import { clientIp } from "sluice/http";
 import { type NodeHandler, type NodeRateLimitOptions, rateLimit } from "sluice/node";
 import { guardedRoutes, middlewareSuite } from "sluice/testing";
 import { describe, expect, it } from "vitest";
+import { EXTENSION, type ExtensionPass, extensionOf } from "../../src/middleware/gate/extension.ts";
 import { listen, nodeKit, nodeListener } from "./mount.ts";
 
 type Limit = (options: NodeRateLimitOptions) => (handler: NodeHandler) => NodeHandler;
@@ -60,6 +61,18 @@ const stacked =
     const each = limits.map((limit, i) => rateLimit({ ...options, limits: [limit], ...change(options, i) }));
     return each.reduceRight((inner, wrap) => wrap(inner), handler);
   };
+
+/** The middleware with changed results of extensions. */
+const extending = (change: (pass: ExtensionPass) => ExtensionPass): Limit =>
+  changed((options) => {
+    const extension = extensionOf(options);
+    if (!extension) return {};
+    const enter: typeof extension.enter = async (request) => {
+      const result = await extension.enter(request);
+      return result === undefined || "status" in result ? result : change(result);
+    };
+    return { [EXTENSION]: { enter } } as object;
+  });
 
 const mutants: [string, Limit][] = [
   ["limits nothing", () => (handler) => handler],
@@ -144,6 +157,29 @@ const mutants: [string, Limit][] = [
   [
     "does not record the decision of a request",
     (options) => (handler) => rateLimit(options)((request, response) => handler(Object.create(request), response)),
+  ],
+  ["ignores extensions", changed(() => ({ [EXTENSION]: undefined }) as object)],
+  ["sets no fields of an extension", extending(({ capture }) => ({ capture }))],
+  ["captures no response", extending(({ set }) => ({ set }))],
+  [
+    "sends a captured response before it is stored",
+    extending(({ set, capture }) => ({
+      set,
+      capture: capture && {
+        ...capture,
+        onNode(response) {
+          const { end } = response;
+          capture.onNode(response);
+          const stored = response.end;
+          response.end = ((...args: [never, never]) => {
+            response.end = end;
+            stored.apply(response, args);
+            if (!response.writableFinished) end.apply(response, args);
+            return response;
+          }) as typeof end;
+        },
+      },
+    })),
   ],
   ["does not expose its fields to scripts", sending((_, value) => (value.includes("X-Own, ") ? "X-Own" : value))],
 ];

@@ -102,24 +102,16 @@ export function beforeHead(
     const given = rest[last];
     if (typeof given === "object" && given !== null) {
       const headers = copyHeaders(given);
-      addHeaders(writeHeadHead, { response, headers }, status, pendingHeaders, fields);
+      const target = { response, headers };
+      if (pendingHeaders) addRateLimitHeaders(writeHeadHead, target, status, pendingHeaders);
+      if (fields) setFields(writeHeadHead, target, fields);
       rest[last] = headers;
     } else {
-      addHeaders(responseHead, response, status, pendingHeaders, fields);
+      if (pendingHeaders) addRateLimitHeaders(responseHead, response, status, pendingHeaders);
+      if (fields) setFields(responseHead, response, fields);
     }
     return writeHead.call(response, status, ...(rest as []));
   }) as ServerResponse["writeHead"];
-}
-
-function addHeaders<R>(
-  head: ResponseHead<R>,
-  response: R,
-  status: number,
-  pendingHeaders: PendingHeaders | undefined,
-  fields: ResponseFields | undefined,
-): void {
-  if (pendingHeaders) addRateLimitHeaders(head, response, status, pendingHeaders);
-  if (fields) setFields(head, response, fields);
 }
 
 /** Replaces a status below 400 when the head is written, so a rejection stays an error. */

@@ -80,7 +80,7 @@ async function untilCaptured(client: Client, route: string, count: number): Prom
 }
 
 const bytesOf = (body: PlainResponse["body"]): number[] =>
-  body instanceof ReadableStream ? [97, 98] : [...(typeof body === "string" ? new TextEncoder().encode(body) : body)];
+  typeof body === "string" ? [...new TextEncoder().encode(body)] : body instanceof Uint8Array ? [...body] : [97, 98];
 
 export const captureCases: readonly MiddlewareCase[] = [
   {

@@ -15,6 +15,11 @@ export type RouteOptions = RateLimitOptions<
   any
 >;
 
+/** A `ReadableStream` of bytes. Not every project has its type. */
+export interface ByteStream {
+  getReader(): unknown;
+}
+
 /** The response of a route's handler. */
 export interface PlainResponse {
   /** The status code. */
@@ -22,7 +27,7 @@ export interface PlainResponse {
   /** The headers to set. Only `Set-Cookie` has several values. */
   readonly headers: Readonly<Record<string, string | readonly string[]>>;
   /** The body. Send a stream as it is produced. */
-  readonly body: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>>;
+  readonly body: string | Uint8Array | ByteStream;
 }
 
 /** A route of the app. The server mounts one `rateLimit` for each of `rateLimits`, in order, for every method. */
