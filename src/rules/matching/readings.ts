@@ -9,8 +9,10 @@ const CANONICAL = /^(?:\/(?!\.\.?(?:\/|$))[a-z0-9\-._~!$&+,=@:]+)+$/;
 
 /** The scheme and authority of a target in absolute form. */
 const ORIGIN = /^[A-Za-z][A-Za-z0-9+.-]*:\/\/[^/\\?#]*/;
+const STARTS_LIKE_A_TARGET = /^(?:\/|https?:\/\/)/i;
 /** What `new URL("//host/path", base)` reads as a host; it ignores further slashes. */
 const HOST = /^\/{2,}[^/]*/;
+const DOTTED_I = "\u0130";
 const DOT = 0x2e;
 const PERCENT = 0x25;
 const DOT_SEGMENT = /\/(?:\.|%2e){1,2}(?:\/|$)/i;
@@ -54,6 +56,8 @@ export function readingsOf(target: string, maxSegments: number): readonly string
   addReadings(readings, sent, maxSegments);
   // A handler that compares the target itself sees the fragment.
   if (fragment !== -1) addReadings(readings, whole, maxSegments);
+  // Fastify ignores the first character, whatever it is: "*v1/login" reaches "/v1/login" (find-my-way 9.10).
+  if (!STARTS_LIKE_A_TARGET.test(path)) addReadings(readings, `/${path.slice(1).split("#", 1)}`, maxSegments);
   const slashed = sent.replaceAll("\\", "/");
   // The legacy `url.parse`, which Express uses for unusual targets, also removes these spaces.
   if (/[\\\xa0\ufeff]/.test(sent)) addReadings(readings, slashed.trimEnd(), maxSegments);
@@ -95,6 +99,11 @@ function addDecoded(readings: Set<string>, path: string): string {
   }
   const decoded = decodeUnreserved(path);
   readings.add(path.replace(ALWAYS_ENCODED, decodeURIComponent)).add(decoded);
+  // Two characters in lower case: Fastify without `caseSensitive` then finds no further segment, only a "*" (find-my-way 9.10).
+  if (decoded.includes(DOTTED_I)) {
+    const segments = decoded.split("/").map((segment) => (segment.includes(DOTTED_I) ? "" : segment));
+    readings.add(segments.join("/"));
+  }
   return decoded;
 }
 
