@@ -70,7 +70,7 @@ for (const endpoint of endpoints) {
       row++;
       clock.advance(BETWEEN_ROWS_MS);
       const expected = expectedOf(rules.data, endpoint.rule, plan);
-      const shown = Math.min(expected, UNLIMITED_SENT);
+      const shown = expected === Number.POSITIVE_INFINITY ? UNLIMITED_SENT : expected;
       const count = expected === Number.POSITIVE_INFINITY ? UNLIMITED_SENT : expected + MORE;
       const statuses = await Promise.all(Array.from({ length: count }, () => send(endpoint, tenant, plan, row)));
       requests += count;
