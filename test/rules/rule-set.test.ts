@@ -282,7 +282,7 @@ describe("holds of rules", () => {
 
 describe("names on a store", () => {
   afterEach(() => vi.restoreAllMocks());
-  const data = { rules: [], fallback: { limits: { ip: "5/h" } } };
+  const data = { rules: [], fallback: { limits: { ip: "5/h" } } } as const;
 
   test("conflict between rule sets without a prefix, until one is disposed of", async () => {
     const store = memoryStore();
@@ -297,7 +297,7 @@ describe("names on a store", () => {
 
   test("are replaced in one step, also with another algorithm, or not at all", () => {
     const store = memoryStore();
-    const rules = defineRules(data as object as typeof data, { store });
+    const rules = defineRules(data, { store });
     rules.replace({ rules: [], fallback: { limits: { ip: "5/h log" } } });
     createLimiter({ policy: { limit: 1, windowMs: 1000, algorithm: "fixed-window", name: "mine" }, store });
     const budgets = { mine: { ip: "5/h" } };

@@ -38,7 +38,7 @@ export interface IdentityOptions extends TrustOptions {
 export type Identity = "peer" | Preset | IdentityOptions;
 
 /** Returns the key of a request's client. `context` is passed on to `Warn`. */
-export type Identify = (peer: string | undefined, header: ReadHeader, context?: unknown) => string | Promise<string>;
+type Identify = (peer: string | undefined, header: ReadHeader, context?: unknown) => string | Promise<string>;
 
 /** Returns the key of a request's IP address, regardless of credentials. */
 type IdentifyAddress = (peer: string | undefined, header: ReadHeader, context?: unknown) => string;
