@@ -72,8 +72,6 @@ export interface RequestContext {
   readonly path: string;
   /** The key of the IP address, such as `ip:203.0.113.7`; `undefined` if it is unknown. */
   ip(): string | undefined;
-  /** The key of the IP address's network, such as `net:203.0.113.0/24`; `undefined` if it is unknown. */
-  network(): string | undefined;
   /** The key of the verified user; `undefined` without one. */
   user(): MaybePromise<string | undefined>;
   /** The key of the holder of a verified API key; `undefined` without one. */
@@ -110,7 +108,7 @@ export interface MountedMiddleware<Args extends readonly unknown[]> {
   readonly reader: { method(args: Args): string; path(args: Args): string };
   /** The parts of a client's identity. */
   readonly parts: {
-    readonly [part in "ip" | "network" | "user" | "apiKey"]: (args: Args) => ReturnType<RequestContext[part]>;
+    readonly [part in "ip" | "user" | "apiKey"]: (args: Args) => ReturnType<RequestContext[part]>;
   };
 }
 

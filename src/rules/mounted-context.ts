@@ -55,10 +55,6 @@ export class MountedContext<Args extends readonly unknown[]> implements RequestC
     return this.middleware.parts.ip(this.args);
   }
 
-  network(): string | undefined {
-    return this.middleware.parts.network(this.args);
-  }
-
   user(): MaybePromise<string | undefined> {
     return this.middleware.parts.user(this.args);
   }

@@ -6,7 +6,7 @@ import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Store } from "../core/store.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
-import { networkOf, parseAddress, widerNetworkOf } from "../http/identity/address.ts";
+import { networkOf, parseAddress } from "../http/identity/address.ts";
 import type { ResponseData } from "../http/rejection.ts";
 import { type MountedMiddleware, REQUEST_RULES, type RequestRules, type RulesMount } from "../http/request-charges.ts";
 import { releaseLeases } from "../limiter/leases.ts";
@@ -266,7 +266,6 @@ class RulesInForce implements RuleSet {
       method,
       path,
       ip: () => address && `ip:${networkOf(address, IPV6_PREFIX)}`,
-      network: () => address && `net:${widerNetworkOf(address)}`,
       user: none,
       apiKey: none,
       fact: (name) => (Object.hasOwn(facts, name) ? facts[name] : undefined),

@@ -32,7 +32,7 @@ describe("the option rules", () => {
       { rules: set, facts: { ...facts, ip: () => "x" } },
       /facts\.ip: this name is a built-in/,
     ],
-    ["facts without it", { policy: "5/s", facts }, /facts are used by rules only/],
+    ["facts without it", { policy: "5/s", facts }, /facts must be left out without rules/],
     [
       "a challenge",
       {

@@ -78,7 +78,8 @@ export function checkRateLimitOptions<Args extends HandlerArgs, Own>(options: Ra
   if (typeof cost !== "function" && cost !== undefined) checkCost(cost);
   if (limits !== undefined) checkLimits(limits);
   if (options.rules !== undefined) checkRules(options.rules);
-  else if (options.facts !== undefined) throw optionError("invalid-option", "facts", "set only beside rules");
+  else if (options.facts !== undefined)
+    throw optionError("invalid-option", "facts", "left out without rules, which use them");
   if (maxDelayMs !== undefined) checkWhole("maxDelayMs", maxDelayMs, 0, MAX_TIMER_MS);
   if (mode !== undefined && mode !== "enforce" && mode !== "shadow") {
     throw optionError("invalid-option", "mode", '"enforce" or "shadow"', mode);
