@@ -40,6 +40,10 @@ const SERVER: Record<string, readonly string[]> = {
   "middleware/express.ts": ["node:http", "express"],
   "middleware/fastify.ts": ["fastify"],
   "middleware/hono.ts": ["hono", "hono/utils/http-status"],
+  "middleware/koa.ts": ["koa"],
+  "middleware/sveltekit.ts": ["@sveltejs/kit"],
+  "middleware/react-router.ts": ["react-router"],
+  "middleware/netlify.ts": ["@netlify/edge-functions"],
 };
 
 /** Modules of a runtime, and the one file that imports each. */

@@ -6,12 +6,29 @@ import { SluiceError } from "../../core/errors.ts";
 import { emitProcessWarning } from "../../core/warnings.ts";
 
 /** The subpath that a middleware is imported from. */
-export type Server = "express" | "fastify" | "hono" | "fetch" | "node";
+export type Server =
+  | "express"
+  | "fastify"
+  | "hono"
+  | "koa"
+  | "h3"
+  | "sveltekit"
+  | "react-router"
+  | "netlify"
+  | "next"
+  | "fetch"
+  | "node";
 
 const USAGE: Readonly<Record<Server, { caller: string; code: string }>> = {
   express: { caller: "Express", code: "app.use(rateLimit(options))" },
   fastify: { caller: "Fastify", code: 'app.addHook("onRequest", rateLimit(options))' },
   hono: { caller: "Hono", code: "app.use(rateLimit(options))" },
+  koa: { caller: "Koa", code: "app.use(rateLimit(options))" },
+  h3: { caller: "h3", code: "app.use(rateLimit(options))" },
+  sveltekit: { caller: "SvelteKit", code: "export const handle = rateLimit(options)" },
+  "react-router": { caller: "React Router", code: "export const middleware = [rateLimit(options)]" },
+  netlify: { caller: "Netlify", code: "export default rateLimit(options)" },
+  next: { caller: "Next.js", code: "export const proxy = rateLimit(options)" },
   fetch: { caller: "a server of Request and Response", code: "rateLimit(options)(handler)" },
   node: { caller: "node:http", code: "createServer(rateLimit(options)(handler))" },
 };
@@ -51,8 +68,15 @@ export function rejectWrongFramework(imported: Server, args: UnknownArgs): void 
 /** The framework that calls a function with these arguments. */
 function callerOf([first, second, third]: UnknownArgs): Server | undefined {
   if (first?.req?.raw !== undefined) return "hono";
+  if (typeof first?.res?.setHeader === "function") return "koa";
+  if (typeof first?.req?.headers?.get === "function") return "h3";
+  if (typeof first?.resolve === "function" && first.event) return "sveltekit";
+  if (typeof first?.request?.headers?.get === "function") return "react-router";
   if (first?.raw !== undefined || typeof first?.addHook === "function") return "fastify";
-  if (typeof first?.headers?.get === "function") return "fetch";
+  if (typeof first?.headers?.get === "function") {
+    if (first.nextUrl !== undefined) return "next";
+    return typeof second?.next === "function" ? "netlify" : "fetch";
+  }
   if (typeof second?.setHeader === "function") return typeof third === "function" ? "express" : "node";
   return undefined;
 }

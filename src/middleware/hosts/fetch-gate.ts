@@ -1,0 +1,32 @@
+/** Opens the gate of frameworks that pass a `Request`, whatever else they pass with it. */
+import { type Gate, openGate } from "../gate/gate.ts";
+import type { RateLimitOptions } from "../gate/options.ts";
+import type { HandlerArgs } from "../gate/request-reader.ts";
+import type { CustomResponse } from "./fetch.ts";
+import { hasBody, targetOf } from "./fetch-request.ts";
+import { readBody } from "./request-body.ts";
+
+/** How a framework's arguments are read. */
+export interface FetchArgsReader<Args extends HandlerArgs> {
+  request(args: Args): Request;
+  /** The IP address at the other end of the socket. */
+  peer(args: Args): string | undefined;
+  /** Whether this runtime exposes no socket addresses, so `identity` or `key` is required. Default: false. */
+  readonly peerless?: boolean;
+}
+
+/** Validates the options, and creates the gate. */
+export function openFetchGate<Args extends HandlerArgs>(
+  options: RateLimitOptions<Args, CustomResponse>,
+  { request, peer, peerless = false }: FetchArgsReader<Args>,
+): Gate<Args> {
+  return openGate<Args, CustomResponse>(options, {
+    method: (args) => request(args).method,
+    header: (args, name) => request(args).headers.get(name) ?? undefined,
+    peer,
+    hasBody: (args) => hasBody(request(args), undefined),
+    path: (args) => targetOf(request(args)),
+    body: (args, maxBytes) => readBody(request(args), maxBytes),
+    peerless,
+  });
+}

@@ -1,0 +1,89 @@
+/** `rateLimit` for Koa 2 and 3. */
+import type { Context, Middleware } from "koa";
+import { addAnswerHeaders, addRejectionHeaders, type ResponseHead } from "../http/response.ts";
+import { decisionOf } from "./gate/decisions.ts";
+import { openGate } from "./gate/gate.ts";
+import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import { hasNodeBody } from "./gate/preflight.ts";
+import { rejectWrongFramework } from "./gate/wrong-framework.ts";
+import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
+import { readNodeBody } from "./hosts/request-body.ts";
+
+/** The arguments that callbacks of `rateLimit` receive. */
+export type KoaArgs = readonly [context: Context];
+
+/** The options of `rateLimit`. `onLimited` returns a body or sets `ctx.body`; status and headers are already set. */
+export type KoaRateLimitOptions<F extends string = string> = RateLimitOptions<KoaArgs, unknown, F>;
+
+const contextHead: ResponseHead<Context> = {
+  get: (context, name) => context.response.get(name) || undefined,
+  set: (context, name, value) => context.set(name, value),
+  append: (context, name, value) => context.append(name, value),
+  remove: (context, name) => context.remove(name),
+};
+
+/** Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. */
+export function rateLimit<F extends string = never>(options: KoaRateLimitOptions<F>): Middleware {
+  const gate = openGate<KoaArgs, unknown>(options as KoaRateLimitOptions, {
+    method: ([{ req }]) => req.method ?? "",
+    path: ([{ req }]) => (req as { originalUrl?: string }).originalUrl ?? req.url ?? "",
+    header: ([{ req }], name) => headerOf(req, name),
+    peer: ([{ req }]) => req.socket.remoteAddress,
+    hasBody: ([{ req }]) => hasNodeBody(req),
+    body: ([context], maxBytes) => readNodeBody(context.req, parsedBodyOf(context), maxBytes),
+  });
+  const { onLimited } = options;
+  return (context, next, ...rest: unknown[]) => {
+    if (typeof next !== "function" || typeof context?.res?.setHeader !== "function") {
+      return rejectWrongFramework("koa", [context, next, ...rest]);
+    }
+    return new Promise<void>((resolve, reject) => {
+      const respond = (body: unknown): void => {
+        // Koa responds with 204 if there is no body, and with its own status if none was set.
+        const { status } = context;
+        context.body = body;
+        context.status = status;
+        resolve();
+      };
+      const responderFor = (): Responder<KoaArgs> => ({
+        fail: reject,
+        hasResponded: () => context.headerSent || context.res.writableEnded,
+        head(status, headers) {
+          context.status = status;
+          addRejectionHeaders(contextHead, context, headers);
+        },
+        answerHead(status, headers) {
+          context.status = status;
+          addAnswerHeaders(contextHead, context, headers);
+        },
+        send: (body) => respond(body instanceof Uint8Array ? Buffer.from(body) : body),
+        sendCustom(custom) {
+          // A callback may set ctx.body itself.
+          respond(custom ?? context.body);
+          return "sent";
+        },
+        onLimited,
+      });
+      enterOnNode({
+        gate,
+        args: [context],
+        response: context.res,
+        next: () => void Promise.resolve(next()).then(() => resolve(), reject),
+        responderFor,
+      });
+    });
+  };
+}
+
+/** What a body parser has left: koa-body and koa-bodyparser set it on the request. */
+function parsedBodyOf(context: Context): unknown {
+  return (context as { request?: { body?: unknown } }).request?.body;
+}
+
+/**
+ * Returns the decision of the last `rateLimit` middleware that the request passed; `undefined` if none has counted it. In
+ * shadow mode the decision may be a denied one.
+ */
+export function getRateLimit(context: Context): RequestDecision | undefined {
+  return decisionOf(context);
+}

@@ -1,0 +1,136 @@
+/** `rateLimit` for Next.js: `proxy.ts` and `middleware.ts`, route handlers and Server Actions. Uses no Node API. */
+import { optionError, SluiceError } from "../core/errors.ts";
+import { internalError } from "../http/rejection.ts";
+import { decisionOf } from "./gate/decisions.ts";
+import { openGate } from "./gate/gate.ts";
+import type { LimitedRequest, RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import { rejectWrongFramework } from "./gate/wrong-framework.ts";
+import { enterCall } from "./hosts/call.ts";
+import { type CustomResponse, enterOnFetch, toResponse } from "./hosts/fetch.ts";
+import { openFetchGate } from "./hosts/fetch-gate.ts";
+
+/** A request of Next.js, with the members that are used. `NextRequest` is one. */
+type NextRequestLike = Request;
+
+/** The arguments that callbacks of `rateLimit` receive. */
+export type NextArgs = readonly [
+  request: NextRequestLike,
+  // biome-ignore lint/suspicious/noExplicitAny: the event of a proxy, or the context of a route handler
+  ...rest: any[],
+];
+
+/** The options of `rateLimit` and `limitRoute`. `onLimited` returns a response; its status is kept from 400. */
+export type NextRateLimitOptions<F extends string = string> = RateLimitOptions<NextArgs, CustomResponse, F>;
+
+/** A function of `proxy.ts` or `middleware.ts`. */
+export type NextProxy = (request: Request, ...rest: unknown[]) => Promise<Response>;
+
+/**
+ * Creates the function of `proxy.ts` or `middleware.ts`: `export const proxy = rateLimit(options)`. `handler` responds to
+ * requests that are allowed, such as `() => NextResponse.next()`. Default: they continue. Next.js passes no socket
+ * address, so `identity` or `key` is required.
+ */
+export function rateLimit<F extends string = never>(
+  options: NextRateLimitOptions<F>,
+  // biome-ignore lint/suspicious/noConfusingVoidType: a proxy that returns nothing continues
+  handler: (
+    request: never,
+    ...rest: never[]
+  ) => Response | undefined | null | void | Promise<Response | undefined | null | void> = () => {},
+): NextProxy {
+  const wrapped = limitRoute(options as NextRateLimitOptions)(
+    async (request: Request, ...rest: unknown[]) =>
+      (await handler(request as never, ...(rest as never[]))) ?? continued(),
+  );
+  return (request, ...rest) => wrapped(request, ...rest);
+}
+
+/** Creates a function that wraps a route handler: `export const POST = limitRoute(options)(handler)`. */
+export function limitRoute<F extends string = never>(
+  options: NextRateLimitOptions<F>,
+): <R extends Request, Rest extends unknown[]>(
+  handler: (request: R, ...rest: Rest) => Response | Promise<Response>,
+) => (request: R, ...rest: Rest) => Promise<Response> {
+  const gate = openFetchGate<NextArgs>(options as NextRateLimitOptions, {
+    request: ([request]) => request,
+    peer: () => undefined,
+    peerless: true,
+  });
+  const { onLimited } = options;
+  return (handler, ...others: unknown[]) => {
+    if (typeof handler !== "function") rejectWrongFramework("next", [handler, ...others]);
+    return async (request, ...rest) => {
+      if (typeof request?.headers?.get !== "function") {
+        return rejectWrongFramework("next", [request, ...rest]) as never;
+      }
+      return enterOnFetch(gate, [request, ...rest], request, {
+        next: () => handler(request, ...rest),
+        fail(error) {
+          gate.requestFailed(error);
+          return toResponse(internalError(request.headers.get("accept") ?? undefined));
+        },
+        onLimited,
+      });
+    };
+  };
+}
+
+/** The response with which a proxy continues a request, as `NextResponse.next()` returns it. */
+function continued(): Response {
+  return new Response(null, { headers: { "x-middleware-next": "1" } });
+}
+
+/** The arguments that callbacks of `limitAction` receive: the request headers, and those of the action. */
+export type ActionArgs = readonly [headers: Headers, ...args: unknown[]];
+
+/** The options of `limitAction`. */
+export interface ActionOptions<Result, F extends string = string>
+  extends Omit<RateLimitOptions<ActionArgs, unknown, F>, "headers" | "preflight" | "onLimited"> {
+  /** Returns the headers of the request: `headers` of `next/headers`. */
+  headers: () => Pick<Headers, "get"> | Promise<Pick<Headers, "get">>;
+  /** Returns the result of an action that is limited, such as `{ error: "Try again later." }`. */
+  onLimited: (limited: LimitedRequest<ActionArgs>) => Result | Promise<Result>;
+  /** The path that rules match, such as `/actions/send`. Default: `/`. */
+  path?: string;
+}
+
+/**
+ * Limits a Server Action: `export const send = limitAction({ policy: "5/m", headers, identity, onLimited }, action)`.
+ * A limited one resolves with the result of `onLimited`: Next.js hides the message of an error that an action throws.
+ */
+export function limitAction<Args extends unknown[], Result, F extends string = never>(
+  { headers, path = "/", onLimited, ...options }: ActionOptions<Result, F>,
+  action: (...args: Args) => Promise<Result> | Result,
+): (...args: Args) => Promise<Result> {
+  const gate = openGate<ActionArgs, unknown>(options as RateLimitOptions<ActionArgs, unknown>, {
+    method: () => "POST",
+    header: ([headers], name) => headers.get(name) ?? undefined,
+    peer: () => undefined,
+    hasBody: () => true,
+    path: () => path,
+    body: async () => undefined,
+    peerless: true,
+  });
+  for (const [option, given] of Object.entries({ headers, onLimited })) {
+    if (typeof given !== "function") throw optionError("invalid-option", option, "a function", given);
+  }
+  return async (...args) => {
+    const given = (await headers()) as Headers;
+    return enterCall<ActionArgs, Result>(gate, [given, ...args], {
+      next: () => action(...args),
+      reject(_rejection, limited) {
+        if (limited) return onLimited(limited);
+        const message = "The action could not be checked, and onError rejected it.";
+        throw new SluiceError("store-unavailable", message, { option: "limitAction" });
+      },
+    });
+  };
+}
+
+/**
+ * Returns the decision of the last `rateLimit` or `limitRoute` that the request passed; `undefined` if none has counted
+ * it. Pass the same object that the handler received. A proxy and a route handler get different ones.
+ */
+export function getRateLimit(request: Request): RequestDecision | undefined {
+  return decisionOf(request);
+}

@@ -1,0 +1,66 @@
+/** `rateLimit` for SvelteKit 2 and 3: a `handle` hook. */
+import type { Handle, RequestEvent } from "@sveltejs/kit";
+import { decisionOf } from "./gate/decisions.ts";
+import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import { rejectWrongFramework } from "./gate/wrong-framework.ts";
+import { type CustomResponse, enterOnFetch } from "./hosts/fetch.ts";
+import { openFetchGate } from "./hosts/fetch-gate.ts";
+
+/** The arguments that callbacks of `rateLimit` receive. */
+export type SvelteKitArgs = readonly [event: RequestEvent];
+
+/** The options of `rateLimit`. `onLimited` returns a response; RateLimit headers are added, and its status is kept from 400. */
+export type SvelteKitRateLimitOptions<F extends string = string> = RateLimitOptions<SvelteKitArgs, CustomResponse, F>;
+
+/**
+ * Creates a hook that limits all requests of the app: `export const handle = rateLimit({ policy: "100/m" })`. Combine it
+ * with others by `sequence`. Pages that are prerendered are not counted.
+ */
+export function rateLimit<F extends string = never>(options: SvelteKitRateLimitOptions<F>): Handle {
+  const gate = openFetchGate<SvelteKitArgs>(options as SvelteKitRateLimitOptions, {
+    request: ([event]) => event.request,
+    peer: ([event]) => addressOf(event),
+  });
+  const { onLimited } = options;
+  return (input, ...rest: unknown[]) => {
+    const { event, resolve } = input ?? {};
+    if (typeof resolve !== "function" || typeof event?.request?.headers?.get !== "function") {
+      return rejectWrongFramework("sveltekit", [input, ...rest]) as never;
+    }
+    if (isPrerendering(event)) return resolve(event);
+    return enterOnFetch(gate, [event], event.request, {
+      next: () => resolve(event),
+      fail(error) {
+        throw error;
+      },
+      onLimited,
+    });
+  };
+}
+
+/** The address that the adapter reports; `undefined` if it has none. */
+function addressOf(event: RequestEvent): string | undefined {
+  try {
+    return event.getClientAddress();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a page is rendered while the app is built. SvelteKit then has no client to count. */
+function isPrerendering(event: RequestEvent): boolean {
+  try {
+    event.getClientAddress();
+    return false;
+  } catch (error) {
+    return /prerender/i.test(String(error));
+  }
+}
+
+/**
+ * Returns the decision of the last `rateLimit` hook that the request passed; `undefined` if none has counted it. In
+ * shadow mode the decision may be a denied one.
+ */
+export function getRateLimit(event: RequestEvent): RequestDecision | undefined {
+  return decisionOf(event);
+}
