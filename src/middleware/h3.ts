@@ -32,9 +32,17 @@ export function rateLimit<F extends string = never>(options: H3RateLimitOptions<
       fail(error) {
         throw error;
       },
+      respond: (body, status) => new Response(body, { status, headers: takeHeaders(event) }),
       onLimited,
     });
   };
+}
+
+/** The headers that earlier middleware has set. h3 adds them to successful responses, and would add them twice. */
+function takeHeaders({ res }: H3Event): Headers {
+  const taken = new Headers(res.headers);
+  for (const name of [...taken.keys()]) res.headers.delete(name);
+  return taken;
 }
 
 /**

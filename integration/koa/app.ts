@@ -1,0 +1,59 @@
+/** The routes of the suite as an app of Koa 2 or 3. */
+import { once } from "node:events";
+import type { RequestListener } from "node:http";
+import { Readable } from "node:stream";
+import type Koa from "koa";
+import type { Context } from "koa";
+// @ts-expect-error: the types are those of the package koa
+import Koa2 from "koa2";
+// @ts-expect-error: the types are those of the package koa
+import Koa3 from "koa3";
+import { getRateLimit, type KoaRateLimitOptions, rateLimit } from "sluice/koa";
+import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
+import { listen } from "../../test/middleware/mount.ts";
+
+type KoaClass = new () => Koa;
+
+/** Both versions, with their names. */
+export const versions: readonly (readonly [name: string, koa: KoaClass])[] = [
+  ["Koa 3", Koa3 as KoaClass],
+  ["Koa 2", Koa2 as KoaClass],
+];
+
+export const kit: RouteKit = {
+  header: ([context]: readonly [Context], name) => context.req.headers[name] as string | undefined,
+  respondWith([context]: readonly [Context], text, status = context.status) {
+    context.status = status;
+    return text;
+  },
+};
+
+/** An app with all routes. */
+export function startApp(KoaApp: KoaClass, routes: readonly GuardedRoute[]): Promise<RunningServer> {
+  const app = new KoaApp();
+  // Koa logs errors without a listener.
+  app.on("error", () => {});
+  for (const { path, before, rateLimits, handle } of routes) {
+    const isBelow = (context: Context) => context.path === path || context.path.startsWith(`${path}/`);
+    app.use(async (context, next) => {
+      if (isBelow(context)) context.set(before as Record<string, string>);
+      await next();
+    });
+    for (const options of rateLimits) {
+      const limit = rateLimit(options as KoaRateLimitOptions);
+      app.use((context, next) => (isBelow(context) ? limit(context, next) : next()));
+    }
+    app.use(async (context, next) => {
+      if (!isBelow(context)) return next();
+      const { status, headers, body } = await handle(context.path, once(context.res, "close"), getRateLimit(context));
+      context.status = status;
+      context.set(headers as Record<string, string | string[]>);
+      if (typeof body === "string") context.body = body;
+      else if (body instanceof Uint8Array) context.body = Buffer.from(body);
+      else context.body = Readable.fromWeb(body as never);
+      context.status = status;
+      context.set(headers as Record<string, string | string[]>);
+    });
+  }
+  return listen(app.callback() as RequestListener);
+}

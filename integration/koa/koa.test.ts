@@ -1,0 +1,14 @@
+/** `sluice/koa` in real apps of Koa 2 and 3. */
+import { serverSuite } from "../server-suite.ts";
+import { kit, startApp, versions } from "./app.ts";
+
+for (const [name, koa] of versions) {
+  serverSuite(name, {
+    kit,
+    start: (routes) => startApp(koa, routes),
+    without: {
+      "captures the response to a client that has disconnected":
+        "Koa does not write a response once the client has disconnected",
+    },
+  });
+}
