@@ -1,6 +1,6 @@
 /** `rateLimit` for SvelteKit 2 and 3: a `handle` hook. */
 import type { Handle, RequestEvent } from "@sveltejs/kit";
-import { decisionOf } from "./gate/decisions.ts";
+import { decisionOf, recordDecision } from "./gate/decisions.ts";
 import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch } from "./hosts/fetch.ts";
@@ -29,7 +29,12 @@ export function rateLimit<F extends string = never>(options: SvelteKitRateLimitO
     }
     if (isPrerendering(event)) return resolve(event);
     return enterOnFetch(gate, [event], event.request, {
-      next: () => resolve(event),
+      next() {
+        const decision = decisionOf(event);
+        // Endpoints and load functions get another event with the same request.
+        if (decision) recordDecision(event.request, decision);
+        return resolve(event);
+      },
       fail(error) {
         throw error;
       },
@@ -62,5 +67,5 @@ function isPrerendering(event: RequestEvent): boolean {
  * shadow mode the decision may be a denied one.
  */
 export function getRateLimit(event: RequestEvent): RequestDecision | undefined {
-  return decisionOf(event);
+  return decisionOf(event.request);
 }

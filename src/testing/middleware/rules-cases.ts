@@ -75,24 +75,17 @@ export const rulesCases: readonly MiddlewareCase[] = [
         ],
       }),
     },
-    async drive({ send, as }) {
+    async drive({ send, as, statuses, seen }) {
       const headers = as("203.0.113.81");
-      const spellings = [
-        "login",
-        "LOGIN",
-        "login/",
-        "%6cogin",
-        "x/../login",
-        "login",
-        "Login//",
-        "%4Cogin?x",
-        "./login",
-      ];
-      const denied: boolean[] = [];
+      checkEqual(await statuses(3, "/rules-spelling/login", { headers }), [200, 200, 200], "three logins");
+      const spellings = ["login", "LOGIN", "login/", "%6cogin", "x/../login", "Login//", "%4Cogin?x", "./login"];
+      const passed: string[] = [];
       for (const path of spellings) {
-        denied.push((await send(`/rules-spelling/${path}`, { headers })).status === 429);
+        // Some servers redirect to another spelling.
+        if ((await send(`/rules-spelling/${path}`, { headers })).status < 300) passed.push(path);
       }
-      checkEqual(denied, [false, false, false, ...new Array(6).fill(true)], "denied after three logins");
+      checkEqual(passed, [], "spellings that pass");
+      checkEqual((await seen("rules-spelling")).handled, 3, "how often the handler was called");
     },
   },
   {

