@@ -24,7 +24,7 @@ export const extensionRequestCases: readonly MiddlewareCase[] = [
       }),
     },
     async drive({ send, statuses }) {
-      for (const target of ["/owned/.sluice/clearance", "/owned/.sluice/a%2Fb%7Ec/?x=%41&y"]) {
+      for (const target of ["/owned/.sluice/clearance", "/owned/.sluice/a%2Fb%7Ec?x=%41&y"]) {
         const { text } = await send(target, { method: "DELETE", headers: { "X-Own": "yes" } });
         checkEqual(JSON.parse(text), ["DELETE", target, "yes"], target);
       }

@@ -243,7 +243,7 @@ export const rulesCases: readonly MiddlewareCase[] = [
       }),
     },
     async drive({ send, as }) {
-      const chat = (tokens: number, actual = "") =>
+      const chat = (tokens: number, actual = "estimated") =>
         send(`/rules-hold/${actual}`, {
           headers: { ...as("203.0.113.85"), "X-Tenant": "acme", "X-Tokens": String(tokens) },
         });
