@@ -31,7 +31,12 @@ export function installPacked(folder: string): void {
 }
 
 /** Runs a build. Throws with its output if it fails. */
-export async function build(node: string, args: readonly string[], cwd: string, env: NodeJS.ProcessEnv = {}): Promise<void> {
+export async function build(
+  node: string,
+  args: readonly string[],
+  cwd: string,
+  env: NodeJS.ProcessEnv = {},
+): Promise<void> {
   const options = { cwd, env: { ...process.env, NODE_ENV: "production", ...env }, maxBuffer: 2 ** 26 };
   try {
     await promisify(execFile)(node, args, options);
@@ -53,11 +58,15 @@ export async function startServer(
 ): Promise<RunningServer> {
   if (!existsSync(node) && node !== process.execPath) throw new Error(`${node} is not installed`);
   const port = await freePort();
-  const child = spawn(node, args.map((arg) => arg.replace("$PORT", `${port}`)), {
-    cwd,
-    env: { ...process.env, NODE_ENV: "production", HOST: "127.0.0.1", PORT: `${port}`, ...env },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const child = spawn(
+    node,
+    args.map((arg) => arg.replace("$PORT", `${port}`)),
+    {
+      cwd,
+      env: { ...process.env, NODE_ENV: "production", HOST: "127.0.0.1", PORT: `${port}`, ...env },
+      stdio: ["ignore", "pipe", "pipe"],
+    },
+  );
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream.on("data", (chunk) => {

@@ -1,5 +1,5 @@
 /** The routes of the suite as an app of h3 2. It imports nothing from Node. */
-import { type H3Event, H3 } from "h3";
+import { H3, type H3Event } from "h3";
 import { getRateLimit, type H3RateLimitOptions, rateLimit } from "sluice/h3";
 import type { GuardedRoute, RouteKit } from "sluice/testing";
 

@@ -13,5 +13,6 @@ export {
   getRateLimit,
   rateLimit,
   type SvelteKitArgs,
+  type SvelteKitHandle,
   type SvelteKitRateLimitOptions,
 } from "../middleware/sveltekit.ts";

@@ -29,10 +29,6 @@ declare module "@sveltejs/kit" {
     readonly platform: unknown;
     getClientAddress(): string;
   }
-  export type Handle = (input: {
-    event: RequestEvent;
-    resolve(event: RequestEvent): Response | Promise<Response>;
-  }) => Response | Promise<Response>;
 }
 
 declare module "react-router" {

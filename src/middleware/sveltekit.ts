@@ -1,5 +1,5 @@
 /** `rateLimit` for SvelteKit 2 and 3: a `handle` hook. */
-import type { Handle, RequestEvent } from "@sveltejs/kit";
+import type { RequestEvent } from "@sveltejs/kit";
 import { decisionOf, recordDecision } from "./gate/decisions.ts";
 import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
@@ -12,17 +12,23 @@ export type SvelteKitArgs = readonly [event: RequestEvent];
 /** The options of `rateLimit`. `onLimited` returns a response; RateLimit headers are added, and its status is kept from 400. */
 export type SvelteKitRateLimitOptions<F extends string = string> = RateLimitOptions<SvelteKitArgs, CustomResponse, F>;
 
+/** A `handle` hook, as SvelteKit 2 and 3 declare it in different modules. */
+export type SvelteKitHandle = (input: {
+  event: RequestEvent;
+  resolve(event: RequestEvent): Response | Promise<Response>;
+}) => Promise<Response>;
+
 /**
  * Creates a hook that limits all requests of the app: `export const handle = rateLimit({ policy: "100/m" })`. Combine it
  * with others by `sequence`. Pages that are prerendered are not counted.
  */
-export function rateLimit<F extends string = never>(options: SvelteKitRateLimitOptions<F>): Handle {
+export function rateLimit<F extends string = never>(options: SvelteKitRateLimitOptions<F>): SvelteKitHandle {
   const gate = openFetchGate<SvelteKitArgs>(options as SvelteKitRateLimitOptions, {
     request: ([event]) => event.request,
     peer: ([event]) => addressOf(event),
   });
   const { onLimited } = options;
-  return (input, ...rest: unknown[]) => {
+  return async (input, ...rest: unknown[]) => {
     const { event, resolve } = input ?? {};
     if (typeof resolve !== "function" || typeof event?.request?.headers?.get !== "function") {
       return rejectWrongFramework("sveltekit", [input, ...rest]) as never;

@@ -1,6 +1,5 @@
 /** Runs every route's hooks in `sequence`. */
-import type { Handle } from "@sveltejs/kit";
-import { sequence } from "@sveltejs/kit/hooks";
+import { type Handle, sequence } from "@sveltejs/kit/hooks";
 import { rateLimit, type SvelteKitRateLimitOptions } from "sluice/sveltekit";
 import { routeOf, routes } from "./routes.ts";
 

@@ -1,6 +1,6 @@
 /** The routes of the suite. Its limiters are in memory, or on Redis if REDIS_PORT is set. */
 import type { RequestEvent } from "@sveltejs/kit";
-import { guardedRoutes, type GuardedRoute } from "sluice/testing";
+import { type GuardedRoute, guardedRoutes } from "sluice/testing";
 
 export const routes: readonly GuardedRoute[] = guardedRoutes({
   header: ([event]: readonly [RequestEvent], name) => event.request.headers.get(name) ?? undefined,
