@@ -28,7 +28,7 @@ export type NextProxy = (request: Request, ...rest: unknown[]) => Promise<Respon
 /**
  * Creates the function of `proxy.ts` or `middleware.ts`: `export const proxy = rateLimit(options)`. `handler` responds to
  * requests that are allowed, such as `() => NextResponse.next()`. Default: they continue. Next.js passes no socket
- * address, so `identity` or `key` is required.
+ * address, so `identity` or `key` is required. A proxy ends before the response, so it can't refund or hold anything.
  */
 export function rateLimit<F extends string = never>(
   options: NextRateLimitOptions<F>,
@@ -38,7 +38,10 @@ export function rateLimit<F extends string = never>(
     ...rest: never[]
   ) => Response | undefined | null | void | Promise<Response | undefined | null | void> = () => {},
 ): NextProxy {
-  const wrapped = limitRoute(options as NextRateLimitOptions)(
+  const wrapped = wrapper(
+    options as NextRateLimitOptions,
+    true,
+  )(
     async (request: Request, ...rest: unknown[]) =>
       (await handler(request as never, ...(rest as never[]))) ?? continued(),
   );
@@ -46,12 +49,18 @@ export function rateLimit<F extends string = never>(
 }
 
 /** Creates a function that wraps a route handler: `export const POST = limitRoute(options)(handler)`. */
-export function limitRoute<F extends string = never>(
-  options: NextRateLimitOptions<F>,
-): <R extends Request, Rest extends unknown[]>(
+export function limitRoute<F extends string = never>(options: NextRateLimitOptions<F>): WrapRoute {
+  return wrapper(options as NextRateLimitOptions, false);
+}
+
+/** Wraps a route handler. */
+type WrapRoute = <R extends Request, Rest extends unknown[]>(
   handler: (request: R, ...rest: Rest) => Response | Promise<Response>,
-) => (request: R, ...rest: Rest) => Promise<Response> {
-  const gate = openFetchGate<NextArgs>(options as NextRateLimitOptions, {
+) => (request: R, ...rest: Rest) => Promise<Response>;
+
+function wrapper(options: NextRateLimitOptions, endsEarly: boolean): WrapRoute {
+  const gate = openFetchGate<NextArgs>(options, {
+    endsEarly,
     request: ([request]) => request,
     peer: () => undefined,
     peerless: true,

@@ -23,7 +23,7 @@ export const middleware: MiddlewareFunction<Response>[] = [
     const chain = limits.get(routeOf(args.request) as GuardedRoute) ?? [];
     const call = (i: number): Promise<Response> => {
       const limit = chain[i];
-      return Promise.resolve(limit ? limit(args, () => call(i + 1)) : next());
+      return Promise.resolve(limit ? limit(args, () => call(i + 1)) : next()) as Promise<Response>;
     };
     return call(0);
   },

@@ -20,7 +20,7 @@ import {
   RequestView,
 } from "./extension.ts";
 import { GateHeaders } from "./gate-headers.ts";
-import { RequestHolds } from "./holds.ts";
+import { endsTooEarly, RequestHolds } from "./holds.ts";
 import { type Keys, keysOf } from "./keys.ts";
 import { errorFrom } from "./limiters.ts";
 import { jointCharges } from "./limits.ts";
@@ -121,6 +121,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     this.chargesFor = options.rules
       ? ruleCharges(options, this.keys, reader)
       : (options.limits ? jointCharges : singleCharge)(options, this.keys, this.reports);
+    if (reader.endsEarly) for (const name of ["refundIf", "hold"] as const) if (options[name]) throw endsTooEarly(name);
     this.extension = extensionOf(options);
     if (!reader.repeatable) this.seenRequests = new WeakSet();
   }
@@ -235,6 +236,12 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
       : this.holds.onFinish(args, decision);
     const isHeld = rules ? rules.isOpen : settleOnFinish !== undefined;
     const onFinish = settleOnFinish ?? this.refunds.onFinish(args, charges, decision);
+    if (onFinish && this.reader.endsEarly) {
+      // Chosen by a limiter function or by rules. A concurrency limit would limit nothing, for example.
+      return onFinish({ status: undefined, aborted: true }).then(() => {
+        throw endsTooEarly("A refund, a hold or a concurrency limit");
+      });
+    }
     if (isShadow) return { pendingHeaders: undefined, delayMs: 0, onFinish, isHeld };
     const fields = this.headers.fieldsFor(args, charges, decision);
     const pendingHeaders = fields && { fields, exhausted: decision.remaining === 0 };

@@ -18,6 +18,12 @@ export function refundedHold(): SluiceError {
   return new SluiceError("invalid-option", message, { option: "refundIf", expected: "hold.actual" });
 }
 
+/** The error for holds and refunds in a middleware that ends before the response. */
+export function endsTooEarly(option: string): SluiceError {
+  const message = `${option} needs the end of the response, which this middleware does not see. Limit the route itself instead.`;
+  return new SluiceError("unsupported", message, { option, expected: "a middleware of the route" });
+}
+
 /** The holds of one middleware's requests. */
 export class RequestHolds<Args extends HandlerArgs> {
   private readonly actual: NonNullable<RateLimitOptions<Args, unknown>["hold"]>["actual"];

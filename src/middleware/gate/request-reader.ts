@@ -27,6 +27,8 @@ export interface RequestReader<Args extends HandlerArgs> {
   body(args: Args, maxBytes: number): Promise<RequestBody | undefined>;
   /** Whether this runtime exposes no socket addresses, so `identity` or `key` is required. Default: false. */
   readonly peerless?: boolean;
+  /** Whether the middleware ends before the response is known, so nothing can be refunded or held. Default: false. */
+  readonly endsEarly?: boolean;
   /** Whether one request object may be handled several times, as tests of a fetch handler do. Default: false. */
   readonly repeatable?: boolean;
 }

@@ -13,12 +13,14 @@ export interface FetchArgsReader<Args extends HandlerArgs> {
   peer(args: Args): string | undefined;
   /** Whether this runtime exposes no socket addresses, so `identity` or `key` is required. Default: false. */
   readonly peerless?: boolean;
+  /** Whether the middleware ends before the response is known. Default: false. */
+  readonly endsEarly?: boolean;
 }
 
 /** Validates the options, and creates the gate. */
 export function openFetchGate<Args extends HandlerArgs>(
   options: RateLimitOptions<Args, CustomResponse>,
-  { request, peer, peerless = false }: FetchArgsReader<Args>,
+  { request, peer, peerless = false, endsEarly = false }: FetchArgsReader<Args>,
 ): Gate<Args> {
   return openGate<Args, CustomResponse>(options, {
     method: (args) => request(args).method,
@@ -28,5 +30,6 @@ export function openFetchGate<Args extends HandlerArgs>(
     path: (args) => targetOf(request(args)),
     body: (args, maxBytes) => readBody(request(args), maxBytes),
     peerless,
+    endsEarly,
   });
 }

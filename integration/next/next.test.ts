@@ -1,0 +1,71 @@
+/** `sluice/next` in a built app of Next.js 16. */
+import { fileURLToPath } from "node:url";
+import { middlewareSuite } from "sluice/testing";
+import { beforeAll, describe, it } from "vitest";
+import { FETCH_WITHOUT } from "../../test/middleware/mount.ts";
+import { build, installPacked, node24, startServer } from "../built-app.ts";
+import { asAddress, withFrontProxy } from "../front-proxy.ts";
+
+const here = fileURLToPath(new URL(".", import.meta.url));
+const NEXT = "node_modules/next/dist/bin/next";
+const env = { NEXT_TELEMETRY_DISABLED: "1" };
+
+beforeAll(async () => {
+  installPacked(here);
+  await build(node24, [NEXT, "build"], here, env);
+});
+
+const start = async (more: NodeJS.ProcessEnv = {}) =>
+  withFrontProxy(
+    await startServer(node24, [NEXT, "start", "-H", "127.0.0.1", "-p", "$PORT"], here, { ...env, ...more }),
+  );
+
+const NEXT_WITHOUT = {
+  ...FETCH_WITHOUT,
+  "passes method, raw path and headers of a request to an extension, before it is counted":
+    "Next.js normalises the query of a request",
+};
+
+middlewareSuite(
+  "Next.js 16 route handlers, memory",
+  { start: () => start(), as: asAddress, without: NEXT_WITHOUT },
+  { describe, it },
+);
+
+/** A proxy continues a request before the route responds. */
+const EARLY = "a proxy ends before the response, so it refuses refunds, holds and concurrency limits";
+const PROXY_WITHOUT = {
+  ...NEXT_WITHOUT,
+  "refunds failed requests once with refundIf: failed": EARLY,
+  "refunds successful requests with refundIf: succeeded, as for a login": EARLY,
+  "does not refund a failed request whose client disconnected early (issue 13)": EARLY,
+  "limits concurrent requests, and releases one when its response ends": EARLY,
+  "releases a concurrent request when its handler throws": EARLY,
+  "releases a concurrent request when its client disconnects": EARLY,
+  "holds an estimate, and charges the cost that the handler reports": EARLY,
+  "charges what hold.actual returns, and the estimate without it": EARLY,
+  "refunds every limit of a request": EARLY,
+  "refunds the charges of a rule as it says": EARLY,
+  "holds the amount of a fact, and charges what the handler reports": EARLY,
+  "returns the decision of the last middleware that a request passed from getRateLimit":
+    "a proxy and a route handler get different requests",
+  "lets requests pass that only a flagged limit or a shadow rule denies":
+    "a proxy and a route handler get different requests",
+  "omits its fields where another client could read them": "the response is not known in a proxy",
+  "sets the fields of an extension on every response, and adds its cookies to those of the handler":
+    "Next.js adds the cookies of a proxy before those of the route",
+  "sends the answer of an extension with any status, body and content type, and does not count it":
+    "Next.js accepts no redirect without an absolute URL from a proxy",
+  "captures a response, and sends its end when it is stored": "the response is not known in a proxy",
+  "sends a captured stream as it is produced": "the response is not known in a proxy",
+  "sends a response unchanged that is too long to be captured": "the response is not known in a proxy",
+  "captures the response to a client that has disconnected": "the response is not known in a proxy",
+  "captures rejections, errors of the handler, and requests whose limit could not be checked":
+    "the response is not known in a proxy",
+};
+
+middlewareSuite(
+  "Next.js 16 proxy, memory",
+  { start: () => start({ PROXIED: "1" }), as: asAddress, without: PROXY_WITHOUT },
+  { describe, it },
+);
