@@ -30,20 +30,23 @@ export function installPacked(folder: string): void {
   }
 }
 
+/** Variables for a process, besides those of this one. */
+export type Environment = Readonly<Record<string, string>>;
+
 /** Runs a build. Throws with its output if it fails. */
-export async function build(
-  node: string,
-  args: readonly string[],
-  cwd: string,
-  env: NodeJS.ProcessEnv = {},
-): Promise<void> {
-  const options = { cwd, env: { ...process.env, NODE_ENV: "production", ...env }, maxBuffer: 2 ** 26 };
+export async function build(node: string, args: readonly string[], cwd: string, env: Environment = {}): Promise<void> {
+  const options = { cwd, env: environment(env), maxBuffer: 2 ** 26 };
   try {
     await promisify(execFile)(node, args, options);
   } catch (error) {
     const { stdout, stderr } = error as { stdout?: string; stderr?: string };
     throw new Error(`${args.join(" ")} failed: ${(stdout ?? "").slice(-3000)}${(stderr ?? "").slice(-3000)}`);
   }
+}
+
+/** The types of some frameworks allow only certain values of NODE_ENV. */
+function environment(more: Environment): NodeJS.ProcessEnv {
+  return { ...process.env, NODE_ENV: "production", ...more } as NodeJS.ProcessEnv;
 }
 
 /** How long a server may take to listen, in ms. */
@@ -54,7 +57,7 @@ export async function startServer(
   node: string,
   args: readonly string[],
   cwd: string,
-  env: NodeJS.ProcessEnv = {},
+  env: Environment = {},
 ): Promise<RunningServer> {
   if (!existsSync(node) && node !== process.execPath) throw new Error(`${node} is not installed`);
   const port = await freePort();
@@ -63,7 +66,7 @@ export async function startServer(
     args.map((arg) => arg.replace("$PORT", `${port}`)),
     {
       cwd,
-      env: { ...process.env, NODE_ENV: "production", HOST: "127.0.0.1", PORT: `${port}`, ...env },
+      env: environment({ HOST: "127.0.0.1", PORT: `${port}`, ...env }),
       stdio: ["ignore", "pipe", "pipe"],
     },
   );

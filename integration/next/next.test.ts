@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { middlewareSuite } from "sluice/testing";
 import { beforeAll, describe, it } from "vitest";
 import { FETCH_WITHOUT } from "../../test/middleware/mount.ts";
-import { build, installPacked, node24, startServer } from "../built-app.ts";
+import { build, type Environment, installPacked, node24, startServer } from "../built-app.ts";
 import { asAddress, withFrontProxy } from "../front-proxy.ts";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
@@ -15,7 +15,7 @@ beforeAll(async () => {
   await build(node24, [NEXT, "build"], here, env);
 });
 
-const start = async (more: NodeJS.ProcessEnv = {}) =>
+const start = async (more: Environment = {}) =>
   withFrontProxy(
     await startServer(node24, [NEXT, "start", "-H", "127.0.0.1", "-p", "$PORT"], here, { ...env, ...more }),
   );

@@ -1,7 +1,7 @@
 /** `sluice/react-router` in a built app of React Router 8 in framework mode. */
 import { fileURLToPath } from "node:url";
 import { middlewareSuite } from "sluice/testing";
-import { beforeAll, describe, it } from "vitest";
+import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { FETCH_WITHOUT } from "../../test/middleware/mount.ts";
 import { build, installPacked, node24, startServer } from "../built-app.ts";
 import { asAddress, withFrontProxy } from "../front-proxy.ts";
@@ -13,13 +13,15 @@ beforeAll(async () => {
   await build(node24, ["node_modules/@react-router/dev/bin.cjs", "build"], here);
 });
 
+async function start() {
+  const args = ["node_modules/@react-router/serve/bin.cjs", "build/server/index.js"];
+  return withFrontProxy(await startServer(node24, args, here));
+}
+
 middlewareSuite(
   "React Router 8, memory",
   {
-    start: async () => {
-      const args = ["node_modules/@react-router/serve/bin.cjs", "build/server/index.js"];
-      return withFrontProxy(await startServer(node24, args, here));
-    },
+    start,
     as: asAddress,
     without: {
       ...FETCH_WITHOUT,
@@ -31,3 +33,14 @@ middlewareSuite(
   },
   { describe, it },
 );
+
+describe("React Router 8", () => {
+  it("runs neither a loader nor an action for a request that is rejected (seed 001)", async () => {
+    const { url, close } = await start();
+    onTestFinished(close);
+    const login = async () => (await fetch(new URL("/rules/login", url), { method: "POST" })).status;
+    expect([await login(), await login(), await login()]).toEqual([200, 429, 429]);
+    const logs = (await (await fetch(new URL("/seen", url))).json()) as { rules: { handled: number } };
+    expect(logs.rules.handled).toBe(1);
+  });
+});

@@ -12,7 +12,21 @@ const hooks = new Map<unknown, Handle>(
     ]),
 );
 
+/** Adds a name to the responses that pass it. */
+const marked =
+  (name: string): Handle =>
+  async ({ event, resolve }) => {
+    const response = await resolve(event);
+    const order = response.headers.get("X-Order");
+    response.headers.set("X-Order", order === null ? name : `${name}, ${order}`);
+    return response;
+  };
+
+/** The limit is between two other hooks. */
+const ordered = sequence(marked("before"), rateLimit({ policy: "3/h" }), marked("after"));
+
 export const handle: Handle = (input) => {
+  if (input.event.url.pathname === "/order") return ordered(input);
   const hook = hooks.get(routeOf(input.event));
   return hook ? hook(input) : input.resolve(input.event);
 };

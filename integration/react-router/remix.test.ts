@@ -1,0 +1,86 @@
+/** `sluice/fetch` around `createRequestHandler` of Remix 2, served on Node. */
+import { createRequestHandler, type ServerBuild } from "@remix-run/node";
+import { type FetchRateLimitOptions, getRateLimit, rateLimit } from "sluice/fetch";
+import { type GuardedRoute, guardedRoutes, middlewareSuite } from "sluice/testing";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { FETCH_WITHOUT, fetchKit } from "../../test/middleware/mount.ts";
+import { serveFetch } from "../../test/middleware/serve-fetch.ts";
+
+/** Remix replaces the result of a request that was aborted. */
+const ABORTED = {
+  "captures the response to a client that has disconnected":
+    "Remix replaces the result of a request that was aborted by an error",
+};
+
+/** A build with one resource route, as the compiler of Remix writes it. */
+function buildOf(respond: (request: Request, context: object) => Promise<Response>): ServerBuild {
+  const handle = ({ request, context }: { request: Request; context: object }) => respond(request, context);
+  const route = { id: "suite", path: "*", module: { loader: handle, action: handle } };
+  return {
+    entry: { module: { default: () => new Response("no page", { status: 500 }), handleError() {} } },
+    routes: { suite: route },
+    assets: { entry: { imports: [], module: "" }, routes: {}, url: "", version: "" },
+    publicPath: "/",
+    assetsBuildDirectory: "",
+    future: { v3_fetcherPersist: true, v3_relativeSplatPath: true, v3_throwAbortReason: true },
+    isSpaMode: false,
+  } as unknown as ServerBuild;
+}
+
+function remixApp(routes: readonly GuardedRoute[]) {
+  const handlers = routes.map((route) => {
+    // Loaders get a copy of the request, so the decision is passed in the load context.
+    const handler = createRequestHandler(
+      buildOf(async (request, context) => {
+        const { signal } = request;
+        const disconnected = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+        const { decision } = context as { decision?: never };
+        const { status, headers, body } = await route.handle(new URL(request.url).pathname, disconnected, decision);
+        const sent = new Headers(route.before as Record<string, string>);
+        for (const [name, value] of Object.entries(headers)) {
+          sent.delete(name);
+          for (const one of [value].flat()) sent.append(name, one);
+        }
+        return new Response(status === 204 || status === 304 ? null : (body as BodyInit), { status, headers: sent });
+      }),
+      "production",
+    );
+    type Handler = (request: Request, environment: unknown) => Promise<Response>;
+    const innermost: Handler = (request) => handler(request, { decision: getRateLimit(request) });
+    const limited = route.rateLimits.reduceRight<Handler>(
+      (next, options) => rateLimit(options as FetchRateLimitOptions)(next),
+      innermost,
+    );
+    return { route, limited };
+  });
+  return (request: Request, environment: unknown): Promise<Response> | Response => {
+    const { pathname } = new URL(request.url);
+    const found = handlers.find(({ route: { path } }) => pathname === path || pathname.startsWith(`${path}/`));
+    return found?.limited(request, environment) ?? new Response("not found", { status: 404 });
+  };
+}
+
+middlewareSuite(
+  "Remix 2, memory",
+  { start: () => serveFetch(remixApp(guardedRoutes(fetchKit)) as never), without: { ...FETCH_WITHOUT, ...ABORTED } },
+  { describe, it },
+);
+
+describe("Remix 2", () => {
+  it("does not run a loader for a request that is rejected (seed 001)", async () => {
+    let loaded = 0;
+    const handler = createRequestHandler(
+      buildOf(async () => {
+        loaded++;
+        return new Response("ok");
+      }),
+      "production",
+    );
+    const limited = rateLimit({ policy: "2/h" })((request: Request, _environment: unknown) => handler(request));
+    const server = await serveFetch(limited as never);
+    onTestFinished(server.close);
+    const statuses = [];
+    for (let i = 0; i < 5; i++) statuses.push((await fetch(server.url)).status);
+    expect([statuses, loaded]).toEqual([[200, 200, 429, 429, 429], 2]);
+  });
+});
