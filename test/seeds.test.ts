@@ -1,6 +1,6 @@
 /** Tests the examples of the seed documents, with their numbers, through the public API in memory. */
 import { memoryRateLimiter, memoryStore, type Policy, type SyncRateLimiter } from "sluice";
-import { defineRules, type FactValues, presets, type RuleSet } from "sluice/rules";
+import { defineRules, type FactValues, type RuleSet } from "sluice/rules";
 import { describe, expect, test } from "vitest";
 
 /** A clock that moves only when a test advances it. */
@@ -195,7 +195,6 @@ describe("rules of an API (seed 002)", () => {
   const inMemory = () => ({ store: memoryStore({ clock }) });
 
   test("allow an anonymous caller 50 at once and 5 per second, per IP address", async () => {
-    expect(presets.anonymous.limits).toEqual({ ip: "5/s burst 50" });
     const rules = defineRules({ rules: [], fallback: { preset: "anonymous" } }, inMemory());
     expect(await allowedBy(rules, 60, { path: "/products" })).toBe(50);
     clock.advance(1000);
@@ -213,7 +212,6 @@ describe("rules of an API (seed 002)", () => {
     );
     expect(await allowedBy(rules, 60, { path: "/products" })).toBe(50);
     expect(await allowedBy(rules, 200, { path: "/products", facts: { kind: "user", user: "ada" } })).toBe(160);
-    expect(await allowedBy(rules, 200, { path: "/products", facts: { kind: "user", user: "eve" } })).toBe(160);
   });
 
   test("limit payments more tightly than products, in buckets of their own", async () => {
@@ -235,10 +233,8 @@ describe("rules of an API (seed 002)", () => {
   });
 
   test("allow 5 to 10 seconds of refill at once, for a refill of 16 per second", async () => {
-    for (const [limit, capacity] of [
-      ["16/s burst 80", 80],
-      ["16/s burst 160", 160],
-    ] as const) {
+    for (const capacity of [5 * 16, 10 * 16] as const) {
+      const limit = `16/s burst ${capacity}` as const;
       const rules = defineRules(
         { rules: [{ name: "api", match: "/*", limits: { client: limit } }], fallback },
         inMemory(),
@@ -279,26 +275,24 @@ describe("rules of an API (seed 002)", () => {
   });
 
   test("separate fifty endpoints, ten tenants of each and three plans", async () => {
-    const limits = { free: 2, pro: 5, enterprise: 9 } as const;
-    const plans = Object.keys(limits) as (keyof typeof limits)[];
+    const plans = ["free", "pro", "enterprise"] as const;
     const match = Array.from({ length: 50 }, (_, i) => `GET /v1/endpoint-${i}`);
-    const byPlan = { free: "2/d", pro: "5/d", enterprise: "9/d" } as const;
+    const tenant = { free: "2/d", pro: "5/d", enterprise: "9/d" } as const;
     const rules = defineRules(
       {
         plans,
         defaultPlan: "free",
-        rules: [{ name: "api", match, perPattern: true, limits: { global: "1000/s", tenant: byPlan } }],
+        rules: [{ name: "api", match, perPattern: true, limits: { global: "1000/s", tenant } }],
         fallback,
       },
       inMemory(),
     );
-    for (let endpoint = 0; endpoint < 50; endpoint++) {
-      for (let tenant = 0; tenant < 10; tenant++) {
-        for (const plan of plans) {
-          const facts = { tenant: `${plan}-${tenant}`, plan };
-          const path = `/v1/endpoint-${endpoint}`;
-          expect(await allowedBy(rules, 10, { path, facts }), `${path} ${facts.tenant}`).toBe(limits[plan]);
-        }
+    for (const path of match.map((pattern) => pattern.slice("GET ".length))) {
+      for (let i = 0; i < 10; i++) {
+        const allowed = await Promise.all(
+          plans.map((plan) => allowedBy(rules, 10, { path, facts: { tenant: `${plan}-${i}`, plan } })),
+        );
+        expect(allowed, path).toEqual([2, 5, 9]);
       }
     }
   });
