@@ -5,7 +5,7 @@ export type { FindOverride } from "../rules/overrides.ts";
 export { checkRules } from "../rules/parse-rules.ts";
 export { presets } from "../rules/presets.ts";
 export type { RuleMatch, RulePolicy } from "../rules/rule-match.ts";
-export type { RuleRequest, RuleSet, RulesOptions } from "../rules/rule-set.ts";
+export type { RuleDecision, RuleRequest, RuleSet, RulesOptions } from "../rules/rule-set.ts";
 export type {
   Action,
   ByPlan,

@@ -1,7 +1,7 @@
 /** Overrides from a function of the application: cached, refreshed in the background, and bounded in time. */
 import { BoundedMap } from "../core/bounded-map.ts";
 import { monotonicMs } from "../core/clock.ts";
-import { SluiceError } from "../core/errors.ts";
+import { SluiceError, show } from "../core/errors.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
 import { emit, type OnEvent } from "../resilience/events.ts";
@@ -22,6 +22,8 @@ const FRESH_MS = 60_000;
 const RETRY_MS = 1000;
 /** How long requests wait for the first value, in ms. Later values are read in the background. */
 const DEADLINE_MS = 1000;
+/** After this time, a call that has not ended is made again, in ms. */
+const MAX_CALL_MS = 10_000;
 
 /** What is known about the override of one limit for one key. Times are monotonic milliseconds. */
 interface Entry {
@@ -30,6 +32,8 @@ interface Entry {
   refreshAt: number;
   /** The call in flight. Never rejects. */
   call: Promise<void> | undefined;
+  /** When it was made. */
+  calledAt: number;
 }
 
 /** The overrides of one rule set. */
@@ -59,18 +63,24 @@ export class Overrides {
     const now = monotonicMs();
     let entry = this.entries.get(id);
     if (entry) {
-      if (now >= entry.refreshAt && !entry.call) this.read(entry, limit, key);
+      const isIdle = !entry.call || now - entry.calledAt >= MAX_CALL_MS;
+      if (now >= entry.refreshAt && isIdle) this.read(entry, limit, key);
       return entry.spec ?? (entry.call && entry.refreshAt === 0 ? this.first(entry, limit) : undefined);
     }
-    entry = { spec: undefined, refreshAt: 0, call: undefined };
+    entry = { spec: undefined, refreshAt: 0, call: undefined, calledAt: now };
     this.entries.set(id, entry);
     this.read(entry, limit, key);
     return entry.call ? this.first(entry, limit) : entry.spec;
   }
 
-  /** Forgets all values. */
-  clear(): void {
-    this.entries.clear();
+  /** Drops a value that no request of a rule fits into. */
+  reject(limit: string, key: string, amount: number): void {
+    const entry = this.entries.get(`${limit}\n${key}`);
+    if (!entry?.spec) return;
+    const { text } = entry.spec;
+    entry.spec = undefined;
+    const message = `overrides("${limit}", ${show(key)}) returned "${text}", but a request is charged ${amount}. Return a larger limit.`;
+    this.failed(limit, new SluiceError("invalid-rules", message, { option: "overrides", received: text }));
   }
 
   /** Waits for the first value of an entry, for a bounded time. */
@@ -99,18 +109,20 @@ export class Overrides {
       entry.refreshAt = monotonicMs() + RETRY_MS;
       this.failed(limit, error);
     };
+    entry.calledAt = monotonicMs();
     try {
       const found = this.find(limit, key);
       if (!isPromise(found)) {
         done(found);
         return;
       }
-      entry.call = Promise.resolve(found)
+      const call = Promise.resolve(found)
         .then(done)
         .catch(failed)
         .finally(() => {
-          entry.call = undefined;
+          if (entry.call === call) entry.call = undefined;
         });
+      entry.call = call;
     } catch (error) {
       failed(error);
     }

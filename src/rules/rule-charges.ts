@@ -94,6 +94,10 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     return this.ids !== NO_HOLDS && this.groups().some(({ charges }) => charges.some(({ mode }) => mode === "hold"));
   }
 
+  get isEnforced(): boolean {
+    return this.policies.length > 0;
+  }
+
   get isOpen(): boolean {
     return this.openHolds.length > 0;
   }

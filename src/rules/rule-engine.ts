@@ -136,6 +136,7 @@ export class RuleEngine {
     if (plan === PENDING) return PENDING;
     const active: ActiveCharge[] = [];
     let isPending = false;
+    let isIdentified = false;
     let charged: RulePlan | undefined;
     let applied = 0;
     for (const { compiled, variant } of rules) {
@@ -144,7 +145,8 @@ export class RuleEngine {
         const charge = rulePlan.charges[i] as RuleCharge;
         const found = this.activate(compiled, charge, values);
         if (found === PENDING) isPending = true;
-        else if (found) {
+        if (charge.isUniversal && found !== undefined) isIdentified = true;
+        if (typeof found === "object") {
           add(active, found, rules.length > 1);
           applied |= found.charge === charge ? 1 << i : OVERRIDDEN;
         }
@@ -154,7 +156,9 @@ export class RuleEngine {
     if (isPending) return PENDING;
     const [first] = rules as [FoundRule];
     if (active.length > MAX_CHARGES) return "ambiguous";
-    if (!hasUniversal(active)) throw unidentified(first.compiled.rule.name);
+    if (!isIdentified) throw unidentified(first.compiled.rule.name);
+    // Overrides may lift every limit of a caller.
+    if (active.length === 0) return "exempt";
     const known = rules.length === 1 && applied < OVERRIDDEN ? charged : undefined;
     return new RuleCharges(this.port, first.compiled.rule.name, active, policiesOf(active, known, applied));
   }
@@ -164,15 +168,31 @@ export class RuleEngine {
     for (const { rule, pattern } of candidates) {
       const compiled = this.rules[rule] as CompiledRule;
       if (isLimited && compiled.rule.isUnlimited) continue;
-      const isMet = meets(compiled, values);
+      const isMet = this.meets(compiled, values);
       if (isMet === PENDING) return PENDING;
       if (isMet) return this.found[rule]?.[pattern] as FoundRule;
     }
     return this.foundFallback;
   }
 
-  /** A charge with its key and amount; `undefined` if it does not apply to the caller. */
-  private activate({ rule }: CompiledRule, charge: RuleCharge, values: RequestValues): Known<ActiveCharge | undefined> {
+  /** Whether a request meets the conditions of a rule. */
+  private meets({ rule }: CompiledRule, values: RequestValues): Known<boolean> {
+    let isPending = false;
+    for (const { fact, values: accepted } of rule.when) {
+      // A caller without a plan has the default plan, in conditions as well.
+      const value = fact === "plan" && this.parsed.plans.length > 0 ? this.planOf(values) : values.fact(fact);
+      if (value === PENDING) isPending = true;
+      else if (value === undefined || !accepted.includes(String(value))) return false;
+    }
+    return isPending ? PENDING : true;
+  }
+
+  /** A charge with its key and amount. `undefined`: it does not apply to the caller, `"unlimited"`: an override lifts it. */
+  private activate(
+    { rule }: CompiledRule,
+    charge: RuleCharge,
+    values: RequestValues,
+  ): Known<ActiveCharge | "unlimited" | undefined> {
     const { limit, of } = charge;
     const key = values.key(limit.identities);
     if (key === undefined) return undefined;
@@ -180,8 +200,13 @@ export class RuleEngine {
     if (key === PENDING || counted === PENDING) return PENDING;
     const spec = this.overrideOf(limit.name, key, values);
     if (spec === PENDING) return PENDING;
-    const chosen = spec ? this.table.override(rule, charge, spec) : charge;
-    if (!chosen) return undefined;
+    let chosen = spec ? this.table.override(rule, charge, spec) : charge;
+    if (!chosen) return "unlimited";
+    if (of === undefined && chosen.amount > chosen.part.policy.limit) {
+      // Only a function returns such an override. Every request would be denied for ever.
+      this.overrides?.reject(limit.name, key, chosen.amount);
+      chosen = charge;
+    }
     const amount = of === undefined || chosen.mode === "lease" ? chosen.amount : checkAmount(of, counted);
     return { rule, charge: chosen, key, amount };
   }
@@ -203,17 +228,6 @@ export function planFor({ isByPlan, variants }: CompiledRule, variant: number, p
 function dependOnPlan(rules: readonly FoundRule[]): boolean {
   for (const { compiled } of rules) if (compiled.isByPlan) return true;
   return false;
-}
-
-/** Whether a request meets the conditions of a rule. */
-function meets({ rule }: CompiledRule, values: RequestValues): Known<boolean> {
-  let isPending = false;
-  for (const { fact, values: accepted } of rule.when) {
-    const value = values.fact(fact);
-    if (value === PENDING) isPending = true;
-    else if (value === undefined || !accepted.includes(String(value))) return false;
-  }
-  return isPending ? PENDING : true;
 }
 
 /** Adds a charge. A bucket that several readings of one path charge is charged once, by the highest amount. */
@@ -250,12 +264,6 @@ function policiesOf(
     plan?.policyLists.set(applied, policies);
   }
   return policies;
-}
-
-/** Whether one of the charges applies to every caller. */
-function hasUniversal(active: readonly ActiveCharge[]): boolean {
-  for (const { charge } of active) if (charge.isUniversal) return true;
-  return false;
 }
 
 function foundRule(compiled: CompiledRule, variant: number): FoundRule {

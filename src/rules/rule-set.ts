@@ -79,7 +79,7 @@ export interface RuleSet<F extends string = string> extends RequestRules<F> {
    * Charges a request without a server: in tRPC, queues and tests. Rejects with `unsupported` if the rule holds amounts or
    * has a concurrency limit.
    */
-  consume(request: RuleRequest<F>): Promise<Decision & { readonly rule: string }>;
+  consume(request: RuleRequest<F>): Promise<RuleDecision>;
   /** Describes one request as text; without arguments, all rules as a table. */
   explain(method?: string, path?: string, facts?: FactValues<F>): string;
   /** Replaces the rules and returns the changes in words. Throws and changes nothing if `next` is invalid. */
@@ -88,8 +88,12 @@ export interface RuleSet<F extends string = string> extends RequestRules<F> {
   dispose(): Promise<void>;
 }
 
-/** A decision with its rule. */
-type RuleDecision = Decision & { readonly rule: string };
+/** A decision, and the rule that it was made by. */
+export type RuleDecision = Decision & {
+  readonly rule: string;
+  /** Whether a limit with the action `"flag"` is exceeded. */
+  readonly limited?: true;
+};
 
 const OPTIONS = ["store", "prefix", "overrides", "deadlineMs", "instances", "localDenialMs", "onEvent"];
 /** Bits of an IPv6 address that identify one client, as `identity` of middleware has it by default. */

@@ -142,6 +142,39 @@ describe("overrides from a function", () => {
     expect(await allowedOf(3, rules, "acme")).toBe(1);
   });
 
+  test("are read again if a call never ends", async () => {
+    let calls = 0;
+    const rules = loadRules(data, {
+      facts: ["tenant"],
+      onEvent: () => {},
+      overrides: (limit) => {
+        if (limit !== "api") return undefined;
+        return ++calls === 1 ? new Promise<undefined>(() => {}) : "9/h fixed";
+      },
+    });
+    const first = allowedOf(1, rules, "acme");
+    await vi.advanceTimersByTimeAsync(1000);
+    await first;
+    await vi.advanceTimersByTimeAsync(5000);
+    await allowedOf(1, rules, "acme");
+    expect(calls).toBe(1);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(await allowedOf(20, rules, "acme")).toBe(9);
+    expect(calls).toBe(2);
+  });
+
+  test("that no request fits into are refused", async () => {
+    const events: { type: string; error?: Error }[] = [];
+    const weighted = { ...data, rules: [{ ...data.rules[0], weight: 2 }] };
+    const rules = loadRules(weighted, {
+      facts: ["tenant"],
+      onEvent: (event) => void events.push(event as never),
+      overrides: (limit) => (limit === "api" ? "1/h" : undefined),
+    });
+    expect(await allowedOf(3, rules, "acme")).toBe(1);
+    expect(events[0]?.error?.message).toContain('returned "1/h", but a request is charged 2');
+  });
+
   test("keep the last value while the function fails", async () => {
     let fails = false;
     const rules = loadRules(data, {

@@ -306,3 +306,30 @@ describe("names on a store", () => {
     expect(() => rules.replace({ rules: [], fallback: { limits: { ip: "5/h log" } } })).not.toThrow();
   });
 });
+
+describe("edge cases", () => {
+  test("an unlimited override lifts the only limit of a caller", async () => {
+    const { rules } = rulesOn({
+      rules: [{ name: "s", match: "/s", limits: { client: "1/h" } }],
+      fallback: FALLBACK,
+      overrides: { "user:42": { "s.client": "unlimited" } },
+    });
+    expect(await allowedOf(3, rules, "/s", { user: "42" })).toBe(3);
+    expect(await allowedOf(3, rules, "/s", { user: "43" })).toBe(1);
+  });
+
+  test("a condition on the plan uses the default plan of callers without one", () => {
+    const { rules } = rulesOn({
+      plans: ["free", "pro"],
+      defaultPlan: "free",
+      rules: [
+        { name: "trial", match: "/x", when: { plan: "free" }, limits: { ip: "1/h" } },
+        { name: "paid", match: "/x", limits: { ip: "9/h" } },
+      ],
+      fallback: FALLBACK,
+    });
+    expect(rules.find("GET", "/x").rule).toBe("trial");
+    expect(rules.find("GET", "/x", { plan: "gold" }).rule).toBe("trial");
+    expect(rules.find("GET", "/x", { plan: "pro" }).rule).toBe("paid");
+  });
+});
