@@ -6,6 +6,11 @@ import { rateLimit } from "sluice/hono";
 import { RULE_ROUTES, responseHeaders, routeNameOf, ruleSpellings } from "../rule-spellings.ts";
 import { served } from "./served.ts";
 
+/** The second argument of handlers in Deno, which has the address of the client. */
+interface DenoInfo {
+  readonly remoteAddr: { readonly hostname: string };
+}
+
 /** The target in the URL of a request, without the fragment: what a middleware for `Request` sees. */
 const targetOf = (url: string) => url.slice(url.indexOf("/", url.indexOf("//") + 2)).split("#", 1)[0];
 
@@ -22,7 +27,7 @@ for (const strict of [true, false]) {
 }
 
 ruleSpellings("fetch handler", (options) => {
-  const limited = limitFetch(options)((request: Request) => {
+  const limited = limitFetch(options)((request: Request, _info: DenoInfo) => {
     const handler = routeNameOf(new URL(request.url).pathname);
     if (!handler) return new Response("", { status: 404 });
     return new Response("ok", { headers: responseHeaders(handler, targetOf(request.url)) });
