@@ -116,15 +116,15 @@ export class RuleEngine {
     return this.matcher.find(method, path);
   }
 
-  /** The caller's plan. */
-  planOf(values: RequestValues): Known<string> {
+  /** The caller's plan. `onUnknown` is called with one that is not listed. */
+  planOf(values: RequestValues, onUnknown?: (plan: string) => void): Known<string> {
     const { plans, defaultPlan = "" } = this.parsed;
     const plan = values.fact("plan");
     if (plan === PENDING) return PENDING;
     if (plan === undefined) return defaultPlan;
     const name = String(plan);
     if (plans.includes(name)) return name;
-    this.onUnknownPlan(name);
+    onUnknown?.(name);
     return defaultPlan;
   }
 
@@ -132,7 +132,7 @@ export class RuleEngine {
     const rules = this.rulesFor(readings, values);
     if (rules === PENDING) return PENDING;
     if (rules === undefined || rules.length === 0) return "exempt";
-    const plan = dependOnPlan(rules) ? this.planOf(values) : ANY_PLAN;
+    const plan = dependOnPlan(rules) ? this.planOf(values, this.onUnknownPlan) : ANY_PLAN;
     if (plan === PENDING) return PENDING;
     const active: ActiveCharge[] = [];
     let isPending = false;

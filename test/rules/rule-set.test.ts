@@ -219,6 +219,9 @@ describe("plans", () => {
   test("that are unknown are treated as the default, and reported once per value", async () => {
     const events: object[] = [];
     const { rules } = rulesOn(data, { onEvent: (event: object) => events.push(event) });
+    // No caller has them.
+    expect(rules.find("GET", "/read", { plan: "silver" }).policies[0]?.name).toBe("read.tenant@free");
+    expect(rules.explain("GET", "/read", { plan: "silver" })).toContain("read.tenant@free");
     expect(await allowedOf(10, rules, "/read", { tenant: "acme", plan: "gold" })).toBe(2);
     expect(await allowedOf(10, rules, "/read", { tenant: "b" })).toBe(2);
     expect(events).toEqual([{ type: "unknown-plan", policy: "", plan: "gold" }]);
