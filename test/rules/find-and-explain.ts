@@ -20,14 +20,14 @@ export function randomRequest({ rules, plans, facts }: ParsedRules, random: Rand
   const path = random.pick([...patterns, "/", "/nowhere"]).replace(/:[^/]+/g, "7");
   const filled = path.endsWith("*") ? path.slice(0, -1) + random.pick(["", "a", "a/b"]) : path;
   const known = facts.filter(() => random.whole(1, 5) > 1);
-  const valueOf = (name: string) => {
+  const valueFor = (name: string) => {
     if (name === "plan") return random.pick([...plans, "gold"]);
     return name === "tokens" ? random.whole(0, 5000) : random.pick(TEXTS);
   };
   return {
     method: random.pick(METHODS),
     path: randomTarget([filled], random, random.pick([0, 0, 2])),
-    facts: Object.fromEntries(known.map((name) => [name, valueOf(name)])),
+    facts: Object.fromEntries(known.map((name) => [name, valueFor(name)])),
   };
 }
 
