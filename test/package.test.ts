@@ -128,6 +128,12 @@ describe("the package", () => {
           "redisRateLimiter",
           "redisStore",
         ],
+        "./rules": [
+          "checkRules",
+          "defineRules",
+          "loadRules",
+          "presets",
+        ],
         "./socket.io": [
           "guardSocketIo",
         ],
@@ -195,7 +201,11 @@ describe("the package", () => {
   });
 
   it("lists in THIRD-PARTY.md every subpath that contains bundled code", () => {
-    const markers = { "@noble/hashes": "node_modules/@noble/hashes", "ipaddr.js": "ipaddr: " };
+    const markers = {
+      "@noble/hashes": "node_modules/@noble/hashes",
+      hono: "node_modules/hono/dist/router",
+      "ipaddr.js": "ipaddr: ",
+    };
     const page = readFileSync(join(root, "THIRD-PARTY.md"), "utf8");
     for (const [name, marker] of Object.entries(markers)) {
       const containing = subpaths.filter((path) => {
@@ -245,13 +255,14 @@ describe("the package", () => {
     const source = files.filter((file) => file.endsWith(".ts") && !file.endsWith(".test.ts"));
     const imports = source.flatMap((file) => [
       ...readFileSync(join(root, "src", file), "utf8").matchAll(
-        /^(?:import|export|\}).* from "((?:@[^/"]+\/)?[^./"][^/"]*)/gm,
+        /^(?:import|export|\}).* from "(((?:@[^/"]+\/)?[^./"][^/"]*)[^"]*)/gm,
       ),
     ]);
     // Frameworks are imported for their types only, and a runtime provides its own modules.
-    const types = ["express", "fastify", "hono", "node:http", "cloudflare:workers"];
-    const bundled = [...new Set(imports.map(([, name]) => name as string))].filter((name) => !types.includes(name));
-    expect(bundled.sort()).toEqual(["@noble/hashes", "ipaddr.js"]);
+    const types = ["express", "fastify", "hono", "hono/utils/http-status", "node:http", "cloudflare:workers"];
+    const atRunTime = imports.filter(([, specifier]) => !types.includes(specifier as string));
+    const bundled = [...new Set(atRunTime.map(([, , name]) => name as string))];
+    expect(bundled.sort()).toEqual(["@noble/hashes", "hono", "ipaddr.js"]);
     const notices = readFileSync(join(root, "THIRD-PARTY.md"), "utf8");
     for (const name of bundled) {
       expect(notices).toContain(readFileSync(join(root, "node_modules", name, "LICENSE"), "utf8").trim());
@@ -359,23 +370,24 @@ describe("the package", () => {
  * Gzip bytes of one middleware: the memory limiter, addresses with ipaddr.js, headers, tokens. The goal is 11 000; the
  * budget is the current size, to notice growth. About 4200 are for the preflight budget, the one-time reports and the
  * errors for misuse, 1500 for policies as text, 3000 for several limits per request with keys of their own, 150 for
- * state that the two builds share, 9400 for holds of requests, 900 for extensions of the gate.
+ * state that the two builds share, 9400 for holds of requests, 900 for extensions of the gate, 500 for what rules need of it.
  */
-const MIDDLEWARE_BUDGET = 43_900;
+const MIDDLEWARE_BUDGET = 44_400;
 /**
  * Gzip bytes of the memory limiter with all five algorithms. The goal is 5000; the budget is the current size, to
  * notice growth. About 1500 are for policies as text with their errors and for refunds with their decision, 500 for
  * the shares of policies and copies of keys, 1600 for the group engine, the store port and errors as sentences, 7900 for
  * holds, concurrency limits and penalties: `hold` is a method of every limiter and a policy may be text, so a bundler
- * can't remove them. The goal for those was 1000. The bench prints the same number.
+ * can't remove them. The goal for those was 1000. 130 are for groups of charges that are taken in one short step.
+ * The bench prints the same number.
  */
-const BUDGET = 18_500;
+const BUDGET = 18_650;
 /**
  * Gzip bytes of a limiter with the Redis store: the script, the failure policy and HMAC-SHA-256 are included. About 1500
  * are for sliding logs in lists and for damaged values, 3000 for the group engine, the mode table and errors as sentences,
  * 4000 for holds, concurrency limits and penalties in TypeScript and 4100 for them in the script.
  */
-const REDIS_BUDGET = 42_850;
+const REDIS_BUDGET = 43_000;
 
 /** Bundles an entry in the empty project and returns the sizes in bytes. */
 async function bundle(entry: string): Promise<{ min: number; gzip: number }> {

@@ -54,7 +54,9 @@ export function createApp(/** @type {import("sluice/rules").RulesOptions} */ opt
 
 /**
  * Replace this with your authentication: it must verify who the user is. Here a header says so.
- * @type {import("express").RequestHandler}
+ * @param {import("express").Request} request
+ * @param {import("express").Response} _response
+ * @param {() => void} next
  */
 function authenticate(request, _response, next) {
   const session = request.get("x-session");

@@ -36,14 +36,19 @@ export interface RuleOutcome {
   ruleOf(decision: Decision): string;
   /** The decisions on limits that are counted and not enforced. */
   readonly counted: readonly CountedDecision[];
-  /** What is held until the response ends. */
-  readonly holds: readonly Hold[];
-  /** Whether charges are refunded if the request ends in a certain way. */
-  readonly mayRefund: boolean;
-  /** Reports the actual amount of held facts. Throws for a fact that is not held. */
-  settle(actual: Readonly<Record<string, number>>): void;
-  /** Settles what is held, and refunds what is due. */
-  finish(ending: RequestEnding): Promise<void>;
+  /** Whether something is held until the response ends. */
+  readonly isOpen: boolean;
+  /**
+   * Adds `settle` to the decision, for the handler, and returns a function to call when the request has ended: it settles
+   * what is held, and refunds what is due. `open` renews holds meanwhile. `undefined`: there is nothing to do.
+   */
+  begin(decision: Decision, open: HoldRenewals | undefined): ((ending: RequestEnding) => Promise<void>) | undefined;
+}
+
+/** Renews holds while their work is open. */
+interface HoldRenewals {
+  add(hold: Hold): void;
+  delete(hold: Hold): void;
 }
 
 /** How a request ended. */
@@ -67,8 +72,6 @@ export interface RequestContext {
   readonly path: string;
   /** The key of the IP address, such as `ip:203.0.113.7`; `undefined` if it is unknown. */
   ip(): string | undefined;
-  /** The key of the IP address's network, such as `net:203.0.113.0/24`; `undefined` if it is unknown. */
-  network(): string | undefined;
   /** The key of the verified user; `undefined` without one. */
   user(): MaybePromise<string | undefined>;
   /** The key of the holder of a verified API key; `undefined` without one. */
@@ -89,16 +92,24 @@ export interface RequestRules<F extends string = string> {
 export interface RulesMount<F extends string = string> {
   /** The facts that the rules need. */
   readonly facts: readonly F[];
-  /** Throws if a middleware lacks what the rules need. Later versions of the rules are checked in the same way. */
-  mount(abilities: RulesAbilities): void;
-  /** Finds the charges of a request. `undefined`: it is not counted. A response is sent without charging anything. */
-  chargesFor(context: RequestContext): MaybePromise<RequestCharges | ResponseData | undefined>;
+  /**
+   * Returns a function that finds the charges of a request. `undefined`: it is not counted. A response is sent without
+   * charging anything. Throws if the middleware lacks what the rules need; later versions of the rules are checked too.
+   */
+  mount<Args extends readonly unknown[]>(
+    middleware: MountedMiddleware<Args>,
+  ): (args: Args) => MaybePromise<RequestCharges | ResponseData | undefined>;
 }
 
-/** What a middleware can do for rules. */
-export interface RulesAbilities {
-  /** The names of the facts that have a function. */
-  readonly facts: readonly string[];
+/** A middleware as rules use it. `Args` are the arguments that its server passes. */
+export interface MountedMiddleware<Args extends readonly unknown[]> {
+  /** The options of `rateLimit`. */
+  readonly options: object;
+  readonly reader: { method(args: Args): string; path(args: Args): string };
+  /** The parts of a client's identity. */
+  readonly parts: {
+    readonly [part in "ip" | "user" | "apiKey"]: (args: Args) => ReturnType<RequestContext[part]>;
+  };
 }
 
 /** Whether the result of `chargesFor` is a response. */

@@ -1,6 +1,5 @@
 /** Checks that an application provides what its rules need: facts, and features that they name. */
 import { SluiceError } from "../core/errors.ts";
-import type { RulesAbilities } from "../http/request-charges.ts";
 import { canBeFact } from "./identities.ts";
 import { at, Issues, invalidRules, type Place, quoted, ROOT } from "./issues.ts";
 import { isByPlan, type ParsedLimit, type ParsedRule, type ParsedRules } from "./parsed-rules.ts";
@@ -24,8 +23,8 @@ export function checkFacts(rules: ParsedRules, declared: readonly string[]): voi
   if (issues.count > 0) throw invalidRules(issues.list);
 }
 
-/** Throws if a middleware lacks what rules need. */
-export function checkAbilities(rules: ParsedRules, { facts }: RulesAbilities): void {
+/** Throws if a middleware with these facts lacks what rules need. */
+export function checkAbilities(rules: ParsedRules, facts: readonly string[]): void {
   checkSupported(rules);
   for (const name of facts) {
     if (canBeFact(name)) continue;

@@ -1,6 +1,7 @@
 /** The facts and identities of one request. Each is computed when a rule first needs it, and at most once. */
 import { SluiceError, show } from "../core/errors.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
+import { parseAddress, widerNetworkOf } from "../http/identity/address.ts";
 import type { RequestContext } from "../http/request-charges.ts";
 
 /** A value that is not known yet. It is in the list of pending ones. */
@@ -60,8 +61,9 @@ export class RequestValues {
       case "global":
         return "global";
       case "ip":
+        return this.text(name, () => this.context.ip());
       case "network":
-        return this.text(name, () => this.context[name]());
+        return this.network();
       case "user":
         return this.credential(name, "user");
       case "apiKey":
@@ -73,6 +75,16 @@ export class RequestValues {
         return fact === PENDING || fact === undefined ? fact : `${name}:${fact}`;
       }
     }
+  }
+
+  /** The network that the IP address is probably routed with: /24 of IPv4, /48 of IPv6. */
+  private network(): Known<string | undefined> {
+    const key = this.identity("ip");
+    if (key === PENDING || key === undefined) return key;
+    // The key of an IPv6 address is that of a network already: ip:2001:db8:1:100::/56.
+    const [text = ""] = key.slice("ip:".length).split("/");
+    const address = parseAddress(text);
+    return `net:${address ? widerNetworkOf(address) : text}`;
   }
 
   /** The user, else the holder of an API key, else the IP address. */
@@ -119,7 +131,7 @@ export class RequestValues {
 }
 
 /** Identities among the values. No fact has such a name. */
-const VERIFIED = { ip: "@ip", network: "@network", user: "@user", apiKey: "@apiKey" } as const;
+const VERIFIED = { ip: "@ip", user: "@user", apiKey: "@apiKey" } as const;
 
 function checkFact(name: string, value: unknown): Fact {
   if (value === undefined || value === null || value === "") return undefined;

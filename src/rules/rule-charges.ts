@@ -6,7 +6,7 @@ import { optionError } from "../core/errors.ts";
 import { ASYNC_DISPOSE, type Hold, type HoldMethods, parseHoldOptions, type Settlement } from "../core/hold.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
-import type { CountedDecision, RequestCharges, RequestEnding, RuleOutcome } from "../http/request-charges.ts";
+import type { CountedDecision, RequestCharges, RuleOutcome } from "../http/request-charges.ts";
 import { applyGroups, type GroupDecisions } from "../limiter/charge-groups.ts";
 import { createHold } from "../limiter/hold.ts";
 import { refundJointly } from "../limiter/joint-charge.ts";
@@ -94,12 +94,8 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     return this.ids !== NO_HOLDS && this.groups().some(({ charges }) => charges.some(({ mode }) => mode === "hold"));
   }
 
-  get holds(): readonly Hold[] {
-    return this.openHolds.length > 0 ? this.openHolds.map(({ hold }) => hold) : NONE;
-  }
-
-  get mayRefund(): boolean {
-    return this.groups().some(({ active }) => active.some(({ rule }) => rule.refundIf !== undefined));
+  get isOpen(): boolean {
+    return this.openHolds.length > 0;
   }
 
   apply(): MaybePromise<Decision> {
@@ -136,7 +132,8 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     return limitingOf(this.enforced, decision)?.rule.name ?? this.firstRule;
   }
 
-  settle(actual: Readonly<Record<string, number>>): void {
+  /** Records the actual amounts of held facts. Throws for a fact that is not held. */
+  private settle(actual: Readonly<Record<string, number>>): void {
     if (typeof actual !== "object" || actual === null) {
       throw optionError("invalid-cost", "actual", "the amount of each held fact, such as { tokens: 812 }", actual);
     }
@@ -153,13 +150,29 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     this.actual = { ...this.actual, ...actual };
   }
 
-  async finish(ending: RequestEnding): Promise<void> {
-    await Promise.all([this.settleActual(), this.refundTaken((rule) => rule.refundIf === ending)]);
+  begin(decision: Decision, open: Parameters<RuleOutcome["begin"]>[1]): ReturnType<RuleOutcome["begin"]> {
+    const holds = this.openHolds.map(({ hold }) => hold);
+    // A middleware in shadow mode continues requests that were denied. What other groups hold is settled all the same.
+    if (holds.length === 0 && !(decision.allowed && this.mayRefund())) return undefined;
+    if (holds.length > 0) {
+      Object.assign(decision, { settle: (actual: Readonly<Record<string, number>>) => this.settle(actual) });
+    }
+    for (const hold of holds) open?.add(hold);
+    let isFinished = false;
+    return async (ending) => {
+      if (isFinished) return;
+      isFinished = true;
+      for (const hold of holds) open?.delete(hold);
+      await Promise.all([
+        holds.length > 0 ? this.settleActual() : undefined,
+        this.refundTaken((rule) => rule.refundIf === ending),
+      ]);
+    };
   }
 
   /** All holds of the request as one, for callers without a server. */
   holdOf(decision: Decision): Hold {
-    const { holds } = this;
+    const holds = this.openHolds.map(({ hold }) => hold);
     const first = (this.openHolds.find(({ isLease }) => !isLease) ?? this.openHolds[0])?.hold as Hold;
     const settle = async (actual?: number | readonly number[] | Readonly<Record<string, number>>) => {
       if (typeof actual === "object") this.settle(actual as Readonly<Record<string, number>>);
@@ -181,6 +194,11 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
       },
     };
     return Object.assign(hold, { [ASYNC_DISPOSE]: async () => void (await this.settleActual()) }) as unknown as Hold;
+  }
+
+  /** Whether charges are refunded if the request ends in a certain way. */
+  private mayRefund(): boolean {
+    return this.groups().some(({ active }) => active.some(({ rule }) => rule.refundIf !== undefined));
   }
 
   private groups(): readonly Group[] {
@@ -207,7 +225,12 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   private applied(decisions: GroupDecisions, sentAt: number): Decision {
     const decision = decisions.enforced ?? notLimited();
     this.enforced.decision = decision;
-    if (this.countedGroups.length > 0) this.recordCounted(decisions.counted);
+    const described = decision as { rule?: string; limited?: true };
+    described.rule = this.ruleOf(decision);
+    if (this.countedGroups.length > 0) {
+      this.recordCounted(decisions.counted);
+      if (this.counted.some(({ mode, decision }) => mode === "flag" && !decision.allowed)) described.limited = true;
+    }
     if (this.ids !== NO_HOLDS) {
       this.openHolds = this.groups().flatMap((group) => this.holdsOf(group, sentAt));
       // A denied request does not run, so nothing ends its leases later.

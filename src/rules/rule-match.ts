@@ -44,7 +44,6 @@ export function rulesOf(
     method,
     path,
     ip: unknown,
-    network: unknown,
     user: unknown,
     apiKey: unknown,
     fact: (name) => (Object.hasOwn(facts, name) ? facts[name] : undefined),

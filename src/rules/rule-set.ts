@@ -2,19 +2,13 @@
 import type { Decision } from "../core/decision.ts";
 import { optionError, rejectDisposed, SluiceError, show } from "../core/errors.ts";
 import type { HoldDecision } from "../core/hold.ts";
-import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
+import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Store } from "../core/store.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
-import { networkOf, parseAddress, widerNetworkOf } from "../http/identity/address.ts";
+import { networkOf, parseAddress } from "../http/identity/address.ts";
 import type { ResponseData } from "../http/rejection.ts";
-import {
-  REQUEST_RULES,
-  type RequestContext,
-  type RequestRules,
-  type RulesAbilities,
-  type RulesMount,
-} from "../http/request-charges.ts";
+import { type MountedMiddleware, REQUEST_RULES, type RequestRules, type RulesMount } from "../http/request-charges.ts";
 import { releaseLeases } from "../limiter/leases.ts";
 import { replaceNames } from "../limiter/names.ts";
 import { emitStoreWarning, portOf } from "../limiter/store-port.ts";
@@ -29,11 +23,12 @@ import { PolicyTable } from "./compiled-rules.ts";
 import { explainRequest, explainRules } from "./explain.ts";
 import { invalidRules } from "./issues.ts";
 import { LimitTexts } from "./limit-text.ts";
+import { factsOf, MountedContext } from "./mounted-context.ts";
 import { type FindOverride, Overrides } from "./overrides.ts";
 import { parseRules } from "./parse-rules.ts";
 import type { LimitSpec } from "./parsed-rules.ts";
 import { notLimited, RuleCharges } from "./rule-charges.ts";
-import { RuleEngine } from "./rule-engine.ts";
+import { type FoundCharges, RuleEngine } from "./rule-engine.ts";
 import { matchRequest, type RuleMatch } from "./rule-match.ts";
 import type { FactValues, RulesData } from "./rules-data.ts";
 
@@ -93,6 +88,9 @@ export interface RuleSet<F extends string = string> extends RequestRules<F> {
   dispose(): Promise<void>;
 }
 
+/** A decision with its rule. */
+type RuleDecision = Decision & { readonly rule: string };
+
 const OPTIONS = ["store", "prefix", "overrides", "deadlineMs", "instances", "localDenialMs", "onEvent"];
 /** Bits of an IPv6 address that identify one client, as `identity` of middleware has it by default. */
 const IPV6_PREFIX = 56;
@@ -131,8 +129,8 @@ class RulesInForce implements RuleSet {
   private readonly port: StorePort;
   private readonly watcher: Watcher;
   private readonly overrides: Overrides | undefined;
-  /** What the middleware that use the rules can do, each once. */
-  private readonly mounts: Map<string, RulesAbilities> = new Map();
+  /** The facts of the middleware that use the rules, each list once. */
+  private readonly mounts: Map<string, readonly string[]> = new Map();
   private readonly unknownPlans: Set<string> = new Set();
   private engine: RuleEngine;
   private isDisposed = false;
@@ -168,8 +166,7 @@ class RulesInForce implements RuleSet {
   get [REQUEST_RULES](): RulesMount {
     return {
       facts: this.engine.parsed.facts,
-      mount: (abilities) => this.mount(abilities),
-      chargesFor: (context) => this.chargesFor(context),
+      mount: (middleware) => this.mount(middleware),
     };
   }
 
@@ -177,7 +174,7 @@ class RulesInForce implements RuleSet {
     return matchRequest(this.engine, method, path, facts);
   }
 
-  async consume(request: RuleRequest): Promise<Decision & { readonly rule: string }> {
+  async consume(request: RuleRequest): Promise<RuleDecision> {
     const charges = await this.chargesOf("consume", request);
     if (!(charges instanceof RuleCharges)) return charges;
     if (charges.isHeld) {
@@ -185,7 +182,7 @@ class RulesInForce implements RuleSet {
       const message = `Rule "${rule}" holds amounts or has a concurrency limit. Use hold(), and settle the hold when the work is done.`;
       throw new SluiceError("unsupported", message, { option: "consume", expected: "hold()", received: rule });
     }
-    return described(charges, await charges.apply());
+    return (await charges.apply()) as RuleDecision;
   }
 
   async hold(request: RuleRequest): Promise<HoldDecision & { readonly rule: string }> {
@@ -195,7 +192,7 @@ class RulesInForce implements RuleSet {
       const message = `Rule "${rule}" has nothing to hold. Use consume().`;
       throw new SluiceError("unsupported", message, { option: "hold", expected: "consume()", received: rule });
     }
-    const decision = described(charges, await charges.apply());
+    const decision = (await charges.apply()) as RuleDecision;
     return decision.allowed ? Object.assign(decision, { hold: charges.holdOf(decision) }) : decision;
   }
 
@@ -207,7 +204,7 @@ class RulesInForce implements RuleSet {
   replace(next: unknown): readonly string[] {
     if (this.isDisposed) rejectDisposed("rule set");
     const engine = this.build(next);
-    for (const abilities of this.mounts.values()) checkAbilities(engine.parsed, abilities);
+    for (const facts of this.mounts.values()) checkAbilities(engine.parsed, facts);
     const before = this.engine;
     replaceNames(this.store, before.table.all(), engine.table.all());
     // One assignment: requests that have started keep the rules that they were matched with.
@@ -236,27 +233,23 @@ class RulesInForce implements RuleSet {
     return new RuleEngine(rules, table, this.port, this.overrides, (plan) => this.reportPlan(plan));
   }
 
-  private mount(abilities: RulesAbilities): void {
+  private mount<Args extends readonly unknown[]>(
+    middleware: MountedMiddleware<Args>,
+  ): (args: Args) => MaybePromise<RuleCharges | ResponseData | undefined> {
     if (this.isDisposed) rejectDisposed("rule set");
-    checkAbilities(this.engine.parsed, abilities);
-    this.mounts.set([...abilities.facts].sort().join(","), abilities);
-  }
-
-  private chargesFor(context: RequestContext): MaybePromise<RuleCharges | ResponseData | undefined> {
-    if (this.isDisposed) rejectDisposed("rule set");
-    const found = this.engine.chargesFor(context);
-    const respond = (found: RuleCharges | "exempt" | "ambiguous"): RuleCharges | ResponseData | undefined => {
-      if (found === "exempt") return undefined;
-      return found === "ambiguous" ? AMBIGUOUS : found;
+    const facts = factsOf(middleware);
+    const names = Object.keys(facts).sort();
+    checkAbilities(this.engine.parsed, names);
+    this.mounts.set(names.join(), names);
+    return (args) => {
+      if (this.isDisposed) rejectDisposed("rule set");
+      const found = this.engine.chargesFor(new MountedContext(middleware, facts, args));
+      return isPromise(found) ? found.then(responseFor) : responseFor(found);
     };
-    return andThen(found, respond);
   }
 
   /** The charges of a request without a server, or the decision on one that is exempt. */
-  private async chargesOf(
-    what: string,
-    request: RuleRequest,
-  ): Promise<RuleCharges | (Decision & { readonly rule: string })> {
+  private async chargesOf(what: string, request: RuleRequest): Promise<RuleCharges | RuleDecision> {
     if (this.isDisposed) rejectDisposed("rule set");
     checkOptions(what, request, ["method", "path", "ip", "facts"]);
     const { method, path, ip, facts = {} } = request;
@@ -273,7 +266,6 @@ class RulesInForce implements RuleSet {
       method,
       path,
       ip: () => address && `ip:${networkOf(address, IPV6_PREFIX)}`,
-      network: () => address && `net:${widerNetworkOf(address)}`,
       user: none,
       apiKey: none,
       fact: (name) => (Object.hasOwn(facts, name) ? facts[name] : undefined),
@@ -300,11 +292,10 @@ class RulesInForce implements RuleSet {
   }
 }
 
-/** The decision with the rule of its limiting charge. */
-function described<D extends Decision>(charges: RuleCharges, decision: D): D & { readonly rule: string } {
-  const { rules } = charges;
-  const isFlagged = rules.counted.some(({ mode, decision }) => mode === "flag" && !decision.allowed);
-  return Object.assign(decision, { rule: rules.ruleOf(decision) }, isFlagged && { limited: true });
+/** What the gate does with the result: a request that is exempt has no charges. */
+function responseFor(found: FoundCharges): RuleCharges | ResponseData | undefined {
+  if (found === "exempt") return undefined;
+  return found === "ambiguous" ? AMBIGUOUS : found;
 }
 
 /** Validates the text that `overrides` returned. */

@@ -93,7 +93,7 @@ describe("512 rules with three plans on Redis", withRedis, () => {
 });
 
 describe("names on a store", () => {
-  const data = { rules: [], fallback: { limits: { ip: "5/h" } } };
+  const data = { rules: [], fallback: { limits: { ip: "5/h" } } } as const;
 
   test("of 512 rules with three plans are claimed once, also if every algorithm changes", async () => {
     const store = memoryStore();
@@ -134,7 +134,7 @@ describe("names on a store", () => {
 
   test("are replaced in one step, also with another algorithm, or not at all", () => {
     const store = memoryStore();
-    const rules = defineRules(data as object as typeof data, { store });
+    const rules = defineRules(data, { store });
     rules.replace({ rules: [], fallback: { limits: { ip: "5/h log" } } });
     createLimiter({ policy: { limit: 1, windowMs: 1000, algorithm: "fixed-window", name: "mine" }, store });
     const budgets = { mine: { ip: "5/h" } };

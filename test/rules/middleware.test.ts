@@ -10,7 +10,7 @@ const rules = (list: readonly object[], facts: readonly string[] = [], more: obj
 
 /** Sends requests to a handler that responds with 200. */
 function app(options: object) {
-  const handler = rateLimit(options as never)(() => new Response("ok"));
+  const handler = rateLimit(options as never)((_request: Request, _environment: object) => new Response("ok"));
   return (path: string, init: RequestInit = {}, ip = "203.0.113.7") =>
     handler(new Request(`http://localhost${path}`, init), { remoteAddr: { hostname: ip } });
 }
@@ -32,7 +32,7 @@ describe("the option rules", () => {
       { rules: set, facts: { ...facts, ip: () => "x" } },
       /facts\.ip: this name is a built-in/,
     ],
-    ["facts without it", { policy: "5/s", facts }, /facts are used by rules only/],
+    ["facts without it", { policy: "5/s", facts }, /facts must be left out without rules/],
     [
       "a challenge",
       {
@@ -241,7 +241,7 @@ describe("responses", () => {
       rules: typed,
       facts: { tenant: (request) => request.headers.get("x-t") ?? undefined },
     });
-    const handler = limited(() => new Response("ok"));
+    const handler = limited((_request: Request, _environment: object) => new Response("ok"));
     expect(
       await handler(new Request("http://localhost/"), { remoteAddr: { hostname: "::1" } }).then(({ status }) => status),
     ).toBe(200);

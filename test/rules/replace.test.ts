@@ -89,7 +89,9 @@ describe("replace", () => {
     });
     const { rateLimit } = await import("sluice/fetch");
     const tenant = () => new Promise<string>((resolve) => (release = resolve));
-    const handler = rateLimit({ rules, facts: { tenant } })(() => new Response("ok"));
+    const handler = rateLimit({ rules, facts: { tenant } })(
+      (_request: Request, _environment: object) => new Response("ok"),
+    );
     const response = handler(new Request("http://localhost/read"), { remoteAddr: { hostname: IP } });
     rules.replace({ rules: [], fallback: { limits: { ip: "50/h" } } });
     release("acme");

@@ -6,7 +6,7 @@ import { copyKey } from "../../core/copy-key.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
-import { type Address, networkOf, widerNetworkOf } from "./address.ts";
+import { type Address, networkOf } from "./address.ts";
 import { type ApiKeyOptions, apiKeyHolder } from "./api-key.ts";
 import {
   addressResolver,
@@ -38,7 +38,7 @@ export interface IdentityOptions extends TrustOptions {
 export type Identity = "peer" | Preset | IdentityOptions;
 
 /** Returns the key of a request's client. `context` is passed on to `Warn`. */
-export type Identify = (peer: string | undefined, header: ReadHeader, context?: unknown) => string | Promise<string>;
+type Identify = (peer: string | undefined, header: ReadHeader, context?: unknown) => string | Promise<string>;
 
 /** Returns the key of a request's IP address, regardless of credentials. */
 type IdentifyAddress = (peer: string | undefined, header: ReadHeader, context?: unknown) => string;
@@ -52,8 +52,6 @@ export interface Identifier {
   readonly client: Identify;
   /** By IP address only. */
   readonly address: IdentifyAddress;
-  /** By the network of the IP address: /24 of IPv4, /48 of IPv6. */
-  readonly network: IdentifyAddress;
   /** By a verified token; `undefined` if tokens are ignored. */
   readonly user: IdentifyCredential | undefined;
   /** By a verified API key; `undefined` if API keys are ignored. */
@@ -72,60 +70,40 @@ const identifyFor = /* @__PURE__ */ cachedByOptions((identity: Identity): Identi
 export function identifier(identity: Identity, warn: Warn = warnProcess): Identifier {
   const options: IdentityOptions = typeof identity === "object" && identity !== null ? identity : {};
   checkOptions("identity", options, [...TRUST_OPTIONS, "ipv6Prefix", "jwt", "apiKey", "unidentified"]);
-  const { address, network } = addressKeys(identity, options, warn);
+  const address = addressKey(identity, options, warn);
   const user = options.jwt === undefined ? undefined : jwtSubject(options.jwt, warn);
   const apiKey = options.apiKey === undefined ? undefined : apiKeyHolder(options.apiKey);
-  if (!user && !apiKey) return { client: address, address, network, user, apiKey };
+  if (!user && !apiKey) return { client: address, address, user, apiKey };
   const client: Identify = async (peer, header, context) =>
     (await user?.(header, context)) ?? (await apiKey?.(header)) ?? address(peer, header, context);
-  return { client, address, network, user, apiKey };
+  return { client, address, user, apiKey };
 }
 
 /** Peers whose key is cached, so an address is parsed once per socket and not with every request. */
 const MAX_CACHED_PEERS = 1000;
 /** The key that all requests without an address share. No address is written like this. */
 export const UNIDENTIFIED = "ip:unidentified";
-const UNIDENTIFIED_NETWORK = "net:unidentified";
 
-function addressKeys(
-  identity: Identity,
-  options: IdentityOptions,
-  warn: Warn,
-): Pick<Identifier, "address" | "network"> {
+function addressKey(identity: Identity, options: IdentityOptions, warn: Warn): IdentifyAddress {
   const resolver = addressResolver(identity, warn);
   const { ipv6Prefix = 56, unidentified = "refuse" } = options;
   checkWhole("ipv6Prefix", ipv6Prefix, 32, 64);
   if (unidentified !== "refuse" && unidentified !== "share") {
     throw optionError("invalid-option", "unidentified", '"refuse" or "share"', unidentified);
   }
-  const isShared = unidentified === "share";
-  const ipKey = (address: Address | undefined): string =>
-    address ? `ip:${networkOf(address, ipv6Prefix)}` : isShared ? UNIDENTIFIED : rejectUnidentified();
-  const networkKey = (address: Address | undefined): string =>
-    address ? `net:${widerNetworkOf(address)}` : isShared ? UNIDENTIFIED_NETWORK : rejectUnidentified();
-  return {
-    address: resolver.readsHeaders
-      ? (peer, header, context) => ipKey(resolver.resolve(peer, header, context))
-      : cachedByPeer((peer, header) => ipKey(resolver.resolve(peer, header))),
-    network: resolver.readsHeaders
-      ? (peer, header, context) => networkKey(resolver.resolve(peer, header, context))
-      : cachedByPeer((peer, header) => networkKey(resolver.resolve(peer, header))),
+  const keyOf = (address: Address | undefined): string => {
+    if (address) return `ip:${networkOf(address, ipv6Prefix)}`;
+    if (unidentified === "share") return UNIDENTIFIED;
+    const message =
+      'The request has no IP address to identify its client by. Set identity to the platform or the proxies in front, or to { unidentified: "share" }.';
+    throw new SluiceError("unidentified", message, { option: "identity", expected: "the platform or the proxies" });
   };
-}
-
-function rejectUnidentified(): never {
-  const message =
-    'The request has no IP address to identify its client by. Set identity to the platform or the proxies in front, or to { unidentified: "share" }.';
-  throw new SluiceError("unidentified", message, { option: "identity", expected: "the platform or the proxies" });
-}
-
-/** Parses an address once per socket, and not with every request. */
-function cachedByPeer(keyOf: (peer: string | undefined, header: ReadHeader) => string): IdentifyAddress {
+  if (resolver.readsHeaders) return (peer, header, context) => keyOf(resolver.resolve(peer, header, context));
   const keysByPeer = new Map<string, string>();
   return (peer, header) => {
     const found = keysByPeer.get(peer as string);
-    if (found !== undefined || peer === undefined) return found ?? keyOf(undefined, header);
-    const key = keyOf(peer, header);
+    if (found !== undefined || peer === undefined) return found ?? keyOf(undefined);
+    const key = keyOf(resolver.resolve(peer, header));
     if (keysByPeer.size >= MAX_CACHED_PEERS) keysByPeer.clear();
     keysByPeer.set(copyKey(peer), key);
     return key;

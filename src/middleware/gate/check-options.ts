@@ -10,13 +10,6 @@ import type { HandlerArgs } from "./request-reader.ts";
 import { checkRules } from "./rule-charges.ts";
 
 const SOURCES = ["policy", "policies", "limiter", "limits", "rules"] as const;
-/** Options that rules define for each request. */
-const NOT_WITH_RULES = {
-  key: "identities are named in the rules",
-  cost: "weight and the limits define the cost",
-  hold: "hold is a member of a rule",
-  refundIf: "refundIf is a member of a rule",
-} as const;
 const KNOWN = [
   ...SOURCES,
   "facts",
@@ -84,11 +77,9 @@ export function checkRateLimitOptions<Args extends HandlerArgs, Own>(options: Ra
   }
   if (typeof cost !== "function" && cost !== undefined) checkCost(cost);
   if (limits !== undefined) checkLimits(limits);
-  if (options.rules !== undefined) checkWithRules(options as RateLimitOptions<Args, unknown>);
-  else if (options.facts !== undefined) {
-    const message = "facts are used by rules only. Set rules, or remove facts.";
-    throw new SluiceError("invalid-option", message, { option: "facts", expected: "rules beside it" });
-  }
+  if (options.rules !== undefined) checkRules(options.rules);
+  else if (options.facts !== undefined)
+    throw optionError("invalid-option", "facts", "left out without rules, which use them");
   if (maxDelayMs !== undefined) checkWhole("maxDelayMs", maxDelayMs, 0, MAX_TIMER_MS);
   if (mode !== undefined && mode !== "enforce" && mode !== "shadow") {
     throw optionError("invalid-option", "mode", '"enforce" or "shadow"', mode);
@@ -102,15 +93,6 @@ export function checkRateLimitOptions<Args extends HandlerArgs, Own>(options: Ra
       "key and identity can't be combined, because key replaces identity. To use both, call clientKey() of sluice/http inside of key.";
     throw new SluiceError("invalid-option", message, { option: "identity", expected: "key or identity" });
   }
-}
-
-function checkWithRules<Args extends HandlerArgs>(options: RateLimitOptions<Args, unknown>): void {
-  for (const [name, reason] of Object.entries(NOT_WITH_RULES)) {
-    if (options[name as keyof typeof NOT_WITH_RULES] === undefined) continue;
-    const message = `${name} can't be combined with rules: ${reason}.`;
-    throw new SluiceError("invalid-option", message, { option: name, expected: "no such option beside rules" });
-  }
-  checkRules(options);
 }
 
 function checkHold<Args extends HandlerArgs>(hold: RequestHold<Args>, isRefunded: boolean): void {

@@ -31,7 +31,7 @@ import { Refunds } from "./refunds.ts";
 import { type Callback, Reports } from "./reports.ts";
 import type { ChargesFor } from "./request-charges.ts";
 import type { HandlerArgs, RequestReader } from "./request-reader.ts";
-import { describeRules, ruleCharges } from "./rule-charges.ts";
+import { ruleCharges } from "./rule-charges.ts";
 import { singleCharge } from "./single-charge.ts";
 
 /** The request continues. */
@@ -119,7 +119,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     this.keys = keysOf(options, reader, this.reports);
     this.preflights = preflightBudget(options.preflight);
     this.chargesFor = options.rules
-      ? ruleCharges(options, options.rules, this.keys, reader)
+      ? ruleCharges(options, this.keys, reader)
       : (options.limits ? jointCharges : singleCharge)(options, this.keys, this.reports);
     this.extension = extensionOf(options);
     if (!reader.repeatable) this.seenRequests = new WeakSet();
@@ -219,10 +219,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
   private gateResultFor(args: Args, charges: RequestCharges, decision: Decision): MaybePromise<GateResult<Args>> {
     const { isShadow, maxDelayMs } = this;
     const { rules } = charges;
-    if (rules) {
-      describeRules(rules, decision);
-      for (const counted of rules.counted) this.callOnDecision({ args, ...counted });
-    }
+    if (rules) for (const counted of rules.counted) this.callOnDecision({ args, ...counted });
     if (!isShadow) {
       if (!decision.allowed) return this.reject(args, charges, decision);
       if ((decision.delayMs ?? 0) > maxDelayMs) {
@@ -236,7 +233,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     const settleOnFinish = rules
       ? this.holds.onRulesFinish(args, rules, decision)
       : this.holds.onFinish(args, decision);
-    const isHeld = rules ? rules.holds.length > 0 : settleOnFinish !== undefined;
+    const isHeld = rules ? rules.isOpen : settleOnFinish !== undefined;
     const onFinish = settleOnFinish ?? this.refunds.onFinish(args, charges, decision);
     if (isShadow) return { pendingHeaders: undefined, delayMs: 0, onFinish, isHeld };
     const fields = this.headers.fieldsFor(args, charges, decision);

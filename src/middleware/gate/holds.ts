@@ -59,25 +59,10 @@ export class RequestHolds<Args extends HandlerArgs> {
     rules: RuleOutcome,
     decision: Decision,
   ): ((outcome: RequestOutcome) => Promise<void>) | undefined {
-    const { holds, mayRefund } = rules;
-    // A shadow middleware continues requests that were denied. What other groups hold is settled all the same.
-    if (holds.length === 0 && (!mayRefund || !decision.allowed)) return undefined;
-    if (holds.length > 0) {
-      Object.assign(decision, { settle: (actual: Readonly<Record<string, number>>) => rules.settle(actual) });
-    }
-    for (const hold of holds) this.open?.add(hold);
-    let isFinished = false;
-    return async (outcome) => {
-      if (isFinished) return;
-      isFinished = true;
-      for (const hold of holds) this.open?.delete(hold);
-      try {
-        await rules.finish(endingOf(outcome));
-      } catch (error) {
-        // With onStoreError: "throw". Settlements are retried in the background.
-        this.reports.callbackFailed("hold.settle", error, args);
-      }
-    };
+    const finish = rules.begin(decision, this.open);
+    // With onStoreError: "throw". Settlements are retried in the background.
+    const failed = (error: unknown): void => this.reports.callbackFailed("hold.settle", error, args);
+    return finish && ((outcome) => finish(endingOf(outcome)).catch(failed));
   }
 
   /** Settles a hold. A failure of `actual` charges the estimate, and is reported. */

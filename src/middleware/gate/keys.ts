@@ -25,7 +25,7 @@ export interface Keys<Args extends HandlerArgs> {
 
 /** The parts of a client's identity: the members of a request's context. */
 type KeyParts<Args extends HandlerArgs> = {
-  [part in "ip" | "network" | "user" | "apiKey"]: (args: Args) => ReturnType<RequestContext[part]>;
+  [part in "ip" | "user" | "apiKey"]: (args: Args) => ReturnType<RequestContext[part]>;
 };
 
 /** Validates `key` and `identity`, and returns the functions that apply them. */
@@ -63,7 +63,6 @@ export function keysOf<Args extends HandlerArgs>(
       watchProxy?.(args);
       return identify.address(reader.peer(args), headerOf(args), args);
     },
-    network: (args) => identify.network(reader.peer(args), headerOf(args), args),
     user: (args) => identify.user?.(headerOf(args), args),
     apiKey: (args) => identify.apiKey?.(headerOf(args), args),
   };

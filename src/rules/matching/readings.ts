@@ -59,8 +59,13 @@ export function readingsOf(target: string, maxSegments: number): readonly string
   // Fastify ignores the first character, whatever it is: "*v1/login" reaches "/v1/login" (find-my-way 9.10).
   if (!STARTS_LIKE_A_TARGET.test(path)) addReadings(readings, `/${path.slice(1).split("#", 1)}`, maxSegments);
   const slashed = sent.replaceAll("\\", "/");
-  // The legacy `url.parse`, which Express uses for unusual targets, also removes these spaces.
+  // The legacy `url.parse`, which Express uses for targets with "#" or one of these spaces, removes both.
   if (/[\\\xa0\ufeff]/.test(sent)) addReadings(readings, slashed.trimEnd(), maxSegments);
+  // A router of Express that is mounted at "/v1" reads "/v1\login#" as "//login".
+  const cut = truncate(slashed, maxSegments);
+  for (let at = sent.indexOf("\\"); at !== -1 && at < cut.length; at = sent.indexOf("\\", at + 1)) {
+    readings.add(`${slashed.slice(0, at)}//`);
+  }
   const resolved = resolveDots(slashed);
   if (DOT_SEGMENT.test(slashed)) addReadings(readings, resolved, maxSegments);
   const hostless = withoutHost(path, slashed);
