@@ -1,7 +1,7 @@
 /** Overrides from a function of the application: cached, refreshed in the background, and bounded in time. */
 import { BoundedMap } from "../core/bounded-map.ts";
 import { monotonicMs } from "../core/clock.ts";
-import { SluiceError } from "../core/errors.ts";
+import { SluiceError, show } from "../core/errors.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
 import { emit, type OnEvent } from "../resilience/events.ts";
@@ -68,9 +68,10 @@ export class Overrides {
     return entry.call ? this.first(entry, limit) : entry.spec;
   }
 
-  /** Forgets all values. */
-  clear(): void {
-    this.entries.clear();
+  /** Reports a value that does not fit its limit. The rule's own limit applies instead. */
+  reject(limit: string, key: string, reason: string): void {
+    const message = `overrides("${limit}", ${show(key)}) returned a limit that is not used: it ${reason}.`;
+    this.failed(limit, new SluiceError("invalid-rules", message, { option: "overrides" }));
   }
 
   /** Waits for the first value of an entry, for a bounded time. */

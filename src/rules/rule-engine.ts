@@ -180,7 +180,9 @@ export class RuleEngine {
     if (key === PENDING || counted === PENDING) return PENDING;
     const spec = this.overrideOf(limit.name, key, values);
     if (spec === PENDING) return PENDING;
-    const chosen = spec ? this.table.override(rule, charge, spec) : charge;
+    const chosen = spec
+      ? this.table.override(rule, charge, spec, (reason) => this.overrides?.reject(limit.name, key, reason))
+      : charge;
     if (!chosen) return undefined;
     const amount = of === undefined || chosen.mode === "lease" ? chosen.amount : checkAmount(of, counted);
     return { rule, charge: chosen, key, amount };
