@@ -7,6 +7,7 @@ import { describe, expect, test } from "vitest";
 const IP = "203.0.113.7";
 const FALLBACK = { limits: { ip: "1000/h" } };
 
+/** What `onDecision` has received. */
 interface Seen {
   readonly allowed: boolean;
   readonly key: string;
@@ -14,23 +15,31 @@ interface Seen {
   readonly mode: string;
 }
 
-/** Sends requests to a handler that responds with a status. Returns what `onDecision` has received for each. */
+/** The argument of `onDecision`, as far as it is used here. */
+interface Decided {
+  readonly decision: { readonly allowed: boolean };
+  readonly key: string;
+  readonly rule?: string;
+  readonly mode?: string;
+}
+
+/** Sends requests to a handler that responds with a status. Returns the status, and what `onDecision` has received. */
 function app(data: object, options: RulesOptions = {}) {
   const rules = loadRules({ fallback: FALLBACK, ...data }, { facts: ["tenant", "account"], ...options });
   let seen: Seen[] = [];
   let status = 200;
   const handler = rateLimit({
     rules,
-    facts: { tenant: () => "acme", account: () => "ada" },
-    onDecision: ({ decision, key, rule, mode }) =>
+    facts: { tenant: () => "acme", account: (request: Request) => request.headers.get("X-Account") ?? "ada" },
+    onDecision: ({ decision, key, rule, mode }: Decided) =>
       void seen.push({ allowed: decision.allowed, key, rule, mode: mode ?? "enforced" }),
   } as never)(() => new Response("ok", { status }));
-  return async (path: string, responds = 200) => {
+  return async (path: string, responds = 200, headers = {}) => {
     seen = [];
     status = responds;
     const info = { remoteAddr: { hostname: IP } };
     const response = await (handler as (...args: unknown[]) => Promise<Response>)(
-      new Request(`http://localhost${path}`),
+      new Request(`http://localhost${path}`, { headers }),
       info,
     );
     await response.text();
@@ -55,10 +64,14 @@ describe("limits of a shadow rule", () => {
   });
 
   test("are not refunded if they were not taken", async () => {
-    const send = app(trial("2/h log", { refundIf: "failed" }));
-    await send("/trial");
-    await send("/trial");
-    for (let i = 0; i < 3; i++) expect(await send("/trial", 500)).toMatchObject({ status: 500, shadow: false });
+    const limits = { account: "1/h log", ip: "2/h log" };
+    const send = app(trial("", { refundIf: "failed", limits }));
+    const as = (account: string) => ({ "X-Account": account });
+    expect(await send("/trial", 200, as("ada"))).toMatchObject({ shadow: true });
+    // The account denies, so nothing is taken from the address.
+    for (let i = 0; i < 3; i++) expect(await send("/trial", 500, as("ada"))).toMatchObject({ shadow: false });
+    expect(await send("/trial", 200, as("bob"))).toMatchObject({ shadow: true });
+    expect(await send("/trial", 200, as("cleo"))).toMatchObject({ shadow: false });
   });
 
   test("release the lease of a request that an enforced limit denies", async () => {
@@ -69,7 +82,7 @@ describe("limits of a shadow rule", () => {
 
   test("may be in other shards than the enforced ones", async () => {
     const store = shardedStore();
-    const send = app(trial("1/h log", { budgets: ["api"] }), { store, localDenialMs: 0 });
+    const send = app(trial("1/h log", { budgets: ["api"], onStoreError: "throw" }), { store, localDenialMs: 0 });
     const results = [];
     for (let i = 0; i < 5; i++) results.push(await send("/trial"));
     expect(results.map(({ status, shadow }) => [status, shadow])).toEqual([
