@@ -51,6 +51,8 @@ async function startServer(/** @type {any} */ options) {
   app.use(rateLimit(options));
   app.use((_request, response) => void response.send("ok"));
   const server = app.listen(0, "127.0.0.1");
+  // A connection that the server closes while a request is on its way would look like a failed request.
+  server.keepAliveTimeout = 60_000;
   await new Promise((resolve) => server.once("listening", resolve));
   return { port: server.address().port, close: () => server.close(() => {}).closeAllConnections() };
 }
