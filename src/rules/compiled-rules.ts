@@ -2,6 +2,7 @@
 import { compilePolicy } from "../algorithms/compile-policy.ts";
 import { BoundedMap } from "../core/bounded-map.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
+import { show } from "../core/errors.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import type { Store } from "../core/store.ts";
 import type { LimiterPart } from "../limiter/limiter-part.ts";
@@ -13,8 +14,10 @@ import {
   type OnStoreError,
   parseFailureOptions,
 } from "../resilience/failure-policy.ts";
+import { cannotHold, countsWeight } from "./check-laws.ts";
 import { hexHash } from "./hex-hash.ts";
 import { isOfAllCallers } from "./identities.ts";
+import type { CompiledSpec } from "./limit-text.ts";
 import {
   isByPlan,
   type LimitSpec,
@@ -85,7 +88,7 @@ export class PolicyTable {
   private readonly options: PolicyOptions;
   private readonly policies: Map<string, WrittenPolicy> = new Map();
   private readonly parts: Map<string, LimiterPart> = new Map();
-  private readonly overrides: BoundedMap<string, RuleCharge> = new BoundedMap({
+  private readonly overrides: BoundedMap<string, RuleCharge | "misfit"> = new BoundedMap({
     maxEntries: MAX_OVERRIDES,
     order: "lru",
   });
@@ -104,9 +107,10 @@ export class PolicyTable {
     return [...this.policies.values()];
   }
 
-  /** The failure policies of all limits except overrides. */
+  /** The failure policies of all limits and of the overrides in use. */
   failurePolicies(): FailurePolicy[] {
-    return [...this.parts.values()].map(({ failurePolicy }) => failurePolicy);
+    const overridden = [...this.overrides].flatMap(([, charge]) => (charge === "misfit" ? [] : [charge.part]));
+    return [...this.parts.values(), ...overridden].map(({ failurePolicy }) => failurePolicy);
   }
 
   /** The charge of a limit for one plan; `undefined` if it is unlimited. */
@@ -128,8 +132,17 @@ export class PolicyTable {
     return chargeOf(rule, limit, part, { text, of, isOwn });
   }
 
-  /** The same limit with an override of its policy; `undefined` if that is unlimited. */
-  override(rule: ParsedRule, charge: RuleCharge, { policy, text }: LimitSpec): RuleCharge | undefined {
+  /**
+   * The same limit with an override of its policy; `undefined` if that is unlimited. An override that does not fit the
+   * limit is not used, and `onMisfit` is called with the reason, once. Those in the rules always fit.
+   */
+  override(
+    rule: ParsedRule,
+    charge: RuleCharge,
+    spec: LimitSpec,
+    onMisfit?: (reason: string) => void,
+  ): RuleCharge | undefined {
+    const { policy, text } = spec;
     if (!policy) return undefined;
     const { limit, of, part } = charge;
     const { prefix } = part.policy.resolved;
@@ -137,10 +150,17 @@ export class PolicyTable {
     let found = this.overrides.get(id);
     if (!found) {
       const compiled = compileNamed(policy, `${limit.name}@override`, prefix);
-      const own = this.newPart(compiled, rule.onStoreError);
-      this.overrides.set(id, (found = chargeOf(rule, limit, own, { text, of, isOwn: rule.limits.includes(limit) })));
+      const isOwn = rule.limits.includes(limit);
+      const reason = misfitOf(rule, charge, isOwn, { ...spec, compiled });
+      if (reason === undefined) {
+        found = chargeOf(rule, limit, this.newPart(compiled, rule.onStoreError), { text, of, isOwn });
+      } else {
+        onMisfit?.(reason);
+        found = "misfit";
+      }
+      this.overrides.set(id, found);
     }
-    return found;
+    return found === "misfit" ? charge : found;
   }
 
   private prefixFor(pattern: string | undefined): string | undefined {
@@ -212,6 +232,18 @@ function chargeOf(
     isUniversal: isOfAllCallers(limit.identities),
     group: !isOwn ? "enforced" : rule.mode === "shadow" ? "shadow" : limit.action === "flag" ? "flag" : "enforced",
   };
+}
+
+/** Why an override can't replace a limit: the checks of overrides in the rules, for those of a function. */
+function misfitOf(rule: ParsedRule, { limit, of }: RuleCharge, isOwn: boolean, spec: CompiledSpec): string | undefined {
+  const specs = isByPlan(limit.spec) ? [...limit.spec.values()] : [limit.spec];
+  if (!specs.some((written) => written.policy && written.of === spec.of)) {
+    return `must count ${of ?? "requests"}, as the limit does, but is ${show(spec.text)}`;
+  }
+  if (!isOwn && countsWeight(spec) && spec.compiled.limit < rule.weight) {
+    return `has a capacity (${spec.compiled.limit}) below the weight of rule ${show(rule.name)} (${rule.weight})`;
+  }
+  return rule.holdMs === undefined ? undefined : cannotHold(spec);
 }
 
 function compileNamed(policy: Policy, name: string, prefix: string | undefined): CompiledPolicy {

@@ -73,14 +73,10 @@ export class Overrides {
     return entry.call ? this.first(entry, limit) : entry.spec;
   }
 
-  /** Drops a value that no request of a rule fits into. */
-  reject(limit: string, key: string, amount: number): void {
-    const entry = this.entries.get(`${limit}\n${key}`);
-    if (!entry?.spec) return;
-    const { text } = entry.spec;
-    entry.spec = undefined;
-    const message = `overrides("${limit}", ${show(key)}) returned "${text}", but a request is charged ${amount}. Return a larger limit.`;
-    this.failed(limit, new SluiceError("invalid-rules", message, { option: "overrides", received: text }));
+  /** Reports a value that does not fit its limit. The rule's own limit applies instead. */
+  reject(limit: string, key: string, reason: string): void {
+    const message = `overrides("${limit}", ${show(key)}) returned a limit that is not used: it ${reason}.`;
+    this.failed(limit, new SluiceError("invalid-rules", message, { option: "overrides" }));
   }
 
   /** Waits for the first value of an entry, for a bounded time. */

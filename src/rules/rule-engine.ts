@@ -116,15 +116,15 @@ export class RuleEngine {
     return this.matcher.find(method, path);
   }
 
-  /** The caller's plan. */
-  planOf(values: RequestValues): Known<string> {
+  /** The caller's plan. `onUnknown` is called with one that is not listed. */
+  planOf(values: RequestValues, onUnknown?: (plan: string) => void): Known<string> {
     const { plans, defaultPlan = "" } = this.parsed;
     const plan = values.fact("plan");
     if (plan === PENDING) return PENDING;
     if (plan === undefined) return defaultPlan;
     const name = String(plan);
     if (plans.includes(name)) return name;
-    this.onUnknownPlan(name);
+    onUnknown?.(name);
     return defaultPlan;
   }
 
@@ -132,7 +132,7 @@ export class RuleEngine {
     const rules = this.rulesFor(readings, values);
     if (rules === PENDING) return PENDING;
     if (rules === undefined || rules.length === 0) return "exempt";
-    const plan = dependOnPlan(rules) ? this.planOf(values) : ANY_PLAN;
+    const plan = dependOnPlan(rules) ? this.planOf(values, this.onUnknownPlan) : ANY_PLAN;
     if (plan === PENDING) return PENDING;
     const active: ActiveCharge[] = [];
     let isPending = false;
@@ -200,13 +200,10 @@ export class RuleEngine {
     if (key === PENDING || counted === PENDING) return PENDING;
     const spec = this.overrideOf(limit.name, key, values);
     if (spec === PENDING) return PENDING;
-    let chosen = spec ? this.table.override(rule, charge, spec) : charge;
+    const chosen = spec
+      ? this.table.override(rule, charge, spec, (reason) => this.overrides?.reject(limit.name, key, reason))
+      : charge;
     if (!chosen) return "unlimited";
-    if (of === undefined && chosen.amount > chosen.part.policy.limit) {
-      // Only a function returns such an override. Every request would be denied for ever.
-      this.overrides?.reject(limit.name, key, chosen.amount);
-      chosen = charge;
-    }
     const amount = of === undefined || chosen.mode === "lease" ? chosen.amount : checkAmount(of, counted);
     return { rule, charge: chosen, key, amount };
   }

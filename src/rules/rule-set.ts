@@ -9,12 +9,13 @@ import { emitProcessWarning } from "../core/warnings.ts";
 import { networkOf, parseAddress } from "../http/identity/address.ts";
 import type { ResponseData } from "../http/rejection.ts";
 import { type MountedMiddleware, REQUEST_RULES, type RequestRules, type RulesMount } from "../http/request-charges.ts";
-import { releaseLeases } from "../limiter/leases.ts";
+import { hasLeases, releaseLeases } from "../limiter/leases.ts";
 import { replaceNames } from "../limiter/names.ts";
 import { emitStoreWarning, portOf } from "../limiter/store-port.ts";
 import type { StorePort } from "../limiter/sync-port.ts";
 import type { Watcher } from "../resilience/breaker.ts";
 import { emit, type OnEvent } from "../resilience/events.ts";
+import type { FailurePolicy } from "../resilience/failure-policy.ts";
 import { healthOf } from "../resilience/store-health.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { changesBetween } from "./changes.ts";
@@ -136,6 +137,8 @@ class RulesInForce implements RuleSet {
   /** The facts of the middleware that use the rules, each list once. */
   private readonly mounts: Map<string, readonly string[]> = new Map();
   private readonly unknownPlans: Set<string> = new Set();
+  /** Limits of rules that were replaced, with leases of requests that are in flight. */
+  private leased: readonly FailurePolicy[] = [];
   private engine: RuleEngine;
   private isDisposed = false;
 
@@ -213,6 +216,7 @@ class RulesInForce implements RuleSet {
     replaceNames(this.store, before.table.all(), engine.table.all());
     // One assignment: requests that have started keep the rules that they were matched with.
     this.engine = engine;
+    this.leased = [...this.leased, ...before.table.failurePolicies()].filter(hasLeases);
     return changesBetween(before, engine);
   }
 
@@ -221,7 +225,7 @@ class RulesInForce implements RuleSet {
     this.isDisposed = true;
     healthOf(this.store).unwatch(this.watcher);
     replaceNames(this.store, this.engine.table.all(), []);
-    await Promise.all(this.engine.table.failurePolicies().map((failurePolicy) => releaseLeases(failurePolicy)));
+    await Promise.all([...this.leased, ...this.engine.table.failurePolicies()].map(releaseLeases));
     if (!this.options.store) await this.store.dispose();
   }
 

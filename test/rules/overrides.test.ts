@@ -1,6 +1,6 @@
 /** Limits of single customers: written in the rules, or returned by a function. */
 import { memoryStore } from "sluice";
-import { loadRules, type RuleSet } from "sluice/rules";
+import { type LimitText, loadRules, type RuleSet } from "sluice/rules";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 const data = {
@@ -129,6 +129,45 @@ describe("overrides from a function", () => {
     expect(events[0]?.error?.message).toContain('overrides("api", "tenant:acme") returned an invalid limit');
   });
 
+  test.each<[string, string, LimitText, LimitText]>([
+    ["counts something else", "must count requests", "9/h", "9/h of items"],
+    ["does not count what the limit does", "must count items", "9/h of items", "90/h"],
+    ["has less than the weight of the rule", "has a capacity (3) below the weight of rule", "9/h", "3/h"],
+    ["can't hold what the rule holds", "can't hold items", "9/h of items", "9/h queue 90 of items"],
+  ])("that return a limit that %s are not used, and emit one event", async (_, reason, own, returned) => {
+    const messages: string[] = [];
+    const isHeld = reason.includes("hold");
+    const rules = loadRules(
+      {
+        budgets: { api: { tenant: own } },
+        rules: [
+          {
+            name: "read",
+            match: "/read",
+            limits: { ip: "1000/h" },
+            budgets: ["api"],
+            weight: 4,
+            ...(isHeld ? { hold: "1m" } : {}),
+          },
+        ],
+        fallback: { limits: { ip: "5/h" } },
+      },
+      {
+        facts: ["tenant", "items"],
+        onEvent: (event) => void messages.push("error" in event ? String(event.error) : event.type),
+        overrides: (limit) => (limit === "api" ? returned : undefined),
+      },
+    );
+    const request = { method: "GET", path: "/read", ip: "203.0.113.7", facts: { tenant: "acme", items: 4 } };
+    const remaining = [];
+    for (let i = 0; i < 2; i++) {
+      const { parts } = await (isHeld ? rules.hold(request) : rules.consume(request));
+      remaining.push(parts?.find(({ policy }) => policy === "api")?.remaining);
+    }
+    expect(remaining).toEqual([5, 1]);
+    expect(messages).toEqual([expect.stringContaining(reason)]);
+  });
+
   test("that hang delay a request by a second at most", async () => {
     const rules = loadRules(data, {
       facts: ["tenant"],
@@ -172,7 +211,7 @@ describe("overrides from a function", () => {
       overrides: (limit) => (limit === "api" ? "1/h" : undefined),
     });
     expect(await allowedOf(3, rules, "acme")).toBe(1);
-    expect(events[0]?.error?.message).toContain('returned "1/h", but a request is charged 2');
+    expect(events[0]?.error?.message).toContain("returned a limit that is not used");
   });
 
   test("keep the last value while the function fails", async () => {

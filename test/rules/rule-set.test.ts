@@ -1,8 +1,8 @@
-/** Rule sets without a server: charges, plans, flags, shadow rules, holds and names. */
-import { createLimiter, memoryStore } from "sluice";
-import { defineRules, loadRules, type RuleSet } from "sluice/rules";
+/** Rule sets without a server: charges, plans, flags, shadow rules and holds. */
+import { memoryStore } from "sluice";
+import { loadRules, type RuleSet } from "sluice/rules";
 import { fakeClock } from "sluice/testing";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { saasRules } from "./saas-rules.ts";
 
 const IP = "203.0.113.7";
@@ -219,6 +219,9 @@ describe("plans", () => {
   test("that are unknown are treated as the default, and reported once per value", async () => {
     const events: object[] = [];
     const { rules } = rulesOn(data, { onEvent: (event: object) => events.push(event) });
+    // No caller has them.
+    expect(rules.find("GET", "/read", { plan: "silver" }).policies[0]?.name).toBe("read.tenant@free");
+    expect(rules.explain("GET", "/read", { plan: "silver" })).toContain("read.tenant@free");
     expect(await allowedOf(10, rules, "/read", { tenant: "acme", plan: "gold" })).toBe(2);
     expect(await allowedOf(10, rules, "/read", { tenant: "b" })).toBe(2);
     expect(events).toEqual([{ type: "unknown-plan", policy: "", plan: "gold" }]);
@@ -277,33 +280,6 @@ describe("holds of rules", () => {
     await expect(rules.consume(request("/ai", 1))).rejects.toMatchObject(unsupported);
     await expect(rules.consume(request("/slow"))).rejects.toMatchObject(unsupported);
     await expect(rules.hold(request("/other"))).rejects.toMatchObject(unsupported);
-  });
-});
-
-describe("names on a store", () => {
-  afterEach(() => vi.restoreAllMocks());
-  const data = { rules: [], fallback: { limits: { ip: "5/h" } } } as const;
-
-  test("conflict between rule sets without a prefix, until one is disposed of", async () => {
-    const store = memoryStore();
-    const first = defineRules(data, { store });
-    expect(() => defineRules(data, { store })).not.toThrow();
-    const other = { rules: [], fallback: { limits: { ip: "6/h" } } } as const;
-    expect(() => defineRules(other, { store })).toThrow(/fallback.ip/);
-    defineRules(other, { store, prefix: "b" });
-    await first.dispose();
-    await expect(first.consume({ method: "GET", path: "/", ip: IP })).rejects.toMatchObject({ code: "disposed" });
-  });
-
-  test("are replaced in one step, also with another algorithm, or not at all", () => {
-    const store = memoryStore();
-    const rules = defineRules(data, { store });
-    rules.replace({ rules: [], fallback: { limits: { ip: "5/h log" } } });
-    createLimiter({ policy: { limit: 1, windowMs: 1000, algorithm: "fixed-window", name: "mine" }, store });
-    const budgets = { mine: { ip: "5/h" } };
-    expect(() => rules.replace({ budgets, rules: [], fallback: { budgets: ["mine"] } })).toThrow(/"mine"/);
-    expect(rules.data.fallback).toEqual({ limits: { ip: "5/h log" } });
-    expect(() => rules.replace({ rules: [], fallback: { limits: { ip: "5/h log" } } })).not.toThrow();
   });
 });
 
