@@ -247,3 +247,29 @@ describe("responses", () => {
     ).toBe(200);
   });
 });
+
+test("a fact that fails after the request was decided without it causes no unhandled rejection", async () => {
+  const unhandled = vi.fn();
+  process.on("unhandledRejection", unhandled);
+  const set = rules(
+    [
+      { name: "bots", match: "/when", when: { bot: "likely", region: "eu" }, limits: { ip: "1/h" } },
+      { name: "joined", match: "/joined", limits: { ip: "5/h", "bot+region": "1/h" } },
+      { name: "thrown", match: "/thrown", limits: { ip: "5/h", bot: "1/h", broken: "1/h" } },
+    ],
+    ["bot", "region", "broken"],
+  );
+  const facts = {
+    bot: () => Promise.reject(new Error("on purpose")),
+    region: () => undefined,
+    broken: () => {
+      throw new Error("on purpose");
+    },
+  };
+  const send = app({ rules: set, facts, onError: () => "deny" });
+  const responses = [await send("/when"), await send("/joined"), await send("/thrown")];
+  expect(responses.map(({ status }) => status)).toEqual([200, 200, 503]);
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off("unhandledRejection", unhandled);
+  expect(unhandled).not.toHaveBeenCalled();
+});
