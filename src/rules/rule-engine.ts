@@ -154,7 +154,10 @@ export class RuleEngine {
     if (isPending) return PENDING;
     const [first] = rules as [FoundRule];
     if (active.length > MAX_CHARGES) return "ambiguous";
-    if (!hasUniversal(active)) throw unidentified(first.compiled.rule.name);
+    if (!hasUniversal(active)) {
+      if (!isIdentified(rules, plan, values)) throw unidentified(first.compiled.rule.name);
+      if (active.length === 0) return "exempt";
+    }
     const known = rules.length === 1 && applied < OVERRIDDEN ? charged : undefined;
     return new RuleCharges(this.port, first.compiled.rule.name, active, policiesOf(active, known, applied));
   }
@@ -256,6 +259,15 @@ function policiesOf(
 function hasUniversal(active: readonly ActiveCharge[]): boolean {
   for (const { charge } of active) if (charge.isUniversal) return true;
   return false;
+}
+
+/** Whether a limit that applies to every caller has a key. Without a charge, its override is unlimited. */
+function isIdentified(rules: readonly FoundRule[], plan: string, values: RequestValues): boolean {
+  return rules.some(({ compiled, variant }) =>
+    planFor(compiled, variant, plan).charges.some(
+      ({ isUniversal, limit }) => isUniversal && values.key(limit.identities) !== undefined,
+    ),
+  );
 }
 
 function foundRule(compiled: CompiledRule, variant: number): FoundRule {

@@ -33,6 +33,19 @@ describe("overrides in the rules", () => {
     });
   });
 
+  test("exempt a key from the only limit of a rule", async () => {
+    const overrides = { "user:42": { "search.client": "unlimited" } };
+    const search = { name: "search", match: "/search", limits: { client: "1/h" } };
+    const rules = loadRules({ rules: [search], fallback: { limits: { ip: "5/h" } }, overrides }, { facts: [] });
+    const request = { method: "GET", path: "/search", ip: "203.0.113.7" };
+    for (let i = 0; i < 3; i++) {
+      expect(await rules.consume({ ...request, facts: { user: "42" } })).toMatchObject({ allowed: true, rule: "search" });
+    }
+    expect((await rules.consume(request)).allowed).toBe(true);
+    expect((await rules.consume(request)).allowed).toBe(false);
+    await expect(rules.consume({ method: "GET", path: "/search" })).rejects.toMatchObject({ code: "unidentified" });
+  });
+
   test("keep the bound of each bucket while they are switched 1000 times", async () => {
     const store = memoryStore({ clock: { now: () => 1_800_000_000_000 } });
     const rules = loadRules(data, { store, facts: ["tenant"] });
