@@ -167,11 +167,23 @@ export class RuleEngine {
     for (const { rule, pattern } of candidates) {
       const compiled = this.rules[rule] as CompiledRule;
       if (isLimited && compiled.rule.isUnlimited) continue;
-      const isMet = meets(compiled, values);
+      const isMet = this.meets(compiled, values);
       if (isMet === PENDING) return PENDING;
       if (isMet) return this.found[rule]?.[pattern] as FoundRule;
     }
     return this.foundFallback;
+  }
+
+  /** Whether a request meets the conditions of a rule. An unknown plan is the default plan here as well. */
+  private meets({ rule }: CompiledRule, values: RequestValues): Known<boolean> {
+    let isPending = false;
+    for (const { fact, values: accepted } of rule.when) {
+      const isPlan = fact === "plan" && this.parsed.plans.length > 0;
+      const value = isPlan ? this.planOf(values) : values.fact(fact);
+      if (value === PENDING) isPending = true;
+      else if (value === undefined || !accepted.includes(String(value))) return false;
+    }
+    return isPending ? PENDING : true;
   }
 
   /** A charge with its key and amount; `undefined` if it does not apply to the caller. */
@@ -206,17 +218,6 @@ export function planFor({ isByPlan, variants }: CompiledRule, variant: number, p
 function dependOnPlan(rules: readonly FoundRule[]): boolean {
   for (const { compiled } of rules) if (compiled.isByPlan) return true;
   return false;
-}
-
-/** Whether a request meets the conditions of a rule. */
-function meets({ rule }: CompiledRule, values: RequestValues): Known<boolean> {
-  let isPending = false;
-  for (const { fact, values: accepted } of rule.when) {
-    const value = values.fact(fact);
-    if (value === PENDING) isPending = true;
-    else if (value === undefined || !accepted.includes(String(value))) return false;
-  }
-  return isPending ? PENDING : true;
 }
 
 /** Adds a charge. A bucket that several readings of one path charge is charged once, by the highest amount. */

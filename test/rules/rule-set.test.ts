@@ -227,6 +227,29 @@ describe("plans", () => {
   });
 });
 
+test("a condition on the plan applies to callers whose plan is unknown, who have the default plan", () => {
+  const conditions = loadRules(
+    {
+      plans: ["free", "pro"],
+      defaultPlan: "free",
+      rules: [
+        { name: "free-search", match: "/search", when: { plan: "free" }, limits: { ip: "1/h" } },
+        { name: "search", match: "/search", limits: { ip: "100/h" } },
+      ],
+      fallback: "unlimited",
+    },
+    { facts: ["plan"], onEvent: () => {} },
+  );
+  const ruleOf = (plan?: string) => conditions.find("GET", "/search", plan === undefined ? {} : { plan }).rule;
+  expect([ruleOf("free"), ruleOf("pro"), ruleOf(), ruleOf(""), ruleOf("gold")]).toEqual([
+    "free-search",
+    "search",
+    "free-search",
+    "free-search",
+    "free-search",
+  ]);
+});
+
 describe("holds of rules", () => {
   const data = {
     rules: [
