@@ -91,7 +91,7 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
 
   /** Whether something is held, so that the request has to be finished. */
   get isHeld(): boolean {
-    return this.ids !== NO_HOLDS && this.groups().some(({ charges }) => charges.some(({ mode }) => mode === "hold"));
+    return this.ids !== NO_HOLDS;
   }
 
   get isOpen(): boolean {
@@ -215,8 +215,11 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   private groupOf(mode: Group["mode"], active: readonly ActiveCharge[]): Group {
     const charges: JointCharge[] = [];
     for (const { charge, key, amount } of active) {
-      const hold = charge.mode === "take" || amount === 0 ? undefined : this.ids[charge.mode];
-      charges.push(hold ? holdTo(charge.part, key, amount, hold, true) : takeCharge(charge.part, key, amount));
+      const hold = charge.mode === "take" ? undefined : this.ids[charge.mode];
+      // An estimate of 0 holds 1, because only the actual amount of what is held is charged later.
+      charges.push(
+        hold ? holdTo(charge.part, key, Math.max(1, amount), hold, true) : takeCharge(charge.part, key, amount),
+      );
     }
     return { mode, active, charges };
   }

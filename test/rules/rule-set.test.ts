@@ -273,6 +273,17 @@ describe("holds of rules", () => {
     expect(await rules.hold(request("/ai", 901))).toMatchObject({ allowed: false });
   });
 
+  test("charge the actual amount of an estimate of 0, which a client may have chosen", async () => {
+    const { rules } = rulesOn(data);
+    const decision = await rules.hold(request("/ai", 0));
+    if (!decision.allowed) throw new Error("denied");
+    await decision.hold.settle({ tokens: 1000 } as never);
+    expect(await rules.hold(request("/ai", 0))).toMatchObject({ allowed: false, policy: "ai.tenant" });
+    const free = await rules.hold({ ...request("/ai", 0), facts: { tenant: "other", tokens: 0 } });
+    if (!free.allowed) throw new Error("denied");
+    expect(await free.hold.settle()).toMatchObject({ settled: true, remaining: 1000 });
+  });
+
   test("limit concurrency, and free the slot", async () => {
     const { rules } = rulesOn(data);
     const first = await rules.hold(request("/slow"));
