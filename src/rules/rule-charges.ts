@@ -15,7 +15,7 @@ import { merge } from "../limiter/merge.ts";
 import { takeCharge } from "../limiter/part-charges.ts";
 import type { StorePort } from "../limiter/sync-port.ts";
 import type { RuleCharge } from "./compiled-rules.ts";
-import type { ParsedRule } from "./parsed-rules.ts";
+import { isByPlan, type LimitSpec, type ParsedRule } from "./parsed-rules.ts";
 
 /** One charge of one request. */
 export interface ActiveCharge {
@@ -94,6 +94,13 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     return this.ids !== NO_HOLDS;
   }
 
+  /** Whether the rules hold something for some callers. */
+  get mayHold(): boolean {
+    return this.someRule(
+      (rule) => rule.holdMs !== undefined || specsOf(rule).some(({ policy }) => policy?.algorithm === "concurrency"),
+    );
+  }
+
   get isOpen(): boolean {
     return this.openHolds.length > 0;
   }
@@ -139,7 +146,7 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     }
     const held = this.heldFacts();
     for (const [fact, amount] of Object.entries(actual)) {
-      if (!held.includes(fact)) {
+      if (!held.includes(fact) && this.someRule(() => true)) {
         const expected = `amounts of held facts, which are ${held.join(", ") || "none here"}`;
         throw optionError("invalid-option", "actual", expected, fact);
       }
@@ -152,11 +159,12 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
 
   begin(decision: Decision, open: Parameters<RuleOutcome["begin"]>[1]): ReturnType<RuleOutcome["begin"]> {
     const holds = this.openHolds.map(({ hold }) => hold);
-    // A middleware in shadow mode continues requests that were denied. What other groups hold is settled all the same.
-    if (holds.length === 0 && !(decision.allowed && this.mayRefund())) return undefined;
-    if (holds.length > 0) {
+    // Also if nothing is held: a handler does not know which limits apply to a caller.
+    if (holds.length > 0 || this.someRule(({ holdMs }) => holdMs !== undefined)) {
       Object.assign(decision, { settle: (actual: Readonly<Record<string, number>>) => this.settle(actual) });
     }
+    // A middleware in shadow mode continues requests that were denied. What other groups hold is settled all the same.
+    if (holds.length === 0 && !(decision.allowed && this.mayRefund())) return undefined;
     for (const hold of holds) open?.add(hold);
     let isFinished = false;
     return async (ending) => {
@@ -170,25 +178,28 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     };
   }
 
-  /** All holds of the request as one, for callers without a server. */
+  /** All holds of the request as one, for callers without a server. There may be none. */
   holdOf(decision: Decision): Hold {
     const holds = this.openHolds.map(({ hold }) => hold);
-    const first = (this.openHolds.find(({ isLease }) => !isLease) ?? this.openHolds[0])?.hold as Hold;
+    const first = (this.openHolds.find(({ isLease }) => !isLease) ?? this.openHolds[0])?.hold;
     const settle = async (actual?: number | readonly number[] | Readonly<Record<string, number>>) => {
       if (typeof actual === "object") this.settle(actual as Readonly<Record<string, number>>);
       else if (actual !== undefined) {
         this.settle(Object.fromEntries(this.heldFacts().map((fact) => [fact, actual])));
       }
-      return this.settleActual();
+      return first ? this.settleActual() : { ...unheld, settled: false };
     };
+    const { policy, limit, remaining, resetAfterMs, nextAfterMs } = decision;
+    const unheld = { policy, limit, remaining, resetAfterMs, nextAfterMs };
     const hold: HoldMethods = {
-      id: first.id,
+      id: first?.id ?? "",
       key: this.keyOf(decision),
-      amount: first.amount,
-      forMs: Math.min(...holds.map(({ forMs }) => forMs)),
+      amount: first?.amount ?? 0,
+      forMs: first ? Math.min(...holds.map(({ forMs }) => forMs)) : 0,
       settle,
       cancel: () => settle(0),
       async renew(options) {
+        if (!first) return { allowed: true, ...unheld };
         const decisions = await Promise.all(holds.map((hold) => hold.renew(options)));
         return decisions.length === 1 ? (decisions[0] as Decision) : merge(decisions);
       },
@@ -198,7 +209,7 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
 
   /** Whether charges are refunded if the request ends in a certain way. */
   private mayRefund(): boolean {
-    return this.groups().some(({ active }) => active.some(({ rule }) => rule.refundIf !== undefined));
+    return this.someRule(({ refundIf }) => refundIf !== undefined);
   }
 
   private groups(): readonly Group[] {
@@ -264,10 +275,16 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     });
   }
 
-  /** The facts whose amounts are held, each once. */
+  /** The facts that the rules hold, each once; also those of limits that don't apply to the caller. */
   private heldFacts(): string[] {
-    const held = this.groups().flatMap(({ active }) => active.filter(({ charge }) => charge.mode === "hold"));
-    return [...new Set(held.map(({ charge }) => charge.of as string))];
+    const rules = this.groups().flatMap(({ active }) => active.map(({ rule }) => rule));
+    const held = rules.filter(({ holdMs }) => holdMs !== undefined);
+    return [...new Set(held.flatMap(specsOf).flatMap(({ of }) => of ?? []))];
+  }
+
+  private someRule(test: (rule: ParsedRule) => boolean): boolean {
+    const hasRule = ({ active }: Group): boolean => active.some(({ rule }) => test(rule));
+    return hasRule(this.enforced) || this.countedGroups.some(hasRule);
   }
 
   /** Settles what is held: facts at their actual amount, or the estimate. */
@@ -332,6 +349,13 @@ function holdIds(active: readonly ActiveCharge[]): HoldIds {
     hold: idFor("hold", ({ rule }) => rule.holdMs as number),
     lease: idFor("lease", ({ charge }) => charge.part.policy.windowMs),
   };
+}
+
+/** The limits of a rule and of its budgets, on all plans. */
+function specsOf({ limits, budgets }: ParsedRule): LimitSpec[] {
+  return [...limits, ...budgets.flatMap((budget) => budget.limits)].flatMap(({ spec }) =>
+    isByPlan(spec) ? [...spec.values()] : [spec],
+  );
 }
 
 /** The decision on a request that no limit is enforced on. */

@@ -187,8 +187,12 @@ class RulesInForce implements RuleSet {
 
   async hold(request: RuleRequest): Promise<HoldDecision & { readonly rule: string }> {
     const charges = await this.chargesOf("hold", request);
-    if (!(charges instanceof RuleCharges) || !charges.isHeld) {
-      const rule = charges instanceof RuleCharges ? charges.firstRule : charges.rule;
+    if (!(charges instanceof RuleCharges)) {
+      const hold = new RuleCharges(this.port, charges.rule, [], []).holdOf(charges);
+      return Object.assign(charges, { hold }) as HoldDecision & RuleDecision;
+    }
+    if (!charges.isHeld && !charges.mayHold) {
+      const rule = charges.firstRule;
       const message = `Rule "${rule}" has nothing to hold. Use consume().`;
       throw new SluiceError("unsupported", message, { option: "hold", expected: "consume()", received: rule });
     }

@@ -1,6 +1,6 @@
 /** `rateLimit({ rules })`: options, facts, identities and errors. The suite of each server tests the responses. */
 import { SignJWT } from "jose";
-import { rateLimit } from "sluice/fetch";
+import { getRateLimit, rateLimit } from "sluice/fetch";
 import { defineRules, loadRules } from "sluice/rules";
 import { describe, expect, test, vi } from "vitest";
 
@@ -272,4 +272,26 @@ test("a fact that fails after the request was decided without it causes no unhan
   await new Promise((resolve) => setImmediate(resolve));
   process.off("unhandledRejection", unhandled);
   expect(unhandled).not.toHaveBeenCalled();
+});
+
+test("a handler can settle a fact whose limit does not apply to the caller", async () => {
+  const set = rules(
+    [
+      { name: "ai", match: "/ai", limits: { ip: "5/h", tenant: "9/h of tokens" }, hold: "5m" },
+      { name: "slow", match: "/slow", limits: { ip: "5 concurrent", tenant: "9/h of tokens" }, hold: "5m" },
+    ],
+    ["tenant", "tokens"],
+  );
+  const handler = rateLimit({ rules: set, facts: { tenant: () => undefined, tokens: () => 5 } })(
+    (request: Request, _environment: object) => {
+      const settle = getRateLimit(request)?.settle;
+      settle?.({ tokens: 7 });
+      expect(() => settle?.({ token: 7 })).toThrow(/held facts, which are tokens/);
+      return new Response(typeof settle);
+    },
+  );
+  for (const path of ["/ai", "/slow"]) {
+    const response = await handler(new Request(`http://localhost${path}`), { remoteAddr: { hostname: "203.0.113.7" } });
+    expect([response.status, await response.text()]).toEqual([200, "function"]);
+  }
 });

@@ -39,7 +39,10 @@ describe("overrides in the rules", () => {
     const rules = loadRules({ rules: [search], fallback: { limits: { ip: "5/h" } }, overrides }, { facts: [] });
     const request = { method: "GET", path: "/search", ip: "203.0.113.7" };
     for (let i = 0; i < 3; i++) {
-      expect(await rules.consume({ ...request, facts: { user: "42" } })).toMatchObject({ allowed: true, rule: "search" });
+      expect(await rules.consume({ ...request, facts: { user: "42" } })).toMatchObject({
+        allowed: true,
+        rule: "search",
+      });
     }
     expect((await rules.consume(request)).allowed).toBe(true);
     expect((await rules.consume(request)).allowed).toBe(false);

@@ -305,6 +305,29 @@ describe("holds of rules", () => {
     expect((await rules.hold(request("/both", 50))).allowed).toBe(true);
   });
 
+  test("are empty where no limit that holds applies to the caller, or only a shadow limit that is exceeded", async () => {
+    const { rules } = rulesOn({
+      rules: [
+        { name: "user", match: "/user", limits: { ip: "100/h", user: "1 concurrent" } },
+        { name: "tenant", match: "/tenant", limits: { ip: "100/h", tenant: "9/h of tokens" }, hold: "5m" },
+        { name: "shadow", match: "/shadow", limits: { ip: "1 concurrent" }, mode: "shadow" },
+        { name: "exempt", match: "/exempt", unlimited: true },
+      ],
+      fallback: FALLBACK,
+    });
+    const hold = (path: string) => rules.hold({ method: "GET", path, ip: IP, facts: { tokens: 5 } });
+    expect((await hold("/shadow")).allowed).toBe(true);
+    for (const path of ["/user", "/tenant", "/shadow", "/exempt"]) {
+      const decision = await hold(path);
+      if (!decision.allowed) throw new Error("denied");
+      expect(decision).toMatchObject({ rule: path.slice(1), hold: { amount: 0 } });
+      expect(await decision.hold.renew()).toMatchObject({ allowed: true });
+      expect(await decision.hold.settle()).toMatchObject({ settled: false });
+      expect(await decision.hold.cancel()).toMatchObject({ settled: false });
+      if (path !== "/user" && path !== "/shadow") await decision.hold.settle({ tokens: 7 } as never);
+    }
+  });
+
   test("are refused by consume, and hold refuses rules without them", async () => {
     const { rules } = rulesOn(data);
     const unsupported = { code: "unsupported" };
