@@ -17,6 +17,9 @@ import type { StorePort } from "../limiter/sync-port.ts";
 import type { RuleCharge } from "./compiled-rules.ts";
 import { isByPlan, type LimitSpec, type ParsedRule } from "./parsed-rules.ts";
 
+/** What is held for a request. `settle` also accepts the actual amount of each held fact: `{ tokens: 812 }`. */
+export type RuleHold = Hold & { settle(actual: Readonly<Record<string, number>>): Promise<Settlement> };
+
 /** One charge of one request. */
 export interface ActiveCharge {
   readonly rule: ParsedRule;
@@ -179,7 +182,7 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   }
 
   /** All holds of the request as one, for callers without a server. There may be none. */
-  holdOf(decision: Decision): Hold {
+  holdOf(decision: Decision): RuleHold {
     const holds = this.openHolds.map(({ hold }) => hold);
     const first = (this.openHolds.find(({ isLease }) => !isLease) ?? this.openHolds[0])?.hold;
     const settle = async (actual?: number | readonly number[] | Readonly<Record<string, number>>) => {
@@ -204,7 +207,9 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
         return decisions.length === 1 ? (decisions[0] as Decision) : merge(decisions);
       },
     };
-    return Object.assign(hold, { [ASYNC_DISPOSE]: async () => void (await this.settleActual()) }) as unknown as Hold;
+    return Object.assign(hold, {
+      [ASYNC_DISPOSE]: async () => void (await this.settleActual()),
+    }) as unknown as RuleHold;
   }
 
   /** Whether charges are refunded if the request ends in a certain way. */

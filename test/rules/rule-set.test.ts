@@ -266,7 +266,7 @@ describe("holds of rules", () => {
     const decision = await rules.hold(request("/ai", 600));
     if (!decision.allowed) throw new Error("denied");
     expect(await rules.hold(request("/ai", 600))).toMatchObject({ allowed: false, policy: "ai.tenant" });
-    await decision.hold.settle({ tokens: 100 } as never);
+    await decision.hold.settle({ tokens: 100 });
     const next = await rules.hold(request("/ai", 900));
     expect(next).toMatchObject({ allowed: true, rule: "ai" });
     if (next.allowed) await next.hold.cancel();
@@ -277,7 +277,7 @@ describe("holds of rules", () => {
     const { rules } = rulesOn(data);
     const decision = await rules.hold(request("/ai", 0));
     if (!decision.allowed) throw new Error("denied");
-    await decision.hold.settle({ tokens: 1000 } as never);
+    await decision.hold.settle({ tokens: 1000 });
     expect(await rules.hold(request("/ai", 0))).toMatchObject({ allowed: false, policy: "ai.tenant" });
     const free = await rules.hold({ ...request("/ai", 0), facts: { tenant: "other", tokens: 0 } });
     if (!free.allowed) throw new Error("denied");
@@ -300,7 +300,7 @@ describe("holds of rules", () => {
     clock.advance(10_000);
     const second = await rules.hold(request("/both", 40));
     expect(second).toMatchObject({ allowed: true });
-    if (second.allowed) await second.hold.settle({ tokens: 10 } as never);
+    if (second.allowed) await second.hold.settle({ tokens: 10 });
     expect((await rules.hold(request("/both", 51))).allowed).toBe(false);
     expect((await rules.hold(request("/both", 50))).allowed).toBe(true);
   });
@@ -324,7 +324,7 @@ describe("holds of rules", () => {
       expect(await decision.hold.renew()).toMatchObject({ allowed: true });
       expect(await decision.hold.settle()).toMatchObject({ settled: false });
       expect(await decision.hold.cancel()).toMatchObject({ settled: false });
-      if (path !== "/user" && path !== "/shadow") await decision.hold.settle({ tokens: 7 } as never);
+      if (path !== "/user" && path !== "/shadow") await decision.hold.settle({ tokens: 7 });
     }
   });
 
