@@ -1,8 +1,13 @@
 /** `rateLimit({ rules })`: options, facts, identities and errors. The suite of each server tests the responses. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { SignJWT } from "jose";
 import { getRateLimit, rateLimit } from "sluice/fetch";
+import { rateLimit as rateLimitNode } from "sluice/node";
 import { defineRules, loadRules } from "sluice/rules";
 import { describe, expect, test, vi } from "vitest";
+import { EXTENSION } from "../../src/middleware/gate/extension.ts";
+import { captureResponse } from "../../src/middleware/hosts/capture.ts";
 
 const FALLBACK = { limits: { ip: "100/h" } } as const;
 const rules = (list: readonly object[], facts: readonly string[] = [], more: object = {}) =>
@@ -294,4 +299,34 @@ test("a handler can settle a fact whose limit does not apply to the caller", asy
     const response = await handler(new Request(`http://localhost${path}`), { remoteAddr: { hostname: "203.0.113.7" } });
     expect([response.status, await response.text()]).toEqual([200, "function"]);
   }
+});
+
+describe("an answer to a path that matches too many rules", () => {
+  const limits = { ip: Array.from({ length: 9 }, (_, i) => `${i + 1}/h`) };
+  const set = rules([
+    { name: "one", match: "/a/:id", limits },
+    { name: "all", match: "/a", limits },
+  ]);
+  const options = () => {
+    const captured: unknown[] = [];
+    const capture = captureResponse({ maxBytes: 1000, complete: ({ status }) => void captured.push(status) });
+    const extension = { enter: () => ({ set: { "X-Extension": "yes" }, capture }) };
+    return { captured, options: { rules: set, [EXTENSION]: extension } };
+  };
+
+  test("is passed to an extension with Response", async () => {
+    const { captured, options: given } = options();
+    const response = await app(given)("/a/");
+    expect([response.status, response.headers.get("X-Extension"), captured]).toEqual([400, "yes", [400]]);
+  });
+
+  test("is passed to an extension on Node", async () => {
+    const { captured, options: given } = options();
+    const server = createServer(rateLimitNode(given as never)((_request, response) => void response.end("ok")));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const response = await fetch(`http://127.0.0.1:${port}/a/`);
+    expect([response.status, response.headers.get("X-Extension"), captured]).toEqual([400, "yes", [400]]);
+    await new Promise((resolve) => server.close(resolve));
+  });
 });
