@@ -124,7 +124,7 @@ export class PolicyTable {
     const id = `${prefix ?? ""}\n${name}`;
     let written = this.policies.get(id);
     if (!written) this.policies.set(id, (written = { policy: compileNamed(policy, name, prefix), text }));
-    const part = this.part(id, written.policy, rule.onStoreError);
+    const part = this.part(id, written.policy, onStoreErrorOf(rule, limit, isOwn));
     return chargeOf(rule, limit, part, { text, of, isOwn });
   }
 
@@ -137,8 +137,9 @@ export class PolicyTable {
     let found = this.overrides.get(id);
     if (!found) {
       const compiled = compileNamed(policy, `${limit.name}@override`, prefix);
-      const own = this.newPart(compiled, rule.onStoreError);
-      this.overrides.set(id, (found = chargeOf(rule, limit, own, { text, of, isOwn: rule.limits.includes(limit) })));
+      const isOwn = rule.limits.includes(limit);
+      const own = this.newPart(compiled, onStoreErrorOf(rule, limit, isOwn));
+      this.overrides.set(id, (found = chargeOf(rule, limit, own, { text, of, isOwn })));
     }
     return found;
   }
@@ -210,8 +211,19 @@ function chargeOf(
     amount: isOwn || isLease ? 1 : rule.weight,
     mode: isLease ? "lease" : of !== undefined && rule.holdMs !== undefined ? "hold" : "take",
     isUniversal: isOfAllCallers(limit.identities),
-    group: !isOwn ? "enforced" : rule.mode === "shadow" ? "shadow" : limit.action === "flag" ? "flag" : "enforced",
+    group: groupOf(rule, limit, isOwn),
   };
+}
+
+function groupOf(rule: ParsedRule, limit: ParsedLimit, isOwn: boolean): RuleCharge["group"] {
+  if (!isOwn) return "enforced";
+  return rule.mode === "shadow" ? "shadow" : limit.action === "flag" ? "flag" : "enforced";
+}
+
+/** A limit that is only counted must not fail a request, so it is not counted while the store is unavailable. */
+function onStoreErrorOf(rule: ParsedRule, limit: ParsedLimit, isOwn: boolean): OnStoreError {
+  const { onStoreError } = rule;
+  return onStoreError === "throw" && groupOf(rule, limit, isOwn) !== "enforced" ? "open" : onStoreError;
 }
 
 function compileNamed(policy: Policy, name: string, prefix: string | undefined): CompiledPolicy {

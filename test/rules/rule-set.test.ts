@@ -1,5 +1,5 @@
 /** Rule sets without a server: charges, plans, flags, shadow rules, holds and names. */
-import { createLimiter, memoryStore } from "sluice";
+import { createLimiter, memoryStore, type Store } from "sluice";
 import { defineRules, loadRules, type RuleSet } from "sluice/rules";
 import { fakeClock } from "sluice/testing";
 import { afterEach, describe, expect, test, vi } from "vitest";
@@ -165,6 +165,28 @@ describe("a rule set", () => {
     expect(resets.map(({ allowed }) => allowed)).toEqual([true, true, true, true, true, false]);
     expect(resets.map((decision) => "limited" in decision)).toEqual([false, false, true, true, true, true]);
     expect(await allowedOf(12, rules, "/share")).toBe(10);
+  });
+
+  test("never fails because of a shadow rule while the store is unavailable", async () => {
+    const store: Store = {
+      consistency: "exact",
+      apply: () => Promise.reject(new Error("on purpose")),
+      inspect: () => Promise.reject(new Error("on purpose")),
+      async dispose() {},
+    };
+    const limits = { ip: "1/h" };
+    const { rules } = rulesOn(
+      {
+        rules: [
+          { name: "shadow", match: "/shadow", limits, mode: "shadow", onStoreError: "throw" },
+          { name: "enforced", match: "/enforced", limits, onStoreError: "throw" },
+        ],
+        fallback: FALLBACK,
+      },
+      { store, onEvent: () => {} },
+    );
+    expect(await allowedOf(3, rules, "/shadow")).toBe(3);
+    await expect(allowedOf(1, rules, "/enforced")).rejects.toMatchObject({ code: "store-unavailable" });
   });
 
   test("reports the policies of a request without charging it", () => {
