@@ -26,14 +26,11 @@ import {
 import type { LimitText } from "./rules-data.ts";
 
 /** One limit of a rule on one plan, ready to be charged. */
-export interface RuleCharge {
-  readonly limit: ParsedLimit;
+export interface RuleCharge extends Overridable {
   readonly text: LimitText;
   readonly part: LimiterPart;
   /** The policy as header fields describe it. */
   readonly resolved: ResolvedPolicy;
-  /** The fact that is counted; `undefined`: requests. */
-  readonly of: string | undefined;
   /** The amount of a request, if no fact is counted. */
   readonly amount: number;
   /** Whether the amount is taken, held until it is settled, or a lease that is held while the request runs. */
@@ -46,9 +43,25 @@ export interface RuleCharge {
 
 type ChargeMode = "take" | "hold" | "lease";
 
+/** A limit that may have an override. */
+interface Overridable {
+  readonly limit: ParsedLimit;
+  /** The fact that is counted; `undefined`: requests. */
+  readonly of: string | undefined;
+  /** The prefix of its policies. */
+  readonly prefix: string | undefined;
+}
+
+/** A limit that is unlimited on a plan. */
+export interface UnlimitedLimit extends Overridable {
+  readonly part?: undefined;
+}
+
 /** The charges of a rule on one plan, in order. */
 export interface RulePlan {
   readonly charges: readonly RuleCharge[];
+  /** The limits without a charge. */
+  readonly unlimited: readonly UnlimitedLimit[];
   /** The policies of charges that apply together, since header fields are cached by the identity of the list. */
   readonly policyLists: Map<number, readonly ResolvedPolicy[]>;
 }
@@ -128,12 +141,20 @@ export class PolicyTable {
     return chargeOf(rule, limit, part, { text, of, isOwn });
   }
 
+  /** What is unlimited on a plan. Its override counts what the limit counts on other plans. */
+  unlimited(limit: ParsedLimit, isOwn: boolean, pattern: string | undefined): UnlimitedLimit {
+    const counted = isByPlan(limit.spec) ? [...limit.spec.values()].find(({ policy }) => policy) : undefined;
+    return { limit, of: counted?.of, prefix: this.prefixFor(isOwn ? pattern : undefined) };
+  }
+
   /** The same limit with an override of its policy; `undefined` if that is unlimited. */
-  override(rule: ParsedRule, charge: RuleCharge, { policy, text }: LimitSpec): RuleCharge | undefined {
+  override(rule: ParsedRule, overridden: RuleCharge | UnlimitedLimit, spec: LimitSpec): RuleCharge | undefined {
+    const { policy, text } = spec;
     if (!policy) return undefined;
-    const { limit, of, part } = charge;
-    const { prefix } = part.policy.resolved;
-    const id = `${prefix ?? ""}\n${limit.name}\n${text}\n${rule.path}`;
+    const { limit, prefix, part } = overridden;
+    // A limit that is unlimited on every plan counts nothing.
+    const of = overridden.of ?? (part ? undefined : spec.of);
+    const id = `${prefix ?? ""}\n${limit.name}\n${text}\n${of ?? ""}\n${rule.path}`;
     let found = this.overrides.get(id);
     if (!found) {
       const compiled = compileNamed(policy, `${limit.name}@override`, prefix);
@@ -187,7 +208,10 @@ function compileRule(rule: ParsedRule, plans: readonly string[], table: PolicyTa
         part.port.store.check?.(part.policy, charges.length > 1);
         if (mode !== "take") checkHoldable(part);
       }
-      return [plan, { charges, policyLists: new Map() }];
+      const unlimited = limits.flatMap(({ limit, isOwn }) =>
+        specOf(limit, plan).policy ? [] : [table.unlimited(limit, isOwn, pattern)],
+      );
+      return [plan, { charges, unlimited, policyLists: new Map() }];
     };
     return new Map((dependsOnPlan ? plans : [ANY_PLAN]).map(compilePlan));
   });
@@ -206,6 +230,7 @@ function chargeOf(
     limit,
     text,
     part,
+    prefix: resolved.prefix,
     resolved: of === undefined ? resolved : Object.freeze({ ...resolved, unit: of }),
     of,
     amount: isOwn || isLease ? 1 : rule.weight,

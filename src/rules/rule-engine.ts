@@ -12,6 +12,7 @@ import {
   type PolicyTable,
   type RuleCharge,
   type RulePlan,
+  type UnlimitedLimit,
 } from "./compiled-rules.ts";
 import { type Candidate, Matcher } from "./matching/matcher.ts";
 import type { Overrides } from "./overrides.ts";
@@ -30,6 +31,7 @@ export interface FoundRule {
   readonly alone: readonly FoundRule[];
 }
 
+const NONE: readonly never[] = [];
 /** Set in a mask of charges if one of them is an override. A rule has at most 14 charges. */
 const OVERRIDDEN = 1 << 20;
 
@@ -149,6 +151,14 @@ export class RuleEngine {
           applied |= found.charge === charge ? 1 << i : OVERRIDDEN;
         }
       }
+      for (const limit of this.hasOverrides ? rulePlan.unlimited : NONE) {
+        const found = this.activate(compiled, limit, values);
+        if (found === PENDING) isPending = true;
+        else if (found) {
+          add(active, found, rules.length > 1);
+          applied |= OVERRIDDEN;
+        }
+      }
       charged = rulePlan;
     }
     if (isPending) return PENDING;
@@ -187,18 +197,31 @@ export class RuleEngine {
   }
 
   /** A charge with its key and amount; `undefined` if it does not apply to the caller. */
-  private activate({ rule }: CompiledRule, charge: RuleCharge, values: RequestValues): Known<ActiveCharge | undefined> {
-    const { limit, of } = charge;
+  private activate(
+    { rule }: CompiledRule,
+    limited: RuleCharge | UnlimitedLimit,
+    values: RequestValues,
+  ): Known<ActiveCharge | undefined> {
+    const { limit } = limited;
+    const charge = limited.part ? limited : undefined;
     const key = values.key(limit.identities);
     if (key === undefined) return undefined;
-    const counted = of === undefined || charge.mode === "lease" ? undefined : values.fact(of);
+    // Read with the key, so that both can be pending at once.
+    const counted = charge?.of === undefined ? undefined : values.fact(charge.of);
     if (key === PENDING || counted === PENDING) return PENDING;
     const spec = this.overrideOf(limit.name, key, values);
     if (spec === PENDING) return PENDING;
-    const chosen = spec ? this.table.override(rule, charge, spec) : charge;
+    const chosen = spec ? this.table.override(rule, limited, spec) : charge;
     if (!chosen) return undefined;
-    const amount = of === undefined || chosen.mode === "lease" ? chosen.amount : checkAmount(of, counted);
-    return { rule, charge: chosen, key, amount };
+    const { of } = chosen;
+    if (of === undefined || chosen.mode === "lease") return { rule, charge: chosen, key, amount: chosen.amount };
+    const value = values.fact(of);
+    return value === PENDING ? PENDING : { rule, charge: chosen, key, amount: checkAmount(of, value) };
+  }
+
+  /** Whether limits may have overrides, also those that are unlimited. */
+  private get hasOverrides(): boolean {
+    return this.overrides !== undefined || this.parsed.overrides.size > 0;
   }
 
   /** The override of a limit for a key: as written in the rules, else that of the function. */

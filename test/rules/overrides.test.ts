@@ -49,6 +49,46 @@ describe("overrides in the rules", () => {
     await expect(rules.consume({ method: "GET", path: "/search" })).rejects.toMatchObject({ code: "unidentified" });
   });
 
+  test("limit a key that is unlimited on its plan, or by a limit that applies to nobody else", async () => {
+    const file = {
+      plans: ["free", "enterprise"],
+      defaultPlan: "free",
+      budgets: {
+        api: { tenant: { free: "1/h", enterprise: "unlimited" } },
+        daily: { tenant: { free: "10/d of tokens", enterprise: "unlimited" } },
+      },
+      rules: [{ name: "read", match: "/read", limits: { ip: "1000/h", user: "unlimited" }, budgets: ["api", "daily"] }],
+      fallback: { limits: { ip: "5/h" } },
+      overrides: {
+        "tenant:acme": { api: "3/h" },
+        "tenant:big": { daily: "100/d of tokens" },
+        "user:42": { "read.user": "2/h" },
+        "user:43": { "read.user": "200/h of tokens" },
+      },
+    };
+    const rules = loadRules(file, { facts: ["tenant", "plan", "tokens"] });
+    const allowedFor = async (facts: object) => {
+      const request = {
+        method: "GET",
+        path: "/read",
+        ip: "203.0.113.7",
+        facts: { plan: "enterprise", tokens: 50, ...facts },
+      };
+      let allowed = 0;
+      for (let i = 0; i < 5; i++) if ((await rules.consume(request)).allowed) allowed++;
+      return allowed;
+    };
+    expect(await allowedFor({ tenant: "other" })).toBe(5);
+    expect(await allowedFor({ tenant: "acme" })).toBe(3);
+    expect(await allowedFor({ tenant: "big" })).toBe(2);
+    expect(await allowedFor({ user: "42" })).toBe(2);
+    expect(await allowedFor({ user: "43" })).toBe(4);
+    expect(rules.find("GET", "/read", { tenant: "acme", plan: "enterprise" }).policies).toMatchObject([
+      { name: "read.ip" },
+      { name: "api@override", limit: "3/h" },
+    ]);
+  });
+
   test("keep the bound of each bucket while they are switched 1000 times", async () => {
     const store = memoryStore({ clock: { now: () => 1_800_000_000_000 } });
     const rules = loadRules(data, { store, facts: ["tenant"] });
