@@ -30,6 +30,8 @@ interface Entry {
   refreshAt: number;
   /** The call in flight. Never rejects. */
   call: Promise<void> | undefined;
+  /** When it is given up, so that one that never ends does not keep a value for ever. */
+  giveUpAt: number;
 }
 
 /** The overrides of one rule set. */
@@ -59,10 +61,11 @@ export class Overrides {
     const now = monotonicMs();
     let entry = this.entries.get(id);
     if (entry) {
-      if (now >= entry.refreshAt && !entry.call) this.read(entry, limit, key);
+      const isIdle = !entry.call || now >= entry.giveUpAt;
+      if (now >= entry.refreshAt && isIdle) this.read(entry, limit, key);
       return entry.spec ?? (entry.call && entry.refreshAt === 0 ? this.first(entry, limit) : undefined);
     }
-    entry = { spec: undefined, refreshAt: 0, call: undefined };
+    entry = { spec: undefined, refreshAt: 0, call: undefined, giveUpAt: 0 };
     this.entries.set(id, entry);
     this.read(entry, limit, key);
     return entry.call ? this.first(entry, limit) : entry.spec;
@@ -89,7 +92,7 @@ export class Overrides {
     });
   }
 
-  /** Reads the value of an entry. At most one call per entry is in flight. */
+  /** Reads the value of an entry. At most one call per entry is in flight that was not given up. */
   private read(entry: Entry, limit: string, key: string): void {
     const done = (text: LimitText | undefined): void => {
       entry.spec = text === undefined ? undefined : this.parse(limit, key, text);
@@ -105,12 +108,18 @@ export class Overrides {
         done(found);
         return;
       }
-      entry.call = Promise.resolve(found)
-        .then(done)
-        .catch(failed)
-        .finally(() => {
-          entry.call = undefined;
-        });
+      // A call that was given up changes nothing any more.
+      const ifCurrent =
+        <T>(then: (value: T) => void) =>
+        (value: T) => {
+          if (entry.call === call) then(value);
+        };
+      const call: Promise<void> = Promise.resolve(found)
+        .then(ifCurrent(done))
+        .catch(ifCurrent(failed))
+        .finally(ifCurrent(() => (entry.call = undefined)) as () => void);
+      entry.call = call;
+      entry.giveUpAt = monotonicMs() + FRESH_MS;
     } catch (error) {
       failed(error);
     }

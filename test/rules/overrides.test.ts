@@ -198,6 +198,28 @@ describe("overrides from a function", () => {
     expect(await allowedOf(3, rules, "acme")).toBe(1);
   });
 
+  test("that hang are given up after 60 s, and change nothing if they end later", async () => {
+    const calls: ((text: "9/h") => void)[] = [];
+    const rules = loadRules(data, {
+      facts: ["tenant"],
+      onEvent: () => {},
+      overrides: (limit) => {
+        if (limit !== "api") return undefined;
+        return new Promise<"9/h" | "5/h">((resolve) => void (calls.push(resolve) > 1 && resolve("5/h")));
+      },
+    });
+    const first = allowedOf(3, rules, "acme");
+    await vi.advanceTimersByTimeAsync(59_999);
+    expect([await first, await allowedOf(1, rules, "acme"), calls.length]).toEqual([2, 0, 1]);
+    await vi.advanceTimersByTimeAsync(1);
+    // It is read in the background.
+    expect([await allowedOf(1, rules, "acme"), calls.length]).toEqual([0, 2]);
+    expect(await allowedOf(2, rules, "acme")).toBe(2);
+    calls[0]?.("9/h");
+    await vi.advanceTimersByTimeAsync(0);
+    expect([await allowedOf(10, rules, "acme"), calls.length]).toEqual([3, 2]);
+  });
+
   test("keep the last value while the function fails", async () => {
     let fails = false;
     const rules = loadRules(data, {
