@@ -63,6 +63,8 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   private readonly ids: HoldIds;
   private openHolds: readonly OpenHold[] = NONE;
   private actual: Readonly<Record<string, number>> | undefined;
+  /** The amount that replaces the estimate of every fact. */
+  private renewedAmount: number | undefined;
 
   /** `policies` are those of the enforced charges, in order. */
   constructor(
@@ -201,10 +203,16 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
       forMs: first ? Math.min(...holds.map(({ forMs }) => forMs)) : 0,
       settle,
       cancel: () => settle(0),
-      async renew(options) {
+      renew: async (options) => {
         if (!first) return { allowed: true, ...unheld };
-        const decisions = await Promise.all(holds.map((hold) => hold.renew(options)));
-        return decisions.length === 1 ? (decisions[0] as Decision) : merge(decisions);
+        // The amount is that of facts. A lease that ends with them is one request, whatever they amount to.
+        const { amount: _, ...end } = options ?? {};
+        const decisions = await Promise.all(
+          this.openHolds.map(({ hold, isLease }) => hold.renew(isLease && hold !== first ? end : options)),
+        );
+        const decision = decisions.length === 1 ? (decisions[0] as Decision) : merge(decisions);
+        if (decision.allowed) this.renewedAmount = options?.amount ?? this.renewedAmount;
+        return decision;
       },
     };
     return Object.assign(hold, {
@@ -294,8 +302,8 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
 
   /** Settles what is held: facts at their actual amount, or the estimate. */
   private settleActual(): Promise<Settlement> {
-    const { actual = {} } = this;
-    return this.settleHolds(({ charge, amount }) => actual[charge.of as string] ?? amount);
+    const { actual = {}, renewedAmount } = this;
+    return this.settleHolds(({ charge, amount }) => actual[charge.of as string] ?? renewedAmount ?? amount);
   }
 
   private async settleHolds(actualOf: (active: ActiveCharge) => number): Promise<Settlement> {

@@ -327,6 +327,21 @@ describe("holds of rules", () => {
     expect((await rules.hold(request("/both", 50))).allowed).toBe(true);
   });
 
+  test("are renewed with another amount, which is not that of a lease beside it", async () => {
+    const { rules, clock } = rulesOn(data);
+    const decision = await rules.hold(request("/both", 40));
+    if (!decision.allowed) throw new Error("denied");
+    clock.advance(9000);
+    expect(await decision.hold.renew({ amount: 70 })).toMatchObject({ allowed: true });
+    clock.advance(9000);
+    expect(await rules.hold(request("/both", 1))).toMatchObject({ allowed: false, policy: "both.ip" });
+    expect(await decision.hold.renew({ amount: 101 })).toMatchObject({ allowed: false, policy: "both.tenant" });
+    expect(await decision.hold.settle()).toMatchObject({ settled: true });
+    // The renewed amount is charged; 100 per hour are less than one in 18 s.
+    expect(await rules.hold(request("/both", 31))).toMatchObject({ allowed: false, policy: "both.tenant" });
+    expect(await rules.hold(request("/both", 30))).toMatchObject({ allowed: true });
+  });
+
   test("are empty where no limit that holds applies to the caller, or only a shadow limit that is exceeded", async () => {
     const { rules } = rulesOn({
       rules: [
