@@ -32,8 +32,8 @@ interface Entry {
   refreshAt: number;
   /** The call in flight. Never rejects. */
   call: Promise<void> | undefined;
-  /** When it was made. */
-  calledAt: number;
+  /** When it is given up, so that one that never ends does not keep a value for ever. */
+  giveUpAt: number;
 }
 
 /** The overrides of one rule set. */
@@ -63,11 +63,11 @@ export class Overrides {
     const now = monotonicMs();
     let entry = this.entries.get(id);
     if (entry) {
-      const isIdle = !entry.call || now - entry.calledAt >= MAX_CALL_MS;
+      const isIdle = !entry.call || now >= entry.giveUpAt;
       if (now >= entry.refreshAt && isIdle) this.read(entry, limit, key);
       return entry.spec ?? (entry.call && entry.refreshAt === 0 ? this.first(entry, limit) : undefined);
     }
-    entry = { spec: undefined, refreshAt: 0, call: undefined, calledAt: now };
+    entry = { spec: undefined, refreshAt: 0, call: undefined, giveUpAt: 0 };
     this.entries.set(id, entry);
     this.read(entry, limit, key);
     return entry.call ? this.first(entry, limit) : entry.spec;
@@ -95,7 +95,7 @@ export class Overrides {
     });
   }
 
-  /** Reads the value of an entry. At most one call per entry is in flight. */
+  /** Reads the value of an entry. At most one call per entry is in flight that was not given up. */
   private read(entry: Entry, limit: string, key: string): void {
     const done = (text: LimitText | undefined): void => {
       entry.spec = text === undefined ? undefined : this.parse(limit, key, text);
@@ -105,20 +105,24 @@ export class Overrides {
       entry.refreshAt = monotonicMs() + RETRY_MS;
       this.failed(limit, error);
     };
-    entry.calledAt = monotonicMs();
     try {
       const found = this.find(limit, key);
       if (!isPromise(found)) {
         done(found);
         return;
       }
-      const call = Promise.resolve(found)
-        .then(done)
-        .catch(failed)
-        .finally(() => {
-          if (entry.call === call) entry.call = undefined;
-        });
+      // A call that was given up changes nothing any more.
+      const ifCurrent =
+        <T>(then: (value: T) => void) =>
+        (value: T) => {
+          if (entry.call === call) then(value);
+        };
+      const call: Promise<void> = Promise.resolve(found)
+        .then(ifCurrent(done))
+        .catch(ifCurrent(failed))
+        .finally(ifCurrent(() => (entry.call = undefined)) as () => void);
       entry.call = call;
+      entry.giveUpAt = monotonicMs() + MAX_CALL_MS;
     } catch (error) {
       failed(error);
     }

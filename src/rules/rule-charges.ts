@@ -15,7 +15,10 @@ import { merge } from "../limiter/merge.ts";
 import { takeCharge } from "../limiter/part-charges.ts";
 import type { StorePort } from "../limiter/sync-port.ts";
 import type { RuleCharge } from "./compiled-rules.ts";
-import type { ParsedRule } from "./parsed-rules.ts";
+import { isByPlan, type LimitSpec, type ParsedRule } from "./parsed-rules.ts";
+
+/** What is held for a request. `settle` also accepts the actual amount of each held fact: `{ tokens: 812 }`. */
+export type RuleHold = Hold & { settle(actual: Readonly<Record<string, number>>): Promise<Settlement> };
 
 /** One charge of one request. */
 export interface ActiveCharge {
@@ -60,6 +63,8 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   private readonly ids: HoldIds;
   private openHolds: readonly OpenHold[] = NONE;
   private actual: Readonly<Record<string, number>> | undefined;
+  /** The amount that replaces the estimate of every fact. */
+  private renewedAmount: number | undefined;
 
   /** `policies` are those of the enforced charges, in order. */
   constructor(
@@ -91,7 +96,14 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
 
   /** Whether something is held, so that the request has to be finished. */
   get isHeld(): boolean {
-    return this.ids !== NO_HOLDS && this.groups().some(({ charges }) => charges.some(({ mode }) => mode === "hold"));
+    return this.ids !== NO_HOLDS;
+  }
+
+  /** Whether the rules hold something for some callers. */
+  get mayHold(): boolean {
+    return this.someRule(
+      (rule) => rule.holdMs !== undefined || specsOf(rule).some(({ policy }) => policy?.algorithm === "concurrency"),
+    );
   }
 
   get isEnforced(): boolean {
@@ -143,7 +155,7 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     }
     const held = this.heldFacts();
     for (const [fact, amount] of Object.entries(actual)) {
-      if (!held.includes(fact)) {
+      if (!held.includes(fact) && this.someRule(() => true)) {
         const expected = `amounts of held facts, which are ${held.join(", ") || "none here"}`;
         throw optionError("invalid-option", "actual", expected, fact);
       }
@@ -156,11 +168,12 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
 
   begin(decision: Decision, open: Parameters<RuleOutcome["begin"]>[1]): ReturnType<RuleOutcome["begin"]> {
     const holds = this.openHolds.map(({ hold }) => hold);
-    // A middleware in shadow mode continues requests that were denied. What other groups hold is settled all the same.
-    if (holds.length === 0 && !(decision.allowed && this.mayRefund())) return undefined;
-    if (holds.length > 0) {
+    // Also if nothing is held: a handler does not know which limits apply to a caller.
+    if (holds.length > 0 || this.someRule(({ holdMs }) => holdMs !== undefined)) {
       Object.assign(decision, { settle: (actual: Readonly<Record<string, number>>) => this.settle(actual) });
     }
+    // A middleware in shadow mode continues requests that were denied. What other groups hold is settled all the same.
+    if (holds.length === 0 && !(decision.allowed && this.mayRefund())) return undefined;
     for (const hold of holds) open?.add(hold);
     let isFinished = false;
     return async (ending) => {
@@ -174,35 +187,46 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     };
   }
 
-  /** All holds of the request as one, for callers without a server. */
-  holdOf(decision: Decision): Hold {
+  /** All holds of the request as one, for callers without a server. There may be none. */
+  holdOf(decision: Decision): RuleHold {
     const holds = this.openHolds.map(({ hold }) => hold);
-    const first = (this.openHolds.find(({ isLease }) => !isLease) ?? this.openHolds[0])?.hold as Hold;
+    const first = (this.openHolds.find(({ isLease }) => !isLease) ?? this.openHolds[0])?.hold;
     const settle = async (actual?: number | readonly number[] | Readonly<Record<string, number>>) => {
       if (typeof actual === "object") this.settle(actual as Readonly<Record<string, number>>);
       else if (actual !== undefined) {
         this.settle(Object.fromEntries(this.heldFacts().map((fact) => [fact, actual])));
       }
-      return this.settleActual();
+      return first ? this.settleActual() : { ...unheld, settled: false };
     };
+    const { policy, limit, remaining, resetAfterMs, nextAfterMs } = decision;
+    const unheld = { policy, limit, remaining, resetAfterMs, nextAfterMs };
     const hold: HoldMethods = {
-      id: first.id,
+      id: first?.id ?? "",
       key: this.keyOf(decision),
-      amount: first.amount,
-      forMs: Math.min(...holds.map(({ forMs }) => forMs)),
+      amount: first?.amount ?? 0,
+      forMs: first ? Math.min(...holds.map(({ forMs }) => forMs)) : 0,
       settle,
       cancel: () => settle(0),
-      async renew(options) {
-        const decisions = await Promise.all(holds.map((hold) => hold.renew(options)));
-        return decisions.length === 1 ? (decisions[0] as Decision) : merge(decisions);
+      renew: async (options) => {
+        if (!first) return { allowed: true, ...unheld };
+        // The amount is that of facts. A lease that ends with them is one request, whatever they amount to.
+        const { amount: _, ...end } = options ?? {};
+        const decisions = await Promise.all(
+          this.openHolds.map(({ hold, isLease }) => hold.renew(isLease && hold !== first ? end : options)),
+        );
+        const decision = decisions.length === 1 ? (decisions[0] as Decision) : merge(decisions);
+        if (decision.allowed) this.renewedAmount = options?.amount ?? this.renewedAmount;
+        return decision;
       },
     };
-    return Object.assign(hold, { [ASYNC_DISPOSE]: async () => void (await this.settleActual()) }) as unknown as Hold;
+    return Object.assign(hold, {
+      [ASYNC_DISPOSE]: async () => void (await this.settleActual()),
+    }) as unknown as RuleHold;
   }
 
   /** Whether charges are refunded if the request ends in a certain way. */
   private mayRefund(): boolean {
-    return this.groups().some(({ active }) => active.some(({ rule }) => rule.refundIf !== undefined));
+    return this.someRule(({ refundIf }) => refundIf !== undefined);
   }
 
   private groups(): readonly Group[] {
@@ -219,8 +243,11 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   private groupOf(mode: Group["mode"], active: readonly ActiveCharge[]): Group {
     const charges: JointCharge[] = [];
     for (const { charge, key, amount } of active) {
-      const hold = charge.mode === "take" || amount === 0 ? undefined : this.ids[charge.mode];
-      charges.push(hold ? holdTo(charge.part, key, amount, hold, true) : takeCharge(charge.part, key, amount));
+      const hold = charge.mode === "take" ? undefined : this.ids[charge.mode];
+      // An estimate of 0 holds 1, because only the actual amount of what is held is charged later.
+      charges.push(
+        hold ? holdTo(charge.part, key, Math.max(1, amount), hold, true) : takeCharge(charge.part, key, amount),
+      );
     }
     return { mode, active, charges };
   }
@@ -265,16 +292,22 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     });
   }
 
-  /** The facts whose amounts are held, each once. */
+  /** The facts that the rules hold, each once; also those of limits that don't apply to the caller. */
   private heldFacts(): string[] {
-    const held = this.groups().flatMap(({ active }) => active.filter(({ charge }) => charge.mode === "hold"));
-    return [...new Set(held.map(({ charge }) => charge.of as string))];
+    const rules = this.groups().flatMap(({ active }) => active.map(({ rule }) => rule));
+    const held = rules.filter(({ holdMs }) => holdMs !== undefined);
+    return [...new Set(held.flatMap(specsOf).flatMap(({ of }) => of ?? []))];
+  }
+
+  private someRule(test: (rule: ParsedRule) => boolean): boolean {
+    const hasRule = ({ active }: Group): boolean => active.some(({ rule }) => test(rule));
+    return hasRule(this.enforced) || this.countedGroups.some(hasRule);
   }
 
   /** Settles what is held: facts at their actual amount, or the estimate. */
   private settleActual(): Promise<Settlement> {
-    const { actual = {} } = this;
-    return this.settleHolds(({ charge, amount }) => actual[charge.of as string] ?? amount);
+    const { actual = {}, renewedAmount } = this;
+    return this.settleHolds(({ charge, amount }) => actual[charge.of as string] ?? renewedAmount ?? amount);
   }
 
   private async settleHolds(actualOf: (active: ActiveCharge) => number): Promise<Settlement> {
@@ -333,6 +366,13 @@ function holdIds(active: readonly ActiveCharge[]): HoldIds {
     hold: idFor("hold", ({ rule }) => rule.holdMs as number),
     lease: idFor("lease", ({ charge }) => charge.part.policy.windowMs),
   };
+}
+
+/** The limits of a rule and of its budgets, on all plans. */
+function specsOf({ limits, budgets }: ParsedRule): LimitSpec[] {
+  return [...limits, ...budgets.flatMap((budget) => budget.limits)].flatMap(({ spec }) =>
+    isByPlan(spec) ? [...spec.values()] : [spec],
+  );
 }
 
 /** The decision on a request that no limit is enforced on. */

@@ -12,6 +12,7 @@ import {
   type PolicyTable,
   type RuleCharge,
   type RulePlan,
+  type UnlimitedLimit,
 } from "./compiled-rules.ts";
 import { type Candidate, Matcher } from "./matching/matcher.ts";
 import type { Overrides } from "./overrides.ts";
@@ -30,6 +31,7 @@ export interface FoundRule {
   readonly alone: readonly FoundRule[];
 }
 
+const NONE: readonly never[] = [];
 /** Set in a mask of charges if one of them is an override. A rule has at most 14 charges. */
 const OVERRIDDEN = 1 << 20;
 
@@ -136,7 +138,6 @@ export class RuleEngine {
     if (plan === PENDING) return PENDING;
     const active: ActiveCharge[] = [];
     let isPending = false;
-    let isIdentified = false;
     let charged: RulePlan | undefined;
     let applied = 0;
     for (const { compiled, variant } of rules) {
@@ -145,10 +146,17 @@ export class RuleEngine {
         const charge = rulePlan.charges[i] as RuleCharge;
         const found = this.activate(compiled, charge, values);
         if (found === PENDING) isPending = true;
-        if (charge.isUniversal && found !== undefined) isIdentified = true;
         if (typeof found === "object") {
           add(active, found, rules.length > 1);
           applied |= found.charge === charge ? 1 << i : OVERRIDDEN;
+        }
+      }
+      for (const limit of this.hasOverrides ? rulePlan.unlimited : NONE) {
+        const found = this.activate(compiled, limit, values);
+        if (found === PENDING) isPending = true;
+        else if (found) {
+          add(active, found, rules.length > 1);
+          applied |= OVERRIDDEN;
         }
       }
       charged = rulePlan;
@@ -156,9 +164,10 @@ export class RuleEngine {
     if (isPending) return PENDING;
     const [first] = rules as [FoundRule];
     if (active.length > MAX_CHARGES) return "ambiguous";
-    if (!isIdentified) throw unidentified(first.compiled.rule.name);
-    // Overrides may lift every limit of a caller.
-    if (active.length === 0) return "exempt";
+    if (!hasUniversal(active)) {
+      if (!isIdentified(rules, plan, values)) throw unidentified(first.compiled.rule.name);
+      if (active.length === 0) return "exempt";
+    }
     const known = rules.length === 1 && applied < OVERRIDDEN ? charged : undefined;
     return new RuleCharges(this.port, first.compiled.rule.name, active, policiesOf(active, known, applied));
   }
@@ -175,37 +184,46 @@ export class RuleEngine {
     return this.foundFallback;
   }
 
-  /** Whether a request meets the conditions of a rule. */
+  /** Whether a request meets the conditions of a rule. An unknown plan is the default plan here as well. */
   private meets({ rule }: CompiledRule, values: RequestValues): Known<boolean> {
     let isPending = false;
     for (const { fact, values: accepted } of rule.when) {
-      // A caller without a plan has the default plan, in conditions as well.
-      const value = fact === "plan" && this.parsed.plans.length > 0 ? this.planOf(values) : values.fact(fact);
+      const isPlan = fact === "plan" && this.parsed.plans.length > 0;
+      const value = isPlan ? this.planOf(values) : values.fact(fact);
       if (value === PENDING) isPending = true;
       else if (value === undefined || !accepted.includes(String(value))) return false;
     }
     return isPending ? PENDING : true;
   }
 
-  /** A charge with its key and amount. `undefined`: it does not apply to the caller, `"unlimited"`: an override lifts it. */
+  /** A charge with its key and amount; `undefined` if it does not apply to the caller. */
   private activate(
     { rule }: CompiledRule,
-    charge: RuleCharge,
+    limited: RuleCharge | UnlimitedLimit,
     values: RequestValues,
-  ): Known<ActiveCharge | "unlimited" | undefined> {
-    const { limit, of } = charge;
+  ): Known<ActiveCharge | undefined> {
+    const { limit } = limited;
+    const charge = limited.part ? limited : undefined;
     const key = values.key(limit.identities);
     if (key === undefined) return undefined;
-    const counted = of === undefined || charge.mode === "lease" ? undefined : values.fact(of);
+    // Read with the key, so that both can be pending at once.
+    const counted = charge?.of === undefined ? undefined : values.fact(charge.of);
     if (key === PENDING || counted === PENDING) return PENDING;
     const spec = this.overrideOf(limit.name, key, values);
     if (spec === PENDING) return PENDING;
     const chosen = spec
-      ? this.table.override(rule, charge, spec, (reason) => this.overrides?.reject(limit.name, key, reason))
+      ? this.table.override(rule, limited, spec, (reason) => this.overrides?.reject(limit.name, key, reason))
       : charge;
-    if (!chosen) return "unlimited";
-    const amount = of === undefined || chosen.mode === "lease" ? chosen.amount : checkAmount(of, counted);
-    return { rule, charge: chosen, key, amount };
+    if (!chosen) return undefined;
+    const { of } = chosen;
+    if (of === undefined || chosen.mode === "lease") return { rule, charge: chosen, key, amount: chosen.amount };
+    const value = values.fact(of);
+    return value === PENDING ? PENDING : { rule, charge: chosen, key, amount: checkAmount(of, value) };
+  }
+
+  /** Whether limits may have overrides, also those that are unlimited. */
+  private get hasOverrides(): boolean {
+    return this.overrides !== undefined || this.parsed.overrides.size > 0;
   }
 
   /** The override of a limit for a key: as written in the rules, else that of the function. */
@@ -261,6 +279,21 @@ function policiesOf(
     plan?.policyLists.set(applied, policies);
   }
   return policies;
+}
+
+/** Whether one of the charges applies to every caller. */
+function hasUniversal(active: readonly ActiveCharge[]): boolean {
+  for (const { charge } of active) if (charge.isUniversal) return true;
+  return false;
+}
+
+/** Whether a limit that applies to every caller has a key. Without a charge, its override is unlimited. */
+function isIdentified(rules: readonly FoundRule[], plan: string, values: RequestValues): boolean {
+  return rules.some(({ compiled, variant }) =>
+    planFor(compiled, variant, plan).charges.some(
+      ({ isUniversal, limit }) => isUniversal && values.key(limit.identities) !== undefined,
+    ),
+  );
 }
 
 function foundRule(compiled: CompiledRule, variant: number): FoundRule {

@@ -57,11 +57,12 @@ export function rulesOf(
   }
   const rules = found.map((one): ExplainedRule => {
     const plan = one.compiled.isByPlan ? (engine.planOf(values) as string) : "";
-    const charges = planFor(one.compiled, one.variant, plan).charges.map((charge) => {
+    const { charges: written, unlimited } = planFor(one.compiled, one.variant, plan);
+    const charges = [...written, ...unlimited].map((limited) => {
       const { rule } = one.compiled;
-      const key = values.key(charge.limit.identities);
-      const spec = typeof key === "string" ? engine.parsed.overrides.get(key)?.get(charge.limit.name) : undefined;
-      const chosen = spec ? engine.table.override(rule, charge, spec) : charge;
+      const key = values.key(limited.limit.identities);
+      const spec = typeof key === "string" ? engine.parsed.overrides.get(key)?.get(limited.limit.name) : undefined;
+      const chosen = spec ? engine.table.override(rule, limited, spec) : limited.part ? limited : undefined;
       return chosen && { charge: chosen, amount: amountOf(chosen, values) };
     });
     return { found: one, plan, charges: charges.filter((charge) => charge !== undefined) };

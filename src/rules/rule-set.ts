@@ -1,7 +1,6 @@
 /** Rule sets: rules that are in force, and can be replaced while they are. */
-import type { Decision } from "../core/decision.ts";
+import type { Allowed, Decision, Denied } from "../core/decision.ts";
 import { optionError, rejectDisposed, SluiceError, show } from "../core/errors.ts";
-import type { HoldDecision } from "../core/hold.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Store } from "../core/store.ts";
@@ -28,7 +27,7 @@ import { factsOf, MountedContext } from "./mounted-context.ts";
 import { type FindOverride, Overrides } from "./overrides.ts";
 import { parseRules } from "./parse-rules.ts";
 import type { LimitSpec } from "./parsed-rules.ts";
-import { notLimited, RuleCharges } from "./rule-charges.ts";
+import { notLimited, RuleCharges, type RuleHold } from "./rule-charges.ts";
 import { type FoundCharges, RuleEngine } from "./rule-engine.ts";
 import { matchRequest, type RuleMatch } from "./rule-match.ts";
 import type { FactValues, RulesData } from "./rules-data.ts";
@@ -61,7 +60,7 @@ export interface RuleRequest<F extends string = string> {
   /** The path as it was received. */
   readonly path: string;
   /** The IP address of the caller. Default: unknown. */
-  readonly ip?: string;
+  readonly ip?: string | undefined;
   /** What is known about the request. Default: nothing. */
   readonly facts?: FactValues<F | "user" | "apiKey">;
 }
@@ -73,21 +72,24 @@ export interface RuleSet<F extends string = string> extends RequestRules<F> {
   /** The rules in force. */
   readonly data: Readonly<RulesData>;
   /** Finds the rule of a request and the policies that apply to its plan. Charges nothing. */
-  find(method: string, path: string, facts?: FactValues<F>): RuleMatch;
+  find(method: string, path: string, facts?: FactValues<F | "user" | "apiKey">): RuleMatch;
   /** Like `consume`, for rules with `hold` or concurrency limits: the caller settles or cancels the hold. */
-  hold(request: RuleRequest<F>): Promise<HoldDecision & { readonly rule: string }>;
+  hold(request: RuleRequest<F>): Promise<RuleHoldDecision>;
   /**
    * Charges a request without a server: in tRPC, queues and tests. Rejects with `unsupported` if the rule holds amounts or
    * has a concurrency limit.
    */
   consume(request: RuleRequest<F>): Promise<RuleDecision>;
   /** Describes one request as text; without arguments, all rules as a table. */
-  explain(method?: string, path?: string, facts?: FactValues<F>): string;
+  explain(method?: string, path?: string, facts?: FactValues<F | "user" | "apiKey">): string;
   /** Replaces the rules and returns the changes in words. Throws and changes nothing if `next` is invalid. */
   replace(next: unknown): readonly string[];
   /** Releases the policy names on the store. Later calls fail. */
   dispose(): Promise<void>;
 }
+
+/** The decision on a request with its rule: allowed with what is held, or denied. */
+export type RuleHoldDecision = ((Allowed & { readonly hold: RuleHold }) | Denied) & { readonly rule: string };
 
 /** A decision, and the rule that it was made by. */
 export type RuleDecision = Decision & {
@@ -192,10 +194,14 @@ class RulesInForce implements RuleSet {
     return (await charges.apply()) as RuleDecision;
   }
 
-  async hold(request: RuleRequest): Promise<HoldDecision & { readonly rule: string }> {
+  async hold(request: RuleRequest): Promise<RuleHoldDecision> {
     const charges = await this.chargesOf("hold", request);
-    if (!(charges instanceof RuleCharges) || !charges.isHeld) {
-      const rule = charges instanceof RuleCharges ? charges.firstRule : charges.rule;
+    if (!(charges instanceof RuleCharges)) {
+      const hold = new RuleCharges(this.port, charges.rule, [], []).holdOf(charges);
+      return Object.assign(charges, { hold }) as RuleHoldDecision;
+    }
+    if (!charges.isHeld && !charges.mayHold) {
+      const rule = charges.firstRule;
       const message = `Rule "${rule}" has nothing to hold. Use consume().`;
       throw new SluiceError("unsupported", message, { option: "hold", expected: "consume()", received: rule });
     }

@@ -1,8 +1,13 @@
 /** `rateLimit({ rules })`: options, facts, identities and errors. The suite of each server tests the responses. */
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { SignJWT } from "jose";
-import { rateLimit } from "sluice/fetch";
+import { getRateLimit, rateLimit } from "sluice/fetch";
+import { rateLimit as rateLimitNode } from "sluice/node";
 import { defineRules, loadRules } from "sluice/rules";
 import { describe, expect, test, vi } from "vitest";
+import { EXTENSION } from "../../src/middleware/gate/extension.ts";
+import { captureResponse } from "../../src/middleware/hosts/capture.ts";
 
 const FALLBACK = { limits: { ip: "100/h" } } as const;
 const rules = (list: readonly object[], facts: readonly string[] = [], more: object = {}) =>
@@ -245,5 +250,83 @@ describe("responses", () => {
     expect(
       await handler(new Request("http://localhost/"), { remoteAddr: { hostname: "::1" } }).then(({ status }) => status),
     ).toBe(200);
+  });
+});
+
+test("a fact that fails after the request was decided without it causes no unhandled rejection", async () => {
+  const unhandled = vi.fn();
+  process.on("unhandledRejection", unhandled);
+  const set = rules(
+    [
+      { name: "bots", match: "/when", when: { bot: "likely", region: "eu" }, limits: { ip: "1/h" } },
+      { name: "joined", match: "/joined", limits: { ip: "5/h", "bot+region": "1/h" } },
+      { name: "thrown", match: "/thrown", limits: { ip: "5/h", bot: "1/h", broken: "1/h" } },
+    ],
+    ["bot", "region", "broken"],
+  );
+  const facts = {
+    bot: () => Promise.reject(new Error("on purpose")),
+    region: () => undefined,
+    broken: () => {
+      throw new Error("on purpose");
+    },
+  };
+  const send = app({ rules: set, facts, onError: () => "deny" });
+  const responses = [await send("/when"), await send("/joined"), await send("/thrown")];
+  expect(responses.map(({ status }) => status)).toEqual([200, 200, 503]);
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off("unhandledRejection", unhandled);
+  expect(unhandled).not.toHaveBeenCalled();
+});
+
+test("a handler can settle a fact whose limit does not apply to the caller", async () => {
+  const set = rules(
+    [
+      { name: "ai", match: "/ai", limits: { ip: "5/h", tenant: "9/h of tokens" }, hold: "5m" },
+      { name: "slow", match: "/slow", limits: { ip: "5 concurrent", tenant: "9/h of tokens" }, hold: "5m" },
+    ],
+    ["tenant", "tokens"],
+  );
+  const handler = rateLimit({ rules: set, facts: { tenant: () => undefined, tokens: () => 5 } })(
+    (request: Request, _environment: object) => {
+      const settle = getRateLimit(request)?.settle;
+      settle?.({ tokens: 7 });
+      expect(() => settle?.({ token: 7 })).toThrow(/held facts, which are tokens/);
+      return new Response(typeof settle);
+    },
+  );
+  for (const path of ["/ai", "/slow"]) {
+    const response = await handler(new Request(`http://localhost${path}`), { remoteAddr: { hostname: "203.0.113.7" } });
+    expect([response.status, await response.text()]).toEqual([200, "function"]);
+  }
+});
+
+describe("an answer to a path that matches too many rules", () => {
+  const limits = { ip: Array.from({ length: 9 }, (_, i) => `${i + 1}/h`) };
+  const set = rules([
+    { name: "one", match: "/a/:id", limits },
+    { name: "all", match: "/a", limits },
+  ]);
+  const options = () => {
+    const captured: unknown[] = [];
+    const capture = captureResponse({ maxBytes: 1000, complete: ({ status }) => void captured.push(status) });
+    const extension = { enter: () => ({ set: { "X-Extension": "yes" }, capture }) };
+    return { captured, options: { rules: set, [EXTENSION]: extension } };
+  };
+
+  test("is passed to an extension with Response", async () => {
+    const { captured, options: given } = options();
+    const response = await app(given)("/a/");
+    expect([response.status, response.headers.get("X-Extension"), captured]).toEqual([400, "yes", [400]]);
+  });
+
+  test("is passed to an extension on Node", async () => {
+    const { captured, options: given } = options();
+    const server = createServer(rateLimitNode(given as never)((_request, response) => void response.end("ok")));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const response = await fetch(`http://127.0.0.1:${port}/a/`);
+    expect([response.status, response.headers.get("X-Extension"), captured]).toEqual([400, "yes", [400]]);
+    await new Promise((resolve) => server.close(resolve));
   });
 });

@@ -33,6 +33,62 @@ describe("overrides in the rules", () => {
     });
   });
 
+  test("exempt a key from the only limit of a rule", async () => {
+    const overrides = { "user:42": { "search.client": "unlimited" } };
+    const search = { name: "search", match: "/search", limits: { client: "1/h" } };
+    const rules = loadRules({ rules: [search], fallback: { limits: { ip: "5/h" } }, overrides }, { facts: [] });
+    const request = { method: "GET", path: "/search", ip: "203.0.113.7" };
+    for (let i = 0; i < 3; i++) {
+      expect(await rules.consume({ ...request, facts: { user: "42" } })).toMatchObject({
+        allowed: true,
+        rule: "search",
+      });
+    }
+    expect((await rules.consume(request)).allowed).toBe(true);
+    expect((await rules.consume(request)).allowed).toBe(false);
+    await expect(rules.consume({ method: "GET", path: "/search" })).rejects.toMatchObject({ code: "unidentified" });
+  });
+
+  test("limit a key that is unlimited on its plan, or by a limit that applies to nobody else", async () => {
+    const file = {
+      plans: ["free", "enterprise"],
+      defaultPlan: "free",
+      budgets: {
+        api: { tenant: { free: "1/h", enterprise: "unlimited" } },
+        daily: { tenant: { free: "10/d of tokens", enterprise: "unlimited" } },
+      },
+      rules: [{ name: "read", match: "/read", limits: { ip: "1000/h", user: "unlimited" }, budgets: ["api", "daily"] }],
+      fallback: { limits: { ip: "5/h" } },
+      overrides: {
+        "tenant:acme": { api: "3/h" },
+        "tenant:big": { daily: "100/d of tokens" },
+        "user:42": { "read.user": "2/h" },
+        "user:43": { "read.user": "200/h of tokens" },
+      },
+    };
+    const rules = loadRules(file, { facts: ["tenant", "plan", "tokens"] });
+    const allowedFor = async (facts: object) => {
+      const request = {
+        method: "GET",
+        path: "/read",
+        ip: "203.0.113.7",
+        facts: { plan: "enterprise", tokens: 50, ...facts },
+      };
+      let allowed = 0;
+      for (let i = 0; i < 5; i++) if ((await rules.consume(request)).allowed) allowed++;
+      return allowed;
+    };
+    expect(await allowedFor({ tenant: "other" })).toBe(5);
+    expect(await allowedFor({ tenant: "acme" })).toBe(3);
+    expect(await allowedFor({ tenant: "big" })).toBe(2);
+    expect(await allowedFor({ user: "42" })).toBe(2);
+    expect(await allowedFor({ user: "43" })).toBe(4);
+    expect(rules.find("GET", "/read", { tenant: "acme", plan: "enterprise" }).policies).toMatchObject([
+      { name: "read.ip" },
+      { name: "api@override", limit: "3/h" },
+    ]);
+  });
+
   test("keep the bound of each bucket while they are switched 1000 times", async () => {
     const store = memoryStore({ clock: { now: () => 1_800_000_000_000 } });
     const rules = loadRules(data, { store, facts: ["tenant"] });
@@ -181,25 +237,26 @@ describe("overrides from a function", () => {
     expect(await allowedOf(3, rules, "acme")).toBe(1);
   });
 
-  test("are read again if a call never ends", async () => {
-    let calls = 0;
+  test("that hang are made again after 10 s, and change nothing if they end later", async () => {
+    const calls: ((text: "9/h") => void)[] = [];
     const rules = loadRules(data, {
       facts: ["tenant"],
       onEvent: () => {},
       overrides: (limit) => {
         if (limit !== "api") return undefined;
-        return ++calls === 1 ? new Promise<undefined>(() => {}) : "9/h fixed";
+        return new Promise<"9/h" | "5/h">((resolve) => void (calls.push(resolve) > 1 && resolve("5/h")));
       },
     });
-    const first = allowedOf(1, rules, "acme");
-    await vi.advanceTimersByTimeAsync(1000);
-    await first;
-    await vi.advanceTimersByTimeAsync(5000);
-    await allowedOf(1, rules, "acme");
-    expect(calls).toBe(1);
-    await vi.advanceTimersByTimeAsync(5000);
-    expect(await allowedOf(20, rules, "acme")).toBe(9);
-    expect(calls).toBe(2);
+    const first = allowedOf(3, rules, "acme");
+    await vi.advanceTimersByTimeAsync(9999);
+    expect([await first, await allowedOf(1, rules, "acme"), calls.length]).toEqual([2, 0, 1]);
+    await vi.advanceTimersByTimeAsync(1);
+    // It is read in the background.
+    expect([await allowedOf(1, rules, "acme"), calls.length]).toEqual([0, 2]);
+    expect(await allowedOf(2, rules, "acme")).toBe(2);
+    calls[0]?.("9/h");
+    await vi.advanceTimersByTimeAsync(0);
+    expect([await allowedOf(10, rules, "acme"), calls.length]).toEqual([3, 2]);
   });
 
   test("that no request fits into are refused", async () => {

@@ -1,5 +1,5 @@
 /** Rule sets without a server: charges, plans, flags, shadow rules and holds. */
-import { memoryStore } from "sluice";
+import { memoryStore, type Store } from "sluice";
 import { loadRules, type RuleSet } from "sluice/rules";
 import { fakeClock } from "sluice/testing";
 import { describe, expect, test } from "vitest";
@@ -167,6 +167,28 @@ describe("a rule set", () => {
     expect(await allowedOf(12, rules, "/share")).toBe(10);
   });
 
+  test("never fails because of a shadow rule while the store is unavailable", async () => {
+    const store: Store = {
+      consistency: "exact",
+      apply: () => Promise.reject(new Error("on purpose")),
+      inspect: () => Promise.reject(new Error("on purpose")),
+      async dispose() {},
+    };
+    const limits = { ip: "1/h" };
+    const { rules } = rulesOn(
+      {
+        rules: [
+          { name: "shadow", match: "/shadow", limits, mode: "shadow", onStoreError: "throw" },
+          { name: "enforced", match: "/enforced", limits, onStoreError: "throw" },
+        ],
+        fallback: FALLBACK,
+      },
+      { store, onEvent: () => {} },
+    );
+    expect(await allowedOf(3, rules, "/shadow")).toBe(3);
+    await expect(allowedOf(1, rules, "/enforced")).rejects.toMatchObject({ code: "store-unavailable" });
+  });
+
   test("reports the policies of a request without charging it", () => {
     const { rules, store } = rulesOn(saasRules);
     expect(rules.find("POST", "/v1/reports", { plan: "pro", tenant: "x" })).toEqual({
@@ -230,6 +252,29 @@ describe("plans", () => {
   });
 });
 
+test("a condition on the plan applies to callers whose plan is unknown, who have the default plan", () => {
+  const conditions = loadRules(
+    {
+      plans: ["free", "pro"],
+      defaultPlan: "free",
+      rules: [
+        { name: "free-search", match: "/search", when: { plan: "free" }, limits: { ip: "1/h" } },
+        { name: "search", match: "/search", limits: { ip: "100/h" } },
+      ],
+      fallback: "unlimited",
+    },
+    { facts: ["plan"], onEvent: () => {} },
+  );
+  const ruleOf = (plan?: string) => conditions.find("GET", "/search", plan === undefined ? {} : { plan }).rule;
+  expect([ruleOf("free"), ruleOf("pro"), ruleOf(), ruleOf(""), ruleOf("gold")]).toEqual([
+    "free-search",
+    "search",
+    "free-search",
+    "free-search",
+    "free-search",
+  ]);
+});
+
 describe("holds of rules", () => {
   const data = {
     rules: [
@@ -246,11 +291,22 @@ describe("holds of rules", () => {
     const decision = await rules.hold(request("/ai", 600));
     if (!decision.allowed) throw new Error("denied");
     expect(await rules.hold(request("/ai", 600))).toMatchObject({ allowed: false, policy: "ai.tenant" });
-    await decision.hold.settle({ tokens: 100 } as never);
+    await decision.hold.settle({ tokens: 100 });
     const next = await rules.hold(request("/ai", 900));
     expect(next).toMatchObject({ allowed: true, rule: "ai" });
     if (next.allowed) await next.hold.cancel();
     expect(await rules.hold(request("/ai", 901))).toMatchObject({ allowed: false });
+  });
+
+  test("charge the actual amount of an estimate of 0, which a client may have chosen", async () => {
+    const { rules } = rulesOn(data);
+    const decision = await rules.hold(request("/ai", 0));
+    if (!decision.allowed) throw new Error("denied");
+    await decision.hold.settle({ tokens: 1000 });
+    expect(await rules.hold(request("/ai", 0))).toMatchObject({ allowed: false, policy: "ai.tenant" });
+    const free = await rules.hold({ ...request("/ai", 0), facts: { tenant: "other", tokens: 0 } });
+    if (!free.allowed) throw new Error("denied");
+    expect(await free.hold.settle()).toMatchObject({ settled: true, remaining: 1000 });
   });
 
   test("limit concurrency, and free the slot", async () => {
@@ -269,9 +325,47 @@ describe("holds of rules", () => {
     clock.advance(10_000);
     const second = await rules.hold(request("/both", 40));
     expect(second).toMatchObject({ allowed: true });
-    if (second.allowed) await second.hold.settle({ tokens: 10 } as never);
+    if (second.allowed) await second.hold.settle({ tokens: 10 });
     expect((await rules.hold(request("/both", 51))).allowed).toBe(false);
     expect((await rules.hold(request("/both", 50))).allowed).toBe(true);
+  });
+
+  test("are renewed with another amount, which is not that of a lease beside it", async () => {
+    const { rules, clock } = rulesOn(data);
+    const decision = await rules.hold(request("/both", 40));
+    if (!decision.allowed) throw new Error("denied");
+    clock.advance(9000);
+    expect(await decision.hold.renew({ amount: 70 })).toMatchObject({ allowed: true });
+    clock.advance(9000);
+    expect(await rules.hold(request("/both", 1))).toMatchObject({ allowed: false, policy: "both.ip" });
+    expect(await decision.hold.renew({ amount: 101 })).toMatchObject({ allowed: false, policy: "both.tenant" });
+    expect(await decision.hold.settle()).toMatchObject({ settled: true });
+    // The renewed amount is charged; 100 per hour are less than one in 18 s.
+    expect(await rules.hold(request("/both", 31))).toMatchObject({ allowed: false, policy: "both.tenant" });
+    expect(await rules.hold(request("/both", 30))).toMatchObject({ allowed: true });
+  });
+
+  test("are empty where no limit that holds applies to the caller, or only a shadow limit that is exceeded", async () => {
+    const { rules } = rulesOn({
+      rules: [
+        { name: "user", match: "/user", limits: { ip: "100/h", user: "1 concurrent" } },
+        { name: "tenant", match: "/tenant", limits: { ip: "100/h", tenant: "9/h of tokens" }, hold: "5m" },
+        { name: "shadow", match: "/shadow", limits: { ip: "1 concurrent" }, mode: "shadow" },
+        { name: "exempt", match: "/exempt", unlimited: true },
+      ],
+      fallback: FALLBACK,
+    });
+    const hold = (path: string) => rules.hold({ method: "GET", path, ip: IP, facts: { tokens: 5 } });
+    expect((await hold("/shadow")).allowed).toBe(true);
+    for (const path of ["/user", "/tenant", "/shadow", "/exempt"]) {
+      const decision = await hold(path);
+      if (!decision.allowed) throw new Error("denied");
+      expect(decision).toMatchObject({ rule: path.slice(1), hold: { amount: 0 } });
+      expect(await decision.hold.renew()).toMatchObject({ allowed: true });
+      expect(await decision.hold.settle()).toMatchObject({ settled: false });
+      expect(await decision.hold.cancel()).toMatchObject({ settled: false });
+      if (path !== "/user" && path !== "/shadow") await decision.hold.settle({ tokens: 7 });
+    }
   });
 
   test("are refused by consume, and hold refuses rules without them", async () => {
