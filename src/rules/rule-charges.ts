@@ -3,52 +3,33 @@ import { isCost } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
-import { ASYNC_DISPOSE, type Hold, type HoldMethods, parseHoldOptions, type Settlement } from "../core/hold.ts";
+import { ASYNC_DISPOSE, type Hold, type HoldMethods, type Settlement } from "../core/hold.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { CountedDecision, RequestCharges, RuleOutcome } from "../http/request-charges.ts";
 import { applyGroups, type GroupDecisions } from "../limiter/charge-groups.ts";
-import { createHold } from "../limiter/hold.ts";
 import { refundJointly } from "../limiter/joint-charge.ts";
-import { holdTo, type JointCharge } from "../limiter/limiter-part.ts";
+import type { JointCharge } from "../limiter/limiter-part.ts";
 import { merge } from "../limiter/merge.ts";
-import { takeCharge } from "../limiter/part-charges.ts";
 import type { StorePort } from "../limiter/sync-port.ts";
-import type { RuleCharge } from "./compiled-rules.ts";
-import { isByPlan, type LimitSpec, type ParsedRule } from "./parsed-rules.ts";
+import {
+  type ActiveCharge,
+  type Group,
+  groupOf,
+  type HoldIds,
+  holdIdsOf,
+  holdsOf,
+  limitingOf,
+  NO_HOLDS,
+  notLimited,
+  type OpenHold,
+  specsOf,
+} from "./charge-group.ts";
+import type { ParsedRule } from "./parsed-rules.ts";
 
 /** What is held for a request. `settle` also accepts the actual amount of each held fact: `{ tokens: 812 }`. */
 export type RuleHold = Hold & { settle(actual: Readonly<Record<string, number>>): Promise<Settlement> };
 
-/** One charge of one request. */
-export interface ActiveCharge {
-  readonly rule: ParsedRule;
-  readonly charge: RuleCharge;
-  readonly key: string;
-  readonly amount: number;
-}
-
-/** Charges that are decided all or nothing. */
-interface Group {
-  readonly mode: "enforced" | "shadow" | "flag";
-  readonly active: readonly ActiveCharge[];
-  readonly charges: readonly JointCharge[];
-  /** Absent until the charges were applied. */
-  decision?: Decision;
-}
-
-/** A hold, and what it belongs to. */
-interface OpenHold {
-  readonly hold: Hold;
-  readonly group: Group;
-  /** Whether it is a lease that ends with the request. */
-  readonly isLease: boolean;
-}
-
-/** The id and duration of the holds of one request. Leases are held apart, since they last for another time. */
-type HoldIds = { readonly [mode in "hold" | "lease"]: { readonly id: string; readonly forMs: number } | undefined };
-
-const NO_HOLDS: HoldIds = { hold: undefined, lease: undefined };
 const NONE: readonly never[] = [];
 
 /** The charges of one request. */
@@ -76,10 +57,10 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     this.port = port;
     this.firstRule = firstRule;
     this.policies = policies;
-    this.ids = hasHolds(active) ? holdIds(active) : NO_HOLDS;
+    this.ids = holdIdsOf(active);
     // Most rules have nothing else.
     const isEnforced = policies.length === active.length;
-    this.enforced = isEnforced ? this.groupOf("enforced", active) : this.groupFrom("enforced", active);
+    this.enforced = isEnforced ? groupOf("enforced", active, this.ids) : this.groupFrom("enforced", active);
     this.countedGroups = isEnforced
       ? NONE
       : [this.groupFrom("shadow", active), this.groupFrom("flag", active)].filter(({ active }) => active.length > 0);
@@ -234,22 +215,8 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   }
 
   private groupFrom(mode: Group["mode"], active: readonly ActiveCharge[]): Group {
-    return this.groupOf(
-      mode,
-      active.filter(({ charge }) => charge.group === mode),
-    );
-  }
-
-  private groupOf(mode: Group["mode"], active: readonly ActiveCharge[]): Group {
-    const charges: JointCharge[] = [];
-    for (const { charge, key, amount } of active) {
-      const hold = charge.mode === "take" ? undefined : this.ids[charge.mode];
-      // An estimate of 0 holds 1, because only the actual amount of what is held is charged later.
-      charges.push(
-        hold ? holdTo(charge.part, key, Math.max(1, amount), hold, true) : takeCharge(charge.part, key, amount),
-      );
-    }
-    return { mode, active, charges };
+    const own = active.filter(({ charge }) => charge.group === mode);
+    return groupOf(mode, own, this.ids);
   }
 
   /** Records the decisions. Returns that on the enforced charges. */
@@ -263,7 +230,7 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
       if (this.counted.some(({ mode, decision }) => mode === "flag" && !decision.allowed)) described.limited = true;
     }
     if (this.ids !== NO_HOLDS) {
-      this.openHolds = this.groups().flatMap((group) => this.holdsOf(group, sentAt));
+      this.openHolds = this.groups().flatMap((group) => holdsOf(group, this.ids, sentAt));
       // A denied request does not run, so nothing ends its leases later.
       if (!decision.allowed) void this.settleHolds(() => 0).catch(() => {});
     }
@@ -276,19 +243,6 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
       group.decision = decision;
       const { rule, key } = limitingOf(group, decision) as ActiveCharge;
       return { mode: group.mode as "shadow" | "flag", rule: rule.name, key, decision };
-    });
-  }
-
-  /** Creates the holds of a group that was admitted. */
-  private holdsOf(group: Group, sentAt: number): OpenHold[] {
-    const { charges, decision } = group;
-    if (!decision?.allowed) return [];
-    const indexes = charges.map((_, i) => i);
-    return (["hold", "lease"] as const).flatMap((mode) => {
-      const ids = this.ids[mode];
-      if (!ids || !charges.some(({ hold }) => hold?.id === ids.id)) return [];
-      const hold = createHold(decision, { ...ids, charges, indexes }, sentAt);
-      return [{ hold, group, isLease: mode === "lease" }];
     });
   }
 
@@ -334,48 +288,4 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
       );
     }
   }
-}
-
-/** The charge that a decision is about. */
-function limitingOf({ active }: Group, decision: Decision): ActiveCharge | undefined {
-  const { parts } = decision;
-  if (!parts) return active[0];
-  for (let i = 0; i < parts.length; i++) {
-    const { policy, allowed, remaining, retryAfterMs } = parts[i] as Decision;
-    const isLimiting =
-      policy === decision.policy &&
-      allowed === decision.allowed &&
-      remaining === decision.remaining &&
-      retryAfterMs === decision.retryAfterMs;
-    if (isLimiting) return active[i];
-  }
-  return active[0];
-}
-
-function hasHolds(active: readonly ActiveCharge[]): boolean {
-  for (const { charge } of active) if (charge.mode !== "take") return true;
-  return false;
-}
-
-function holdIds(active: readonly ActiveCharge[]): HoldIds {
-  const idFor = (mode: "hold" | "lease", durationOf: (active: ActiveCharge) => number) => {
-    const durations = active.filter(({ charge }) => charge.mode === mode).map(durationOf);
-    return durations.length > 0 ? parseHoldOptions({}, Math.min(...durations)) : undefined;
-  };
-  return {
-    hold: idFor("hold", ({ rule }) => rule.holdMs as number),
-    lease: idFor("lease", ({ charge }) => charge.part.policy.windowMs),
-  };
-}
-
-/** The limits of a rule and of its budgets, on all plans. */
-function specsOf({ limits, budgets }: ParsedRule): LimitSpec[] {
-  return [...limits, ...budgets.flatMap((budget) => budget.limits)].flatMap(({ spec }) =>
-    isByPlan(spec) ? [...spec.values()] : [spec],
-  );
-}
-
-/** The decision on a request that no limit is enforced on. */
-export function notLimited(): Decision {
-  return { allowed: true, policy: "", limit: 0, remaining: 0, resetAfterMs: 0, nextAfterMs: 0, unknown: true };
 }

@@ -1,10 +1,9 @@
 /** Finds the charges of a request: its rule by path and conditions, its plan, its keys and its amounts. */
-import { isCost, MAX_CHARGES } from "../core/charge.ts";
-import { optionError, SluiceError } from "../core/errors.ts";
+import { MAX_CHARGES } from "../core/charge.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
-import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RequestContext } from "../http/request-charges.ts";
 import type { StorePort } from "../limiter/sync-port.ts";
+import type { ActiveCharge } from "./charge-group.ts";
 import {
   ANY_PLAN,
   type CompiledRule,
@@ -14,22 +13,27 @@ import {
   type RulePlan,
   type UnlimitedLimit,
 } from "./compiled-rules.ts";
+import {
+  add,
+  checkAmount,
+  dependOnPlan,
+  distinct,
+  type FoundRule,
+  foundRule,
+  hasUniversal,
+  isIdentified,
+  planFor,
+  policiesOf,
+  unidentified,
+} from "./found-rules.ts";
 import { type Candidate, Matcher } from "./matching/matcher.ts";
 import type { Overrides } from "./overrides.ts";
 import type { LimitSpec, ParsedRules } from "./parsed-rules.ts";
-import { type Fact, type Known, PENDING, RequestValues } from "./request-values.ts";
-import { type ActiveCharge, RuleCharges } from "./rule-charges.ts";
+import { type Known, PENDING, RequestValues } from "./request-values.ts";
+import { RuleCharges } from "./rule-charges.ts";
 
 /** The charges of a request; `"exempt"`: it is not limited. `"ambiguous"`: its path matches too many rules. */
 export type FoundCharges = RuleCharges | "exempt" | "ambiguous";
-
-/** A rule that applies to a request, and the index of its buckets. */
-export interface FoundRule {
-  readonly compiled: CompiledRule;
-  readonly variant: number;
-  /** A list of only this one. */
-  readonly alone: readonly FoundRule[];
-}
 
 const NONE: readonly never[] = [];
 /** Set in a mask of charges if one of them is an override. A rule has at most 14 charges. */
@@ -233,87 +237,4 @@ export class RuleEngine {
     if (written || !overrides) return written;
     return values.override(`${limit}\n${key}`, () => overrides.of(limit, key));
   }
-}
-
-/** The charges of a rule for a plan. */
-export function planFor({ isByPlan, variants }: CompiledRule, variant: number, plan: string): RulePlan {
-  return variants[variant]?.get(isByPlan ? plan : ANY_PLAN) as RulePlan;
-}
-
-function dependOnPlan(rules: readonly FoundRule[]): boolean {
-  for (const { compiled } of rules) if (compiled.isByPlan) return true;
-  return false;
-}
-
-/** Adds a charge. A bucket that several readings of one path charge is charged once, by the highest amount. */
-function add(active: ActiveCharge[], found: ActiveCharge, mayRepeat: boolean): void {
-  const { charge, key, amount } = found;
-  const i = mayRepeat
-    ? active.findIndex(
-        (other) =>
-          other.key === key &&
-          other.charge.part.policy.id === charge.part.policy.id &&
-          other.charge.group === charge.group,
-      )
-    : -1;
-  if (i < 0) active.push(found);
-  else if ((active[i] as ActiveCharge).amount < amount) active[i] = found;
-}
-
-function distinct(found: readonly FoundRule[]): FoundRule[] {
-  return found.filter(
-    ({ compiled, variant }, i) =>
-      found.findIndex((other) => other.compiled === compiled && other.variant === variant) === i,
-  );
-}
-
-/** The policies of the enforced charges. A list is reused, since header fields are cached by its identity. */
-function policiesOf(
-  active: readonly ActiveCharge[],
-  plan: RulePlan | undefined,
-  applied: number,
-): readonly ResolvedPolicy[] {
-  let policies = plan?.policyLists.get(applied);
-  if (!policies) {
-    policies = active.flatMap(({ charge }) => (charge.group === "enforced" ? [charge.resolved] : []));
-    plan?.policyLists.set(applied, policies);
-  }
-  return policies;
-}
-
-/** Whether one of the charges applies to every caller. */
-function hasUniversal(active: readonly ActiveCharge[]): boolean {
-  for (const { charge } of active) if (charge.isUniversal) return true;
-  return false;
-}
-
-/** Whether a limit that applies to every caller has a key. Without a charge, its override is unlimited. */
-function isIdentified(rules: readonly FoundRule[], plan: string, values: RequestValues): boolean {
-  return rules.some(({ compiled, variant }) =>
-    planFor(compiled, variant, plan).charges.some(
-      ({ isUniversal, limit }) => isUniversal && values.key(limit.identities) !== undefined,
-    ),
-  );
-}
-
-function foundRule(compiled: CompiledRule, variant: number): FoundRule {
-  const found: { compiled: CompiledRule; variant: number; alone: readonly FoundRule[] } = {
-    compiled,
-    variant,
-    alone: [],
-  };
-  found.alone = [found];
-  return found;
-}
-
-/** Returns the value of a counted fact, or throws. */
-function checkAmount(name: string, value: Fact): number {
-  if (isCost(value)) return value;
-  const expected = "a whole number from 0 to 2147483647, because a limit counts it";
-  throw optionError("invalid-cost", `facts.${name}`, expected, value);
-}
-
-function unidentified(rule: string): SluiceError {
-  const message = `No limit of rule "${rule}" applies to a request without an IP address. Pass ip, or the facts that identify the caller.`;
-  return new SluiceError("unidentified", message, { option: "ip", expected: "the IP address of the caller" });
 }

@@ -1,8 +1,9 @@
 /** What applies to a request, without charging it: for `find` and `explain`. */
 import { isCost } from "../core/charge.ts";
 import type { RuleCharge } from "./compiled-rules.ts";
+import { type FoundRule, planFor } from "./found-rules.ts";
 import { PENDING, RequestValues } from "./request-values.ts";
-import { type FoundRule, planFor, type RuleEngine } from "./rule-engine.ts";
+import type { RuleEngine } from "./rule-engine.ts";
 import type { FactValues, LimitText, Per } from "./rules-data.ts";
 
 /** The rule of a request, and its policies with the amounts they would be charged. */
