@@ -1,7 +1,7 @@
 /** Rules in TypeScript, type-checked only: a misspelt plan, budget, preset, member or fact does not compile. */
 
 import type { FactFunctions } from "../../src/middleware/gate/options.ts";
-import type { RuleSet } from "../../src/rules/rule-set.ts";
+import type { RuleSet } from "../../src/rules/rule-set-types.ts";
 import type { RulesData } from "../../src/rules/rules-data.ts";
 import type { CheckedRules, FactsOf } from "../../src/rules/rules-types.ts";
 import { saasRules } from "./saas-rules.ts";
