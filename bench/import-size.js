@@ -48,11 +48,12 @@ export async function run(progress) {
   ];
 }
 
-/** The size in bytes of a bundle of the given names, minified and compressed. */
-export async function bundleSize({ from, names }) {
+/** The size in bytes of a bundle of the given names, and of those of further imports, minified and compressed. */
+export async function bundleSize({ from, names, also = [] }) {
   if (!names) return { min: "-", gzip: "-" };
+  const lines = [{ from, names }, ...also].map(({ from, names }) => `export { ${names} } from "${from}"`);
   const { outputFiles } = await build({
-    stdin: { contents: `export { ${names} } from "${from}"`, resolveDir: here },
+    stdin: { contents: lines.join("\n"), resolveDir: here },
     bundle: true,
     minify: true,
     write: false,

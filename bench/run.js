@@ -13,6 +13,7 @@ const PARTS = [
   "redis-holds",
   "cloudflare-throughput",
   "http-throughput",
+  "rules",
   "ws-throughput",
   "import-size",
 ];

@@ -55,9 +55,10 @@ async function underVitest({ folder, suite }) {
     failures.push(`exit ${status}: ${testResults.map((file) => file.message).join("\n")}${stderr.slice(-2000)}`);
   }
   const cells = new Map();
-  for (const { ancestorTitles, status, duration } of tests) {
+  for (const { ancestorTitles, status, duration, meta } of tests) {
     const [title = suite] = ancestorTitles;
-    const cell = cells.get(title) ?? { ...cellOf(title), passed: 0, failed: 0, ms: 0 };
+    const cell = cells.get(title) ?? { ...cellOf(title), passed: 0, failed: 0, ms: 0, figures: [] };
+    if (meta?.figures) cell.figures.push(meta.figures);
     cell[status === "passed" ? "passed" : "failed"]++;
     cell.ms += duration ?? 0;
     cells.set(title, cell);
@@ -102,10 +103,11 @@ for (const one of chosen) {
   total.passed += passed;
   total.failed += failures.length;
   console.log(`${nameOf(one).padEnd(24)} ${summary(passed, failures.length, Date.now() - start)}`);
-  for (const { name, left, passed, failed, ms } of cells) {
+  for (const { name, left, passed, failed, ms, figures } of cells) {
     console.log(
       `  ${name.padEnd(52)} ${summary(passed, failed, ms)}${left.length > 0 ? `, ${left.length} left out` : ""}`,
     );
+    for (const line of figures) console.log(`    ${line}`);
   }
   for (const reason of new Set(cells.flatMap(({ left }) => left))) console.log(`  left out: ${reason}`);
   for (const failure of failures.slice(0, 20)) console.log(`  ${failure.slice(0, 500)}`);

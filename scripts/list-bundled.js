@@ -11,7 +11,11 @@ import { subpaths } from "./subpaths.js";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** Text that the code of each bundled package contains. */
-const MARKS = { "@noble/hashes": "node_modules/@noble/hashes", "ipaddr.js": "ipaddr: " };
+const MARKS = {
+  "@noble/hashes": "node_modules/@noble/hashes",
+  hono: "node_modules/hono/dist/router",
+  "ipaddr.js": "ipaddr: ",
+};
 
 /** THIRD-PARTY.md with the current lists. */
 export function withBundledLists(/** @type {string} */ page) {

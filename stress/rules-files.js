@@ -1,6 +1,6 @@
 /**
  * Runs the random tests of `test/rules` with 200 000 rule files: each ends in issues whose places exist in the file, or
- * in rules, and the published JSON Schema agrees.
+ * in rules whose `find` and `explain` agree, and the published JSON Schema agrees.
  */
 import { fileURLToPath } from "node:url";
 import { runChild } from "../scripts/run-child.js";

@@ -12,6 +12,7 @@ import { holdsModel } from "./holds-model.js";
 import { hotKey } from "./hot-key.js";
 import { rulesFiles } from "./rules-files.js";
 import { rulesMatching, rulesSpellings } from "./rules-matching.js";
+import { rulesReload } from "./rules-reload.js";
 import { wsFrames } from "./ws-frames.js";
 import { wsSockets } from "./ws-sockets.js";
 
@@ -24,6 +25,7 @@ const parts = {
   faults,
   "rules-files": rulesFiles,
   "rules-matching": rulesMatching,
+  "rules-reload": rulesReload,
   "rules-spellings": rulesSpellings,
   "ws-frames": wsFrames,
   "ws-sockets": wsSockets,

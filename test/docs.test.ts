@@ -360,7 +360,7 @@ describe("docs/errors.md", () => {
 });
 
 describe("links", () => {
-  const examples = ["", "ai-tokens/", "cloudflare-kv/", "cloudflare-worker/", "concurrency/"].map(
+  const examples = ["", "ai-tokens/", "cloudflare-kv/", "cloudflare-worker/", "concurrency/", "saas/"].map(
     (folder) => `examples/${folder}README.md`,
   );
   const linking = [...pages, ...examples, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];

@@ -281,6 +281,38 @@ describe("examples on a temporary Redis", withRedis, () => {
   });
 });
 
+describe("examples/saas", withRedis, () => {
+  const page = readFileSync(`${root}/examples/saas/README.md`, "utf8");
+
+  it("prints and responds as its README says", async () => {
+    const server = await start("saas");
+    const report = page.slice(page.indexOf("POST /v1/reports  ->"), page.indexOf("\n```", page.indexOf("->")));
+    expect(server.lines.join("\n")).toContain(report);
+    const post = (path: string, session: string, body: object = {}) =>
+      server.post(path, JSON.stringify(body), { "Content-Type": "application/json", "X-Session": session });
+
+    expect((await post("/v1/reports", "ada globex free")).status).toBe(200);
+    const denied = await post("/v1/reports", "ada globex free");
+    expect(denied.status).toBe(429);
+    expect(page).toContain(`${await denied.text()} 429\n`);
+
+    const statuses: number[] = [];
+    for (let i = 0; i < 5; i++) statuses.push((await post("/v1/reports", "bob acme pro")).status);
+    expect(page).toContain(`\n${statuses.join(" ")}\n`);
+
+    const unusual = await server.ask("/V1/Search/", { "X-Session": "eve initech pro" });
+    expect(page).toContain(`\nRateLimit-Policy: ${unusual.headers.get("ratelimit-policy")}\n`);
+    expect((await server.ask("/healthz")).headers.get("ratelimit")).toBeNull();
+
+    for (let i = 0; i < 2; i++) {
+      const response = await post("/v1/ai/chat", "eve initech free", { max_tokens: 5000 });
+      await response.text();
+      expect(page).toContain(`\n${/"ai\.tenant@free";r=\d+/.exec(response.headers.get("ratelimit") ?? "")}\n`);
+    }
+    expect(await server.end()).toBe(0);
+  });
+});
+
 describe("examples/websocket-server.js", () => {
   for (const [where, options] of [
     ["in memory", {}],

@@ -1,5 +1,6 @@
 /** Tests the examples of the seed documents, with their numbers, through the public API in memory. */
-import { memoryRateLimiter, type Policy, type SyncRateLimiter } from "sluice";
+import { memoryRateLimiter, memoryStore, type Policy, type SyncRateLimiter } from "sluice";
+import { defineRules, type FactValues, type RuleSet } from "sluice/rules";
 import { describe, expect, test } from "vitest";
 
 /** A clock that moves only when a test advances it. */
@@ -172,5 +173,127 @@ describe("a sliding log of 100 per 60 seconds (seed 004)", () => {
     expect(allowedOf(150, limiter)).toBe(100);
     clock.advance(1000);
     expect(allowedOf(150, limiter)).toBe(100);
+  });
+});
+
+describe("rules of an API (seed 002)", () => {
+  const clock = manualClock();
+  const ip = "203.0.113.7";
+  const fallback = { limits: { ip: "2/s burst 20" } } as const;
+
+  /** How many of `tries` simultaneous requests the rules allow. */
+  async function allowedBy<F extends string>(
+    rules: RuleSet<F>,
+    tries: number,
+    request: { method?: string; path: string; ip?: string; facts?: FactValues<F | "user" | "apiKey"> },
+  ): Promise<number> {
+    const decisions = await Promise.all(
+      Array.from({ length: tries }, () => rules.consume({ method: "GET", ip, ...request })),
+    );
+    return decisions.filter(({ allowed }) => allowed).length;
+  }
+  const inMemory = () => ({ store: memoryStore({ clock }) });
+
+  test("allow an anonymous caller 50 at once and 5 per second, per IP address", async () => {
+    const rules = defineRules({ rules: [], fallback: { preset: "anonymous" } }, inMemory());
+    expect(await allowedBy(rules, 60, { path: "/products" })).toBe(50);
+    clock.advance(1000);
+    expect(await allowedBy(rules, 60, { path: "/products" })).toBe(5);
+    expect(await allowedBy(rules, 60, { path: "/products", ip: "203.0.113.8" })).toBe(50);
+  });
+
+  test("don't limit users who are logged in by the bucket of their IP address", async () => {
+    const rules = defineRules(
+      {
+        rules: [{ name: "user", match: "/*", when: { kind: "user" }, limits: { client: "16/s burst 160" } }],
+        fallback: { preset: "anonymous" },
+      },
+      inMemory(),
+    );
+    expect(await allowedBy(rules, 60, { path: "/products" })).toBe(50);
+    expect(await allowedBy(rules, 200, { path: "/products", facts: { kind: "user", user: "ada" } })).toBe(160);
+  });
+
+  test("limit payments more tightly than products, in buckets of their own", async () => {
+    const rules = defineRules(
+      {
+        rules: [
+          { name: "payments", match: "POST /payments", preset: "payments" },
+          { name: "products", match: "GET /products", preset: "public-api" },
+        ],
+        fallback,
+      },
+      inMemory(),
+    );
+    expect(await allowedBy(rules, 60, { method: "POST", path: "/payments" })).toBe(5);
+    expect(await allowedBy(rules, 60, { path: "/products" })).toBe(50);
+    clock.advance(1000);
+    expect(await allowedBy(rules, 60, { method: "POST", path: "/payments" })).toBe(0);
+    expect(await allowedBy(rules, 60, { path: "/products" })).toBe(10);
+  });
+
+  test("allow 5 to 10 seconds of refill at once, for a refill of 16 per second", async () => {
+    for (const capacity of [5 * 16, 10 * 16] as const) {
+      const limit = `16/s burst ${capacity}` as const;
+      const rules = defineRules(
+        { rules: [{ name: "api", match: "/*", limits: { client: limit } }], fallback },
+        inMemory(),
+      );
+      const facts = { apiKey: "busiest" };
+      expect(await allowedBy(rules, 200, { path: "/x", facts })).toBe(capacity);
+      clock.advance(1000);
+      expect(await allowedBy(rules, 200, { path: "/x", facts })).toBe(16);
+    }
+  });
+
+  test("admit no second burst of an API key at 12:00:01 with a limit of 100 per second", async () => {
+    const rules = defineRules(
+      { rules: [{ name: "hooks", match: "POST /hooks", limits: { client: "100/s log" } }], fallback },
+      inMemory(),
+    );
+    const hooks = { method: "POST", path: "/hooks", facts: { apiKey: "partner" } };
+    clock.advance(1999 - (clock.now() % 1000));
+    expect(await allowedBy(rules, 140, hooks)).toBe(100);
+    clock.advance(2);
+    expect(await allowedBy(rules, 180, hooks)).toBe(0);
+  });
+
+  test("count 100 reads and 100 writes per second separately", async () => {
+    const rules = defineRules(
+      {
+        rules: [
+          { name: "read", match: "GET /v1/*", limits: { client: "100/s" } },
+          { name: "write", match: "POST|PATCH|DELETE /v1/*", limits: { client: "100/s" } },
+        ],
+        fallback,
+      },
+      inMemory(),
+    );
+    expect(await allowedBy(rules, 150, { path: "/v1/charges" })).toBe(100);
+    expect(await allowedBy(rules, 150, { method: "POST", path: "/v1/charges" })).toBe(100);
+    expect(await allowedBy(rules, 1, { method: "DELETE", path: "/v1/charges/7" })).toBe(0);
+  });
+
+  test("separate fifty endpoints, ten tenants of each and three plans", async () => {
+    const plans = ["free", "pro", "enterprise"] as const;
+    const match = Array.from({ length: 50 }, (_, i) => `GET /v1/endpoint-${i}`);
+    const tenant = { free: "2/d", pro: "5/d", enterprise: "9/d" } as const;
+    const rules = defineRules(
+      {
+        plans,
+        defaultPlan: "free",
+        rules: [{ name: "api", match, perPattern: true, limits: { global: "1000/s", tenant } }],
+        fallback,
+      },
+      inMemory(),
+    );
+    for (const path of match.map((pattern) => pattern.slice("GET ".length))) {
+      for (let i = 0; i < 10; i++) {
+        const allowed = await Promise.all(
+          plans.map((plan) => allowedBy(rules, 10, { path, facts: { tenant: `${plan}-${i}`, plan } })),
+        );
+        expect(allowed, path).toEqual([2, 5, 9]);
+      }
+    }
   });
 });

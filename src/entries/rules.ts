@@ -4,8 +4,9 @@ export { defineRules, type LoadRulesOptions, loadRules } from "../rules/define-r
 export type { FindOverride } from "../rules/overrides.ts";
 export { checkRules } from "../rules/parse-rules.ts";
 export { presets } from "../rules/presets.ts";
+export type { RuleHold } from "../rules/rule-charges.ts";
 export type { RuleMatch, RulePolicy } from "../rules/rule-match.ts";
-export type { RuleRequest, RuleSet, RulesOptions } from "../rules/rule-set.ts";
+export type { RuleDecision, RuleHoldDecision, RuleRequest, RuleSet, RulesOptions } from "../rules/rule-set-types.ts";
 export type {
   Action,
   ByPlan,

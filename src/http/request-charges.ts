@@ -36,6 +36,8 @@ export interface RuleOutcome {
   ruleOf(decision: Decision): string;
   /** The decisions on limits that are counted and not enforced. */
   readonly counted: readonly CountedDecision[];
+  /** Whether a limit is enforced. If not, the decision has no numbers. */
+  readonly isEnforced: boolean;
   /** Whether something is held until the response ends. */
   readonly isOpen: boolean;
   /**

@@ -5,6 +5,7 @@
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
+import { settlementOf } from "./hold.ts";
 import { applyJointly } from "./joint-charge.ts";
 import type { JointCharge } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
@@ -79,11 +80,32 @@ async function applyApart(
   enforced: readonly JointCharge[],
   counted: readonly (readonly JointCharge[])[],
 ): Promise<GroupDecisions> {
-  const [decision, ...rest] = await Promise.all([
-    enforced.length > 0 ? applyJointly(enforced) : undefined,
-    ...counted.map(async (group) => applyJointly(group)),
-  ]);
-  return { enforced: decision, counted: rest };
+  const counting = Promise.all(counted.map(async (group) => applyJointly(group)));
+  // It may reject before it is awaited.
+  counting.catch(() => {});
+  try {
+    const decision = enforced.length > 0 ? await applyJointly(enforced) : undefined;
+    return { enforced: decision, counted: await counting };
+  } catch (error) {
+    // The request fails, so nobody ends what the counted groups hold for it. If that fails too, it ends by itself.
+    counting.then((decisions) => releaseHolds(counted, decisions)).catch(() => {});
+    throw error;
+  }
+}
+
+async function releaseHolds(
+  groups: readonly (readonly JointCharge[])[],
+  decisions: readonly Decision[],
+): Promise<void> {
+  const releases = groups.flatMap((charges, i) => {
+    const { allowed, parts } = decisions[i] as Decision;
+    if (!allowed) return [];
+    return charges.map(async (charge, j) => {
+      const { port, hold } = charge;
+      if (hold) await port.settle(settlementOf(charge, hold.id, 0), parts?.[j]?.source, monotonicMs() + hold.forMs);
+    });
+  });
+  await Promise.all(releases);
 }
 
 function mergeGroup(decisions: readonly Decision[]): Decision {

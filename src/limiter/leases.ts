@@ -44,6 +44,11 @@ export function removeLease(failurePolicy: FailurePolicy, lease: Leased): void {
   leases.get(failurePolicy)?.open.delete(lease);
 }
 
+/** Whether a limiter has leases that were not settled. */
+export function hasLeases(failurePolicy: FailurePolicy): boolean {
+  return (leases.get(failurePolicy)?.open.size ?? 0) > 0;
+}
+
 /** Releases all leases of a limiter. Failures are retried in the background. */
 export async function releaseLeases(failurePolicy: FailurePolicy): Promise<void> {
   const known = [...(leases.get(failurePolicy)?.open ?? [])];

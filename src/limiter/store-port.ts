@@ -64,9 +64,10 @@ class RemotePort implements StorePort {
     for (const charges of groups) {
       for (const { failurePolicy, policy } of charges) emitStoreWarning(store, failurePolicy.onEvent, policy.name);
     }
+    // Of all groups first: deciding one without the store may throw.
+    if (isStoreFailure(reply)) for (const charges of groups) this.cancelSent(charges, reply);
     return groups.map((charges, i) => {
       if (isStoreFailure(reply)) {
-        this.cancelSent(charges, reply);
         return { decisions: this.applyWithout(charges, reply), failure: reply };
       }
       const decisions = reply[i];

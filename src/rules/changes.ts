@@ -1,11 +1,18 @@
 /** Describes the difference between two versions of rules in words, for `replace`. */
+import { compilePolicy } from "../algorithms/compile-policy.ts";
+import type { Policy } from "../core/policy.ts";
 import type { WrittenPolicy } from "./compiled-rules.ts";
 import type { RuleEngine } from "./rule-engine.ts";
 
 /** The changes, one sentence each. Empty if the rules are equal. */
 export function changesBetween(before: RuleEngine, after: RuleEngine): string[] {
   if (before.parsed.version === after.parsed.version) return [];
-  return [...ruleChanges(before, after), ...policyChanges(before, after), ...otherChanges(before, after)];
+  return [
+    ...ruleChanges(before, after),
+    ...policyChanges(before, after),
+    ...overrideChanges(before, after),
+    ...otherChanges(before, after),
+  ];
 }
 
 function ruleChanges(before: RuleEngine, after: RuleEngine): string[] {
@@ -34,9 +41,17 @@ function policyChanges(before: RuleEngine, after: RuleEngine): string[] {
     new Map(table.written().map((written) => [written.policy.qualifiedName, written]));
   const old = policiesOf(before);
   const changes: string[] = [];
+  const oldOwners = new Set([...before.rules, before.fallback].map(({ rule }) => rule.name));
+  for (const { name } of before.parsed.budgets) oldOwners.add(name);
   for (const [name, { policy, text }] of policiesOf(after)) {
     const known = old.get(name);
-    if (!known || known.policy.fingerprint === policy.fingerprint) continue;
+    if (!known) {
+      // The limits of a new rule are new as well.
+      const [owner = ""] = policy.name.split(/[.@]/);
+      if (oldOwners.has(owner)) changes.push(`${policy.name}: "${text}" starts new buckets.`);
+      continue;
+    }
+    if (known.policy.fingerprint === policy.fingerprint) continue;
     const change = `changed from "${known.text}" to "${text}"`;
     changes.push(
       known.policy.id === policy.id
@@ -45,6 +60,29 @@ function policyChanges(before: RuleEngine, after: RuleEngine): string[] {
     );
   }
   return [...new Set(changes)];
+}
+
+/** Overrides of which the first few changes are listed. */
+const MAX_OVERRIDES = 20;
+
+/** Overrides whose buckets are new, because their window or fill time has changed. */
+function overrideChanges(before: RuleEngine, after: RuleEngine): string[] {
+  const changes: string[] = [];
+  let more = 0;
+  for (const [key, limits] of after.parsed.overrides) {
+    for (const [limit, { text, policy }] of limits) {
+      const known = before.parsed.overrides.get(key)?.get(limit);
+      if (!known?.policy || !policy || known.text === text || hasSameBuckets(known.policy, policy)) continue;
+      if (changes.length === MAX_OVERRIDES) more++;
+      else changes.push(`${limit} of ${key}: changed from "${known.text}" to "${text}"; it starts new buckets.`);
+    }
+  }
+  return more > 0 ? [...changes, `${more} more overrides start new buckets.`] : changes;
+}
+
+function hasSameBuckets(a: Policy, b: Policy): boolean {
+  const idOf = (policy: Policy): string => compilePolicy({ ...policy, name: "override" } as Policy).id;
+  return idOf(a) === idOf(b);
 }
 
 function otherChanges(before: RuleEngine, after: RuleEngine): string[] {

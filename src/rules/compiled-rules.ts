@@ -2,6 +2,7 @@
 import { compilePolicy } from "../algorithms/compile-policy.ts";
 import { BoundedMap } from "../core/bounded-map.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
+import { show } from "../core/errors.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import type { Store } from "../core/store.ts";
 import type { LimiterPart } from "../limiter/limiter-part.ts";
@@ -13,8 +14,10 @@ import {
   type OnStoreError,
   parseFailureOptions,
 } from "../resilience/failure-policy.ts";
+import { cannotHold, countsWeight } from "./check-laws.ts";
 import { hexHash } from "./hex-hash.ts";
 import { isOfAllCallers } from "./identities.ts";
+import type { CompiledSpec } from "./limit-text.ts";
 import {
   isByPlan,
   type LimitSpec,
@@ -26,14 +29,11 @@ import {
 import type { LimitText } from "./rules-data.ts";
 
 /** One limit of a rule on one plan, ready to be charged. */
-export interface RuleCharge {
-  readonly limit: ParsedLimit;
+export interface RuleCharge extends Overridable {
   readonly text: LimitText;
   readonly part: LimiterPart;
   /** The policy as header fields describe it. */
   readonly resolved: ResolvedPolicy;
-  /** The fact that is counted; `undefined`: requests. */
-  readonly of: string | undefined;
   /** The amount of a request, if no fact is counted. */
   readonly amount: number;
   /** Whether the amount is taken, held until it is settled, or a lease that is held while the request runs. */
@@ -46,9 +46,25 @@ export interface RuleCharge {
 
 type ChargeMode = "take" | "hold" | "lease";
 
+/** A limit that may have an override. */
+interface Overridable {
+  readonly limit: ParsedLimit;
+  /** The fact that is counted; `undefined`: requests. */
+  readonly of: string | undefined;
+  /** The prefix of its policies. */
+  readonly prefix: string | undefined;
+}
+
+/** A limit that is unlimited on a plan. */
+export interface UnlimitedLimit extends Overridable {
+  readonly part?: undefined;
+}
+
 /** The charges of a rule on one plan, in order. */
 export interface RulePlan {
   readonly charges: readonly RuleCharge[];
+  /** The limits without a charge. */
+  readonly unlimited: readonly UnlimitedLimit[];
   /** The policies of charges that apply together, since header fields are cached by the identity of the list. */
   readonly policyLists: Map<number, readonly ResolvedPolicy[]>;
 }
@@ -85,7 +101,7 @@ export class PolicyTable {
   private readonly options: PolicyOptions;
   private readonly policies: Map<string, WrittenPolicy> = new Map();
   private readonly parts: Map<string, LimiterPart> = new Map();
-  private readonly overrides: BoundedMap<string, RuleCharge> = new BoundedMap({
+  private readonly overrides: BoundedMap<string, RuleCharge | "misfit"> = new BoundedMap({
     maxEntries: MAX_OVERRIDES,
     order: "lru",
   });
@@ -104,9 +120,10 @@ export class PolicyTable {
     return [...this.policies.values()];
   }
 
-  /** The failure policies of all limits except overrides. */
+  /** The failure policies of all limits and of the overrides in use. */
   failurePolicies(): FailurePolicy[] {
-    return [...this.parts.values()].map(({ failurePolicy }) => failurePolicy);
+    const overridden = [...this.overrides].flatMap(([, charge]) => (charge === "misfit" ? [] : [charge.part]));
+    return [...this.parts.values(), ...overridden].map(({ failurePolicy }) => failurePolicy);
   }
 
   /** The charge of a limit for one plan; `undefined` if it is unlimited. */
@@ -124,23 +141,48 @@ export class PolicyTable {
     const id = `${prefix ?? ""}\n${name}`;
     let written = this.policies.get(id);
     if (!written) this.policies.set(id, (written = { policy: compileNamed(policy, name, prefix), text }));
-    const part = this.part(id, written.policy, rule.onStoreError);
+    const part = this.part(id, written.policy, onStoreErrorOf(rule, limit, isOwn));
     return chargeOf(rule, limit, part, { text, of, isOwn });
   }
 
-  /** The same limit with an override of its policy; `undefined` if that is unlimited. */
-  override(rule: ParsedRule, charge: RuleCharge, { policy, text }: LimitSpec): RuleCharge | undefined {
+  /** What is unlimited on a plan. Its override counts what the limit counts on other plans. */
+  unlimited(limit: ParsedLimit, isOwn: boolean, pattern: string | undefined): UnlimitedLimit {
+    const counted = isByPlan(limit.spec) ? [...limit.spec.values()].find(({ policy }) => policy) : undefined;
+    return { limit, of: counted?.of, prefix: this.prefixFor(isOwn ? pattern : undefined) };
+  }
+
+  /**
+   * The same limit with an override of its policy; `undefined` if that is unlimited. An override that does not fit the
+   * limit is not used, and `onMisfit` is called with the reason, once. Those in the rules always fit.
+   */
+  override(
+    rule: ParsedRule,
+    overridden: RuleCharge | UnlimitedLimit,
+    spec: LimitSpec,
+    onMisfit?: (reason: string) => void,
+  ): RuleCharge | undefined {
+    const { policy, text } = spec;
     if (!policy) return undefined;
-    const { limit, of, part } = charge;
-    const { prefix } = part.policy.resolved;
-    const id = `${prefix ?? ""}\n${limit.name}\n${text}\n${rule.path}`;
+    const { limit, prefix, part } = overridden;
+    // A limit that is unlimited on every plan counts nothing.
+    const of = overridden.of ?? (part ? undefined : spec.of);
+    const id = `${prefix ?? ""}\n${limit.name}\n${text}\n${of ?? ""}\n${rule.path}`;
     let found = this.overrides.get(id);
     if (!found) {
       const compiled = compileNamed(policy, `${limit.name}@override`, prefix);
-      const own = this.newPart(compiled, rule.onStoreError);
-      this.overrides.set(id, (found = chargeOf(rule, limit, own, { text, of, isOwn: rule.limits.includes(limit) })));
+      const isOwn = rule.limits.includes(limit);
+      const reason = misfitOf(rule, overridden, isOwn, { ...spec, compiled });
+      if (reason === undefined) {
+        const own = this.newPart(compiled, onStoreErrorOf(rule, limit, isOwn));
+        found = chargeOf(rule, limit, own, { text, of, isOwn });
+      } else {
+        onMisfit?.(reason);
+        found = "misfit";
+      }
+      this.overrides.set(id, found);
     }
-    return found;
+    if (found !== "misfit") return found;
+    return overridden.part ? overridden : undefined;
   }
 
   private prefixFor(pattern: string | undefined): string | undefined {
@@ -186,7 +228,10 @@ function compileRule(rule: ParsedRule, plans: readonly string[], table: PolicyTa
         part.port.store.check?.(part.policy, charges.length > 1);
         if (mode !== "take") checkHoldable(part);
       }
-      return [plan, { charges, policyLists: new Map() }];
+      const unlimited = limits.flatMap(({ limit, isOwn }) =>
+        specOf(limit, plan).policy ? [] : [table.unlimited(limit, isOwn, pattern)],
+      );
+      return [plan, { charges, unlimited, policyLists: new Map() }];
     };
     return new Map((dependsOnPlan ? plans : [ANY_PLAN]).map(compilePlan));
   });
@@ -205,13 +250,43 @@ function chargeOf(
     limit,
     text,
     part,
+    prefix: resolved.prefix,
     resolved: of === undefined ? resolved : Object.freeze({ ...resolved, unit: of }),
     of,
     amount: isOwn || isLease ? 1 : rule.weight,
     mode: isLease ? "lease" : of !== undefined && rule.holdMs !== undefined ? "hold" : "take",
     isUniversal: isOfAllCallers(limit.identities),
-    group: !isOwn ? "enforced" : rule.mode === "shadow" ? "shadow" : limit.action === "flag" ? "flag" : "enforced",
+    group: groupOf(rule, limit, isOwn),
   };
+}
+
+/** Why an override can't replace a limit: the checks of overrides in the rules, for those of a function. */
+function misfitOf(
+  rule: ParsedRule,
+  { limit, of }: Pick<RuleCharge, "limit" | "of">,
+  isOwn: boolean,
+  spec: CompiledSpec,
+): string | undefined {
+  const specs = isByPlan(limit.spec) ? [...limit.spec.values()] : [limit.spec];
+  const limited = specs.filter(({ policy }) => policy);
+  if (limited.length > 0 && !limited.some((written) => written.of === spec.of)) {
+    return `must count ${of ?? "requests"}, as the limit does, but is ${show(spec.text)}`;
+  }
+  if (!isOwn && countsWeight(spec) && spec.compiled.limit < rule.weight) {
+    return `has a capacity (${spec.compiled.limit}) below the weight of rule ${show(rule.name)} (${rule.weight})`;
+  }
+  return rule.holdMs === undefined ? undefined : cannotHold(spec);
+}
+
+function groupOf(rule: ParsedRule, limit: ParsedLimit, isOwn: boolean): RuleCharge["group"] {
+  if (!isOwn) return "enforced";
+  return rule.mode === "shadow" ? "shadow" : limit.action === "flag" ? "flag" : "enforced";
+}
+
+/** A limit that is only counted must not fail a request, so it is not counted while the store is unavailable. */
+function onStoreErrorOf(rule: ParsedRule, limit: ParsedLimit, isOwn: boolean): OnStoreError {
+  const { onStoreError } = rule;
+  return onStoreError === "throw" && groupOf(rule, limit, isOwn) !== "enforced" ? "open" : onStoreError;
 }
 
 function compileNamed(policy: Policy, name: string, prefix: string | undefined): CompiledPolicy {

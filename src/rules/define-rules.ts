@@ -1,5 +1,6 @@
 /** Creates rule sets from rules in TypeScript or JSON. */
-import { createRuleSet, type RuleSet, type RulesOptions } from "./rule-set.ts";
+import { createRuleSet } from "./rule-set.ts";
+import type { RuleSet, RulesOptions } from "./rule-set-types.ts";
 import type { RulesData } from "./rules-data.ts";
 import type { CheckedRules, FactsOf } from "./rules-types.ts";
 

@@ -74,8 +74,8 @@ function summary(rules: readonly ExplainedRule[]): string {
     keys.size === 1
       ? "Every store: one step."
       : `Redis: one round trip. Redis Cluster, Durable Objects: ${keys.size} keys, so check, take, refund.`;
-  const [{ found }] = rules as [ExplainedRule];
-  return `All or nothing. ${steps} Store unavailable: ${WITHOUT_STORE[found.compiled.rule.onStoreError]}.`;
+  const failures = new Set(rules.map(({ found }) => WITHOUT_STORE[found.compiled.rule.onStoreError]));
+  return `All or nothing. ${steps} Store unavailable: ${[...failures].join(", ")}.`;
 }
 
 function limitsText({ limits }: ParsedRule): string {

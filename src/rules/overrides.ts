@@ -1,7 +1,7 @@
 /** Overrides from a function of the application: cached, refreshed in the background, and bounded in time. */
 import { BoundedMap } from "../core/bounded-map.ts";
 import { monotonicMs } from "../core/clock.ts";
-import { SluiceError } from "../core/errors.ts";
+import { SluiceError, show } from "../core/errors.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
 import { emit, type OnEvent } from "../resilience/events.ts";
@@ -22,6 +22,8 @@ const FRESH_MS = 60_000;
 const RETRY_MS = 1000;
 /** How long requests wait for the first value, in ms. Later values are read in the background. */
 const DEADLINE_MS = 1000;
+/** After this time, a call that has not ended is made again, in ms. */
+const MAX_CALL_MS = 10_000;
 
 /** What is known about the override of one limit for one key. Times are monotonic milliseconds. */
 interface Entry {
@@ -30,6 +32,8 @@ interface Entry {
   refreshAt: number;
   /** The call in flight. Never rejects. */
   call: Promise<void> | undefined;
+  /** When it is given up, so that one that never ends does not keep a value for ever. */
+  giveUpAt: number;
 }
 
 /** The overrides of one rule set. */
@@ -59,18 +63,20 @@ export class Overrides {
     const now = monotonicMs();
     let entry = this.entries.get(id);
     if (entry) {
-      if (now >= entry.refreshAt && !entry.call) this.read(entry, limit, key);
+      const isIdle = !entry.call || now >= entry.giveUpAt;
+      if (now >= entry.refreshAt && isIdle) this.read(entry, limit, key);
       return entry.spec ?? (entry.call && entry.refreshAt === 0 ? this.first(entry, limit) : undefined);
     }
-    entry = { spec: undefined, refreshAt: 0, call: undefined };
+    entry = { spec: undefined, refreshAt: 0, call: undefined, giveUpAt: 0 };
     this.entries.set(id, entry);
     this.read(entry, limit, key);
     return entry.call ? this.first(entry, limit) : entry.spec;
   }
 
-  /** Forgets all values. */
-  clear(): void {
-    this.entries.clear();
+  /** Reports a value that does not fit its limit. The rule's own limit applies instead. */
+  reject(limit: string, key: string, reason: string): void {
+    const message = `overrides("${limit}", ${show(key)}) returned a limit that is not used: it ${reason}.`;
+    this.failed(limit, new SluiceError("invalid-rules", message, { option: "overrides" }));
   }
 
   /** Waits for the first value of an entry, for a bounded time. */
@@ -89,7 +95,7 @@ export class Overrides {
     });
   }
 
-  /** Reads the value of an entry. At most one call per entry is in flight. */
+  /** Reads the value of an entry. At most one call per entry is in flight that was not given up. */
   private read(entry: Entry, limit: string, key: string): void {
     const done = (text: LimitText | undefined): void => {
       entry.spec = text === undefined ? undefined : this.parse(limit, key, text);
@@ -105,12 +111,18 @@ export class Overrides {
         done(found);
         return;
       }
-      entry.call = Promise.resolve(found)
-        .then(done)
-        .catch(failed)
-        .finally(() => {
-          entry.call = undefined;
-        });
+      // A call that was given up changes nothing any more.
+      const ifCurrent =
+        <T>(then: (value: T) => void) =>
+        (value: T) => {
+          if (entry.call === call) then(value);
+        };
+      const call: Promise<void> = Promise.resolve(found)
+        .then(ifCurrent(done))
+        .catch(ifCurrent(failed))
+        .finally(ifCurrent(() => (entry.call = undefined)) as () => void);
+      entry.call = call;
+      entry.giveUpAt = monotonicMs() + MAX_CALL_MS;
     } catch (error) {
       failed(error);
     }

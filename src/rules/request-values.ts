@@ -124,6 +124,8 @@ export class RequestValues {
     values[place] = value;
     if (value === PENDING) {
       const settled = (computed as PromiseLike<unknown>).then((result) => void (values[place] = check(result)));
+      // A search can end without this value, such as if another condition is not met. Nothing awaits it then.
+      settled.then(undefined, () => {});
       this.pending.push(settled);
     }
     return value;

@@ -3,49 +3,33 @@ import { isCost } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
-import { ASYNC_DISPOSE, type Hold, type HoldMethods, parseHoldOptions, type Settlement } from "../core/hold.ts";
+import { ASYNC_DISPOSE, type Hold, type HoldMethods, type Settlement } from "../core/hold.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { CountedDecision, RequestCharges, RuleOutcome } from "../http/request-charges.ts";
 import { applyGroups, type GroupDecisions } from "../limiter/charge-groups.ts";
-import { createHold } from "../limiter/hold.ts";
 import { refundJointly } from "../limiter/joint-charge.ts";
-import { holdTo, type JointCharge } from "../limiter/limiter-part.ts";
+import type { JointCharge } from "../limiter/limiter-part.ts";
 import { merge } from "../limiter/merge.ts";
-import { takeCharge } from "../limiter/part-charges.ts";
 import type { StorePort } from "../limiter/sync-port.ts";
-import type { RuleCharge } from "./compiled-rules.ts";
+import {
+  type ActiveCharge,
+  type Group,
+  groupOf,
+  type HoldIds,
+  holdIdsOf,
+  holdsOf,
+  limitingOf,
+  NO_HOLDS,
+  notLimited,
+  type OpenHold,
+  specsOf,
+} from "./charge-group.ts";
 import type { ParsedRule } from "./parsed-rules.ts";
 
-/** One charge of one request. */
-export interface ActiveCharge {
-  readonly rule: ParsedRule;
-  readonly charge: RuleCharge;
-  readonly key: string;
-  readonly amount: number;
-}
+/** What is held for a request. `settle` also accepts the actual amount of each held fact: `{ tokens: 812 }`. */
+export type RuleHold = Hold & { settle(actual: Readonly<Record<string, number>>): Promise<Settlement> };
 
-/** Charges that are decided all or nothing. */
-interface Group {
-  readonly mode: "enforced" | "shadow" | "flag";
-  readonly active: readonly ActiveCharge[];
-  readonly charges: readonly JointCharge[];
-  /** Absent until the charges were applied. */
-  decision?: Decision;
-}
-
-/** A hold, and what it belongs to. */
-interface OpenHold {
-  readonly hold: Hold;
-  readonly group: Group;
-  /** Whether it is a lease that ends with the request. */
-  readonly isLease: boolean;
-}
-
-/** The id and duration of the holds of one request. Leases are held apart, since they last for another time. */
-type HoldIds = { readonly [mode in "hold" | "lease"]: { readonly id: string; readonly forMs: number } | undefined };
-
-const NO_HOLDS: HoldIds = { hold: undefined, lease: undefined };
 const NONE: readonly never[] = [];
 
 /** The charges of one request. */
@@ -60,6 +44,8 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   private readonly ids: HoldIds;
   private openHolds: readonly OpenHold[] = NONE;
   private actual: Readonly<Record<string, number>> | undefined;
+  /** The amount that replaces the estimate of every fact. */
+  private renewedAmount: number | undefined;
 
   /** `policies` are those of the enforced charges, in order. */
   constructor(
@@ -71,10 +57,10 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     this.port = port;
     this.firstRule = firstRule;
     this.policies = policies;
-    this.ids = hasHolds(active) ? holdIds(active) : NO_HOLDS;
+    this.ids = holdIdsOf(active);
     // Most rules have nothing else.
     const isEnforced = policies.length === active.length;
-    this.enforced = isEnforced ? this.groupOf("enforced", active) : this.groupFrom("enforced", active);
+    this.enforced = isEnforced ? groupOf("enforced", active, this.ids) : this.groupFrom("enforced", active);
     this.countedGroups = isEnforced
       ? NONE
       : [this.groupFrom("shadow", active), this.groupFrom("flag", active)].filter(({ active }) => active.length > 0);
@@ -91,7 +77,18 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
 
   /** Whether something is held, so that the request has to be finished. */
   get isHeld(): boolean {
-    return this.ids !== NO_HOLDS && this.groups().some(({ charges }) => charges.some(({ mode }) => mode === "hold"));
+    return this.ids !== NO_HOLDS;
+  }
+
+  /** Whether the rules hold something for some callers. */
+  get mayHold(): boolean {
+    return this.someRule(
+      (rule) => rule.holdMs !== undefined || specsOf(rule).some(({ policy }) => policy?.algorithm === "concurrency"),
+    );
+  }
+
+  get isEnforced(): boolean {
+    return this.policies.length > 0;
   }
 
   get isOpen(): boolean {
@@ -139,7 +136,7 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     }
     const held = this.heldFacts();
     for (const [fact, amount] of Object.entries(actual)) {
-      if (!held.includes(fact)) {
+      if (!held.includes(fact) && this.someRule(() => true)) {
         const expected = `amounts of held facts, which are ${held.join(", ") || "none here"}`;
         throw optionError("invalid-option", "actual", expected, fact);
       }
@@ -152,11 +149,12 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
 
   begin(decision: Decision, open: Parameters<RuleOutcome["begin"]>[1]): ReturnType<RuleOutcome["begin"]> {
     const holds = this.openHolds.map(({ hold }) => hold);
-    // A middleware in shadow mode continues requests that were denied. What other groups hold is settled all the same.
-    if (holds.length === 0 && !(decision.allowed && this.mayRefund())) return undefined;
-    if (holds.length > 0) {
+    // Also if nothing is held: a handler does not know which limits apply to a caller.
+    if (holds.length > 0 || this.someRule(({ holdMs }) => holdMs !== undefined)) {
       Object.assign(decision, { settle: (actual: Readonly<Record<string, number>>) => this.settle(actual) });
     }
+    // A middleware in shadow mode continues requests that were denied. What other groups hold is settled all the same.
+    if (holds.length === 0 && !(decision.allowed && this.mayRefund())) return undefined;
     for (const hold of holds) open?.add(hold);
     let isFinished = false;
     return async (ending) => {
@@ -170,35 +168,46 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     };
   }
 
-  /** All holds of the request as one, for callers without a server. */
-  holdOf(decision: Decision): Hold {
+  /** All holds of the request as one, for callers without a server. There may be none. */
+  holdOf(decision: Decision): RuleHold {
     const holds = this.openHolds.map(({ hold }) => hold);
-    const first = (this.openHolds.find(({ isLease }) => !isLease) ?? this.openHolds[0])?.hold as Hold;
+    const first = (this.openHolds.find(({ isLease }) => !isLease) ?? this.openHolds[0])?.hold;
     const settle = async (actual?: number | readonly number[] | Readonly<Record<string, number>>) => {
       if (typeof actual === "object") this.settle(actual as Readonly<Record<string, number>>);
       else if (actual !== undefined) {
         this.settle(Object.fromEntries(this.heldFacts().map((fact) => [fact, actual])));
       }
-      return this.settleActual();
+      return first ? this.settleActual() : { ...unheld, settled: false };
     };
+    const { policy, limit, remaining, resetAfterMs, nextAfterMs } = decision;
+    const unheld = { policy, limit, remaining, resetAfterMs, nextAfterMs };
     const hold: HoldMethods = {
-      id: first.id,
+      id: first?.id ?? "",
       key: this.keyOf(decision),
-      amount: first.amount,
-      forMs: Math.min(...holds.map(({ forMs }) => forMs)),
+      amount: first?.amount ?? 0,
+      forMs: first ? Math.min(...holds.map(({ forMs }) => forMs)) : 0,
       settle,
       cancel: () => settle(0),
-      async renew(options) {
-        const decisions = await Promise.all(holds.map((hold) => hold.renew(options)));
-        return decisions.length === 1 ? (decisions[0] as Decision) : merge(decisions);
+      renew: async (options) => {
+        if (!first) return { allowed: true, ...unheld };
+        // The amount is that of facts. A lease that ends with them is one request, whatever they amount to.
+        const { amount: _, ...end } = options ?? {};
+        const decisions = await Promise.all(
+          this.openHolds.map(({ hold, isLease }) => hold.renew(isLease && hold !== first ? end : options)),
+        );
+        const decision = decisions.length === 1 ? (decisions[0] as Decision) : merge(decisions);
+        if (decision.allowed) this.renewedAmount = options?.amount ?? this.renewedAmount;
+        return decision;
       },
     };
-    return Object.assign(hold, { [ASYNC_DISPOSE]: async () => void (await this.settleActual()) }) as unknown as Hold;
+    return Object.assign(hold, {
+      [ASYNC_DISPOSE]: async () => void (await this.settleActual()),
+    }) as unknown as RuleHold;
   }
 
   /** Whether charges are refunded if the request ends in a certain way. */
   private mayRefund(): boolean {
-    return this.groups().some(({ active }) => active.some(({ rule }) => rule.refundIf !== undefined));
+    return this.someRule(({ refundIf }) => refundIf !== undefined);
   }
 
   private groups(): readonly Group[] {
@@ -206,19 +215,8 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   }
 
   private groupFrom(mode: Group["mode"], active: readonly ActiveCharge[]): Group {
-    return this.groupOf(
-      mode,
-      active.filter(({ charge }) => charge.group === mode),
-    );
-  }
-
-  private groupOf(mode: Group["mode"], active: readonly ActiveCharge[]): Group {
-    const charges: JointCharge[] = [];
-    for (const { charge, key, amount } of active) {
-      const hold = charge.mode === "take" || amount === 0 ? undefined : this.ids[charge.mode];
-      charges.push(hold ? holdTo(charge.part, key, amount, hold, true) : takeCharge(charge.part, key, amount));
-    }
-    return { mode, active, charges };
+    const own = active.filter(({ charge }) => charge.group === mode);
+    return groupOf(mode, own, this.ids);
   }
 
   /** Records the decisions. Returns that on the enforced charges. */
@@ -232,7 +230,7 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
       if (this.counted.some(({ mode, decision }) => mode === "flag" && !decision.allowed)) described.limited = true;
     }
     if (this.ids !== NO_HOLDS) {
-      this.openHolds = this.groups().flatMap((group) => this.holdsOf(group, sentAt));
+      this.openHolds = this.groups().flatMap((group) => holdsOf(group, this.ids, sentAt));
       // A denied request does not run, so nothing ends its leases later.
       if (!decision.allowed) void this.settleHolds(() => 0).catch(() => {});
     }
@@ -248,29 +246,22 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     });
   }
 
-  /** Creates the holds of a group that was admitted. */
-  private holdsOf(group: Group, sentAt: number): OpenHold[] {
-    const { charges, decision } = group;
-    if (!decision?.allowed) return [];
-    const indexes = charges.map((_, i) => i);
-    return (["hold", "lease"] as const).flatMap((mode) => {
-      const ids = this.ids[mode];
-      if (!ids || !charges.some(({ hold }) => hold?.id === ids.id)) return [];
-      const hold = createHold(decision, { ...ids, charges, indexes }, sentAt);
-      return [{ hold, group, isLease: mode === "lease" }];
-    });
+  /** The facts that the rules hold, each once; also those of limits that don't apply to the caller. */
+  private heldFacts(): string[] {
+    const rules = this.groups().flatMap(({ active }) => active.map(({ rule }) => rule));
+    const held = rules.filter(({ holdMs }) => holdMs !== undefined);
+    return [...new Set(held.flatMap(specsOf).flatMap(({ of }) => of ?? []))];
   }
 
-  /** The facts whose amounts are held, each once. */
-  private heldFacts(): string[] {
-    const held = this.groups().flatMap(({ active }) => active.filter(({ charge }) => charge.mode === "hold"));
-    return [...new Set(held.map(({ charge }) => charge.of as string))];
+  private someRule(test: (rule: ParsedRule) => boolean): boolean {
+    const hasRule = ({ active }: Group): boolean => active.some(({ rule }) => test(rule));
+    return hasRule(this.enforced) || this.countedGroups.some(hasRule);
   }
 
   /** Settles what is held: facts at their actual amount, or the estimate. */
   private settleActual(): Promise<Settlement> {
-    const { actual = {} } = this;
-    return this.settleHolds(({ charge, amount }) => actual[charge.of as string] ?? amount);
+    const { actual = {}, renewedAmount } = this;
+    return this.settleHolds(({ charge, amount }) => actual[charge.of as string] ?? renewedAmount ?? amount);
   }
 
   private async settleHolds(actualOf: (active: ActiveCharge) => number): Promise<Settlement> {
@@ -297,41 +288,4 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
       );
     }
   }
-}
-
-/** The charge that a decision is about. */
-function limitingOf({ active }: Group, decision: Decision): ActiveCharge | undefined {
-  const { parts } = decision;
-  if (!parts) return active[0];
-  for (let i = 0; i < parts.length; i++) {
-    const { policy, allowed, remaining, retryAfterMs } = parts[i] as Decision;
-    const isLimiting =
-      policy === decision.policy &&
-      allowed === decision.allowed &&
-      remaining === decision.remaining &&
-      retryAfterMs === decision.retryAfterMs;
-    if (isLimiting) return active[i];
-  }
-  return active[0];
-}
-
-function hasHolds(active: readonly ActiveCharge[]): boolean {
-  for (const { charge } of active) if (charge.mode !== "take") return true;
-  return false;
-}
-
-function holdIds(active: readonly ActiveCharge[]): HoldIds {
-  const idFor = (mode: "hold" | "lease", durationOf: (active: ActiveCharge) => number) => {
-    const durations = active.filter(({ charge }) => charge.mode === mode).map(durationOf);
-    return durations.length > 0 ? parseHoldOptions({}, Math.min(...durations)) : undefined;
-  };
-  return {
-    hold: idFor("hold", ({ rule }) => rule.holdMs as number),
-    lease: idFor("lease", ({ charge }) => charge.part.policy.windowMs),
-  };
-}
-
-/** The decision on a request that no limit is enforced on. */
-export function notLimited(): Decision {
-  return { allowed: true, policy: "", limit: 0, remaining: 0, resetAfterMs: 0, nextAfterMs: 0, unknown: true };
 }

@@ -1,10 +1,9 @@
 /** Finds the charges of a request: its rule by path and conditions, its plan, its keys and its amounts. */
-import { isCost, MAX_CHARGES } from "../core/charge.ts";
-import { optionError, SluiceError } from "../core/errors.ts";
+import { MAX_CHARGES } from "../core/charge.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
-import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RequestContext } from "../http/request-charges.ts";
 import type { StorePort } from "../limiter/sync-port.ts";
+import type { ActiveCharge } from "./charge-group.ts";
 import {
   ANY_PLAN,
   type CompiledRule,
@@ -12,24 +11,31 @@ import {
   type PolicyTable,
   type RuleCharge,
   type RulePlan,
+  type UnlimitedLimit,
 } from "./compiled-rules.ts";
+import {
+  add,
+  checkAmount,
+  dependOnPlan,
+  distinct,
+  type FoundRule,
+  foundRule,
+  hasUniversal,
+  isIdentified,
+  planFor,
+  policiesOf,
+  unidentified,
+} from "./found-rules.ts";
 import { type Candidate, Matcher } from "./matching/matcher.ts";
 import type { Overrides } from "./overrides.ts";
 import type { LimitSpec, ParsedRules } from "./parsed-rules.ts";
-import { type Fact, type Known, PENDING, RequestValues } from "./request-values.ts";
-import { type ActiveCharge, RuleCharges } from "./rule-charges.ts";
+import { type Known, PENDING, RequestValues } from "./request-values.ts";
+import { RuleCharges } from "./rule-charges.ts";
 
 /** The charges of a request; `"exempt"`: it is not limited. `"ambiguous"`: its path matches too many rules. */
 export type FoundCharges = RuleCharges | "exempt" | "ambiguous";
 
-/** A rule that applies to a request, and the index of its buckets. */
-export interface FoundRule {
-  readonly compiled: CompiledRule;
-  readonly variant: number;
-  /** A list of only this one. */
-  readonly alone: readonly FoundRule[];
-}
-
+const NONE: readonly never[] = [];
 /** Set in a mask of charges if one of them is an override. A rule has at most 14 charges. */
 const OVERRIDDEN = 1 << 20;
 
@@ -116,15 +122,15 @@ export class RuleEngine {
     return this.matcher.find(method, path);
   }
 
-  /** The caller's plan. */
-  planOf(values: RequestValues): Known<string> {
+  /** The caller's plan. `onUnknown` is called with one that is not listed. */
+  planOf(values: RequestValues, onUnknown?: (plan: string) => void): Known<string> {
     const { plans, defaultPlan = "" } = this.parsed;
     const plan = values.fact("plan");
     if (plan === PENDING) return PENDING;
     if (plan === undefined) return defaultPlan;
     const name = String(plan);
     if (plans.includes(name)) return name;
-    this.onUnknownPlan(name);
+    onUnknown?.(name);
     return defaultPlan;
   }
 
@@ -132,7 +138,7 @@ export class RuleEngine {
     const rules = this.rulesFor(readings, values);
     if (rules === PENDING) return PENDING;
     if (rules === undefined || rules.length === 0) return "exempt";
-    const plan = dependOnPlan(rules) ? this.planOf(values) : ANY_PLAN;
+    const plan = dependOnPlan(rules) ? this.planOf(values, this.onUnknownPlan) : ANY_PLAN;
     if (plan === PENDING) return PENDING;
     const active: ActiveCharge[] = [];
     let isPending = false;
@@ -144,9 +150,17 @@ export class RuleEngine {
         const charge = rulePlan.charges[i] as RuleCharge;
         const found = this.activate(compiled, charge, values);
         if (found === PENDING) isPending = true;
-        else if (found) {
+        if (typeof found === "object") {
           add(active, found, rules.length > 1);
           applied |= found.charge === charge ? 1 << i : OVERRIDDEN;
+        }
+      }
+      for (const limit of this.hasOverrides ? rulePlan.unlimited : NONE) {
+        const found = this.activate(compiled, limit, values);
+        if (found === PENDING) isPending = true;
+        else if (found) {
+          add(active, found, rules.length > 1);
+          applied |= OVERRIDDEN;
         }
       }
       charged = rulePlan;
@@ -154,7 +168,10 @@ export class RuleEngine {
     if (isPending) return PENDING;
     const [first] = rules as [FoundRule];
     if (active.length > MAX_CHARGES) return "ambiguous";
-    if (!hasUniversal(active)) throw unidentified(first.compiled.rule.name);
+    if (!hasUniversal(active)) {
+      if (!isIdentified(rules, plan, values)) throw unidentified(first.compiled.rule.name);
+      if (active.length === 0) return "exempt";
+    }
     const known = rules.length === 1 && applied < OVERRIDDEN ? charged : undefined;
     return new RuleCharges(this.port, first.compiled.rule.name, active, policiesOf(active, known, applied));
   }
@@ -164,26 +181,53 @@ export class RuleEngine {
     for (const { rule, pattern } of candidates) {
       const compiled = this.rules[rule] as CompiledRule;
       if (isLimited && compiled.rule.isUnlimited) continue;
-      const isMet = meets(compiled, values);
+      const isMet = this.meets(compiled, values);
       if (isMet === PENDING) return PENDING;
       if (isMet) return this.found[rule]?.[pattern] as FoundRule;
     }
     return this.foundFallback;
   }
 
+  /** Whether a request meets the conditions of a rule. An unknown plan is the default plan here as well. */
+  private meets({ rule }: CompiledRule, values: RequestValues): Known<boolean> {
+    let isPending = false;
+    for (const { fact, values: accepted } of rule.when) {
+      const isPlan = fact === "plan" && this.parsed.plans.length > 0;
+      const value = isPlan ? this.planOf(values) : values.fact(fact);
+      if (value === PENDING) isPending = true;
+      else if (value === undefined || !accepted.includes(String(value))) return false;
+    }
+    return isPending ? PENDING : true;
+  }
+
   /** A charge with its key and amount; `undefined` if it does not apply to the caller. */
-  private activate({ rule }: CompiledRule, charge: RuleCharge, values: RequestValues): Known<ActiveCharge | undefined> {
-    const { limit, of } = charge;
+  private activate(
+    { rule }: CompiledRule,
+    limited: RuleCharge | UnlimitedLimit,
+    values: RequestValues,
+  ): Known<ActiveCharge | undefined> {
+    const { limit } = limited;
+    const charge = limited.part ? limited : undefined;
     const key = values.key(limit.identities);
     if (key === undefined) return undefined;
-    const counted = of === undefined || charge.mode === "lease" ? undefined : values.fact(of);
+    // Read with the key, so that both can be pending at once.
+    const counted = charge?.of === undefined ? undefined : values.fact(charge.of);
     if (key === PENDING || counted === PENDING) return PENDING;
     const spec = this.overrideOf(limit.name, key, values);
     if (spec === PENDING) return PENDING;
-    const chosen = spec ? this.table.override(rule, charge, spec) : charge;
+    const chosen = spec
+      ? this.table.override(rule, limited, spec, (reason) => this.overrides?.reject(limit.name, key, reason))
+      : charge;
     if (!chosen) return undefined;
-    const amount = of === undefined || chosen.mode === "lease" ? chosen.amount : checkAmount(of, counted);
-    return { rule, charge: chosen, key, amount };
+    const { of } = chosen;
+    if (of === undefined || chosen.mode === "lease") return { rule, charge: chosen, key, amount: chosen.amount };
+    const value = values.fact(of);
+    return value === PENDING ? PENDING : { rule, charge: chosen, key, amount: checkAmount(of, value) };
+  }
+
+  /** Whether limits may have overrides, also those that are unlimited. */
+  private get hasOverrides(): boolean {
+    return this.overrides !== undefined || this.parsed.overrides.size > 0;
   }
 
   /** The override of a limit for a key: as written in the rules, else that of the function. */
@@ -193,89 +237,4 @@ export class RuleEngine {
     if (written || !overrides) return written;
     return values.override(`${limit}\n${key}`, () => overrides.of(limit, key));
   }
-}
-
-/** The charges of a rule for a plan. */
-export function planFor({ isByPlan, variants }: CompiledRule, variant: number, plan: string): RulePlan {
-  return variants[variant]?.get(isByPlan ? plan : ANY_PLAN) as RulePlan;
-}
-
-function dependOnPlan(rules: readonly FoundRule[]): boolean {
-  for (const { compiled } of rules) if (compiled.isByPlan) return true;
-  return false;
-}
-
-/** Whether a request meets the conditions of a rule. */
-function meets({ rule }: CompiledRule, values: RequestValues): Known<boolean> {
-  let isPending = false;
-  for (const { fact, values: accepted } of rule.when) {
-    const value = values.fact(fact);
-    if (value === PENDING) isPending = true;
-    else if (value === undefined || !accepted.includes(String(value))) return false;
-  }
-  return isPending ? PENDING : true;
-}
-
-/** Adds a charge. A bucket that several readings of one path charge is charged once, by the highest amount. */
-function add(active: ActiveCharge[], found: ActiveCharge, mayRepeat: boolean): void {
-  const { charge, key, amount } = found;
-  const i = mayRepeat
-    ? active.findIndex(
-        (other) =>
-          other.key === key &&
-          other.charge.part.policy.id === charge.part.policy.id &&
-          other.charge.group === charge.group,
-      )
-    : -1;
-  if (i < 0) active.push(found);
-  else if ((active[i] as ActiveCharge).amount < amount) active[i] = found;
-}
-
-function distinct(found: readonly FoundRule[]): FoundRule[] {
-  return found.filter(
-    ({ compiled, variant }, i) =>
-      found.findIndex((other) => other.compiled === compiled && other.variant === variant) === i,
-  );
-}
-
-/** The policies of the enforced charges. A list is reused, since header fields are cached by its identity. */
-function policiesOf(
-  active: readonly ActiveCharge[],
-  plan: RulePlan | undefined,
-  applied: number,
-): readonly ResolvedPolicy[] {
-  let policies = plan?.policyLists.get(applied);
-  if (!policies) {
-    policies = active.flatMap(({ charge }) => (charge.group === "enforced" ? [charge.resolved] : []));
-    plan?.policyLists.set(applied, policies);
-  }
-  return policies;
-}
-
-/** Whether one of the charges applies to every caller. */
-function hasUniversal(active: readonly ActiveCharge[]): boolean {
-  for (const { charge } of active) if (charge.isUniversal) return true;
-  return false;
-}
-
-function foundRule(compiled: CompiledRule, variant: number): FoundRule {
-  const found: { compiled: CompiledRule; variant: number; alone: readonly FoundRule[] } = {
-    compiled,
-    variant,
-    alone: [],
-  };
-  found.alone = [found];
-  return found;
-}
-
-/** Returns the value of a counted fact, or throws. */
-function checkAmount(name: string, value: Fact): number {
-  if (isCost(value)) return value;
-  const expected = "a whole number from 0 to 2147483647, because a limit counts it";
-  throw optionError("invalid-cost", `facts.${name}`, expected, value);
-}
-
-function unidentified(rule: string): SluiceError {
-  const message = `No limit of rule "${rule}" applies to a request without an IP address. Pass ip, or the facts that identify the caller.`;
-  return new SluiceError("unidentified", message, { option: "ip", expected: "the IP address of the caller" });
 }

@@ -1,8 +1,9 @@
 /** What applies to a request, without charging it: for `find` and `explain`. */
 import { isCost } from "../core/charge.ts";
 import type { RuleCharge } from "./compiled-rules.ts";
+import { type FoundRule, planFor } from "./found-rules.ts";
 import { PENDING, RequestValues } from "./request-values.ts";
-import { type FoundRule, planFor, type RuleEngine } from "./rule-engine.ts";
+import type { RuleEngine } from "./rule-engine.ts";
 import type { FactValues, LimitText, Per } from "./rules-data.ts";
 
 /** The rule of a request, and its policies with the amounts they would be charged. */
@@ -57,11 +58,12 @@ export function rulesOf(
   }
   const rules = found.map((one): ExplainedRule => {
     const plan = one.compiled.isByPlan ? (engine.planOf(values) as string) : "";
-    const charges = planFor(one.compiled, one.variant, plan).charges.map((charge) => {
+    const { charges: written, unlimited } = planFor(one.compiled, one.variant, plan);
+    const charges = [...written, ...unlimited].map((limited) => {
       const { rule } = one.compiled;
-      const key = values.key(charge.limit.identities);
-      const spec = typeof key === "string" ? engine.parsed.overrides.get(key)?.get(charge.limit.name) : undefined;
-      const chosen = spec ? engine.table.override(rule, charge, spec) : charge;
+      const key = values.key(limited.limit.identities);
+      const spec = typeof key === "string" ? engine.parsed.overrides.get(key)?.get(limited.limit.name) : undefined;
+      const chosen = spec ? engine.table.override(rule, limited, spec) : limited.part ? limited : undefined;
       return chosen && { charge: chosen, amount: amountOf(chosen, values) };
     });
     return { found: one, plan, charges: charges.filter((charge) => charge !== undefined) };

@@ -1,95 +1,37 @@
 /** Rule sets: rules that are in force, and can be replaced while they are. */
-import type { Decision } from "../core/decision.ts";
 import { optionError, rejectDisposed, SluiceError, show } from "../core/errors.ts";
-import type { HoldDecision } from "../core/hold.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Store } from "../core/store.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
 import { networkOf, parseAddress } from "../http/identity/address.ts";
 import type { ResponseData } from "../http/rejection.ts";
-import { type MountedMiddleware, REQUEST_RULES, type RequestRules, type RulesMount } from "../http/request-charges.ts";
-import { releaseLeases } from "../limiter/leases.ts";
+import { type MountedMiddleware, REQUEST_RULES, type RulesMount } from "../http/request-charges.ts";
+import { hasLeases, releaseLeases } from "../limiter/leases.ts";
 import { replaceNames } from "../limiter/names.ts";
 import { emitStoreWarning, portOf } from "../limiter/store-port.ts";
 import type { StorePort } from "../limiter/sync-port.ts";
 import type { Watcher } from "../resilience/breaker.ts";
-import { emit, type OnEvent } from "../resilience/events.ts";
+import { emit } from "../resilience/events.ts";
+import type { FailurePolicy } from "../resilience/failure-policy.ts";
 import { healthOf } from "../resilience/store-health.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { changesBetween } from "./changes.ts";
+import { notLimited } from "./charge-group.ts";
 import { checkAbilities, checkFacts, checkSupported } from "./check-abilities.ts";
 import { PolicyTable } from "./compiled-rules.ts";
 import { explainRequest, explainRules } from "./explain.ts";
 import { invalidRules } from "./issues.ts";
 import { LimitTexts } from "./limit-text.ts";
 import { factsOf, MountedContext } from "./mounted-context.ts";
-import { type FindOverride, Overrides } from "./overrides.ts";
+import { Overrides } from "./overrides.ts";
 import { parseRules } from "./parse-rules.ts";
 import type { LimitSpec } from "./parsed-rules.ts";
-import { notLimited, RuleCharges } from "./rule-charges.ts";
+import { RuleCharges } from "./rule-charges.ts";
 import { type FoundCharges, RuleEngine } from "./rule-engine.ts";
 import { matchRequest, type RuleMatch } from "./rule-match.ts";
+import type { RuleDecision, RuleHoldDecision, RuleRequest, RuleSet, RulesOptions } from "./rule-set-types.ts";
 import type { FactValues, RulesData } from "./rules-data.ts";
-
-/** Options of a rule set. */
-export interface RulesOptions {
-  /** Where buckets are stored. Default: a memory store of its own. */
-  store?: Store;
-  /** Separates rule sets that share a store: 1 to 48 printable ASCII characters. Default: none. */
-  prefix?: string;
-  /**
-   * Returns the override of a limit for a key, such as `("api", "tenant:acme")`. The result is cached for 60 s, and then
-   * used while it is read again. If the function fails, the last result or the rule's own limit applies. Default: none.
-   */
-  overrides?: FindOverride;
-  /** Maximum time to wait for the store, in ms or as text. Default: 250; on Durable Objects 1000. */
-  deadlineMs?: number | string;
-  /** Number of processes that share the store. While it is unavailable, each allows its share. Default: 1. */
-  instances?: number;
-  /** Maximum time to repeat a denial without a round trip, in ms or as text; 0 turns that off. Default: 1000. */
-  localDenialMs?: number | string;
-  /** Called with events: an unavailable store, an unknown plan, a failed override. Default: process warnings. */
-  onEvent?: OnEvent;
-}
-
-/** A request without a server. */
-export interface RuleRequest<F extends string = string> {
-  /** The HTTP method. */
-  readonly method: string;
-  /** The path as it was received. */
-  readonly path: string;
-  /** The IP address of the caller. Default: unknown. */
-  readonly ip?: string;
-  /** What is known about the request. Default: nothing. */
-  readonly facts?: FactValues<F | "user" | "apiKey">;
-}
-
-/** Rules that are in force. `F` are the facts that they use. */
-export interface RuleSet<F extends string = string> extends RequestRules<F> {
-  /** 8 hex digits derived from the data: equal rules have equal versions. */
-  readonly version: string;
-  /** The rules in force. */
-  readonly data: Readonly<RulesData>;
-  /** Finds the rule of a request and the policies that apply to its plan. Charges nothing. */
-  find(method: string, path: string, facts?: FactValues<F>): RuleMatch;
-  /** Like `consume`, for rules with `hold` or concurrency limits: the caller settles or cancels the hold. */
-  hold(request: RuleRequest<F>): Promise<HoldDecision & { readonly rule: string }>;
-  /**
-   * Charges a request without a server: in tRPC, queues and tests. Rejects with `unsupported` if the rule holds amounts or
-   * has a concurrency limit.
-   */
-  consume(request: RuleRequest<F>): Promise<Decision & { readonly rule: string }>;
-  /** Describes one request as text; without arguments, all rules as a table. */
-  explain(method?: string, path?: string, facts?: FactValues<F>): string;
-  /** Replaces the rules and returns the changes in words. Throws and changes nothing if `next` is invalid. */
-  replace(next: unknown): readonly string[];
-  /** Releases the policy names on the store. Later calls fail. */
-  dispose(): Promise<void>;
-}
-
-/** A decision with its rule. */
-type RuleDecision = Decision & { readonly rule: string };
 
 const OPTIONS = ["store", "prefix", "overrides", "deadlineMs", "instances", "localDenialMs", "onEvent"];
 /** Bits of an IPv6 address that identify one client, as `identity` of middleware has it by default. */
@@ -132,6 +74,8 @@ class RulesInForce implements RuleSet {
   /** The facts of the middleware that use the rules, each list once. */
   private readonly mounts: Map<string, readonly string[]> = new Map();
   private readonly unknownPlans: Set<string> = new Set();
+  /** Limits of rules that were replaced, with leases of requests that are in flight. */
+  private leased: readonly FailurePolicy[] = [];
   private engine: RuleEngine;
   private isDisposed = false;
 
@@ -185,10 +129,14 @@ class RulesInForce implements RuleSet {
     return (await charges.apply()) as RuleDecision;
   }
 
-  async hold(request: RuleRequest): Promise<HoldDecision & { readonly rule: string }> {
+  async hold(request: RuleRequest): Promise<RuleHoldDecision> {
     const charges = await this.chargesOf("hold", request);
-    if (!(charges instanceof RuleCharges) || !charges.isHeld) {
-      const rule = charges instanceof RuleCharges ? charges.firstRule : charges.rule;
+    if (!(charges instanceof RuleCharges)) {
+      const hold = new RuleCharges(this.port, charges.rule, [], []).holdOf(charges);
+      return Object.assign(charges, { hold }) as RuleHoldDecision;
+    }
+    if (!charges.isHeld && !charges.mayHold) {
+      const rule = charges.firstRule;
       const message = `Rule "${rule}" has nothing to hold. Use consume().`;
       throw new SluiceError("unsupported", message, { option: "hold", expected: "consume()", received: rule });
     }
@@ -209,6 +157,7 @@ class RulesInForce implements RuleSet {
     replaceNames(this.store, before.table.all(), engine.table.all());
     // One assignment: requests that have started keep the rules that they were matched with.
     this.engine = engine;
+    this.leased = [...this.leased, ...before.table.failurePolicies()].filter(hasLeases);
     return changesBetween(before, engine);
   }
 
@@ -217,7 +166,7 @@ class RulesInForce implements RuleSet {
     this.isDisposed = true;
     healthOf(this.store).unwatch(this.watcher);
     replaceNames(this.store, this.engine.table.all(), []);
-    await Promise.all(this.engine.table.failurePolicies().map((failurePolicy) => releaseLeases(failurePolicy)));
+    await Promise.all([...this.leased, ...this.engine.table.failurePolicies()].map(releaseLeases));
     if (!this.options.store) await this.store.dispose();
   }
 

@@ -104,4 +104,4 @@ export interface Issue {
 }
 
 /** The facts of one request, by name. */
-export type FactValues<F extends string> = { readonly [fact in F]?: string | number };
+export type FactValues<F extends string> = { readonly [fact in F]?: string | number | undefined };

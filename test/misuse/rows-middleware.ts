@@ -11,7 +11,7 @@ const options = (code: string, given: unknown, message: string, error: Code = "i
   throws: see(error, message),
 });
 const foreign = (code: string, given: object, message: string): Case => options(code, given, message, "unknown-option");
-const ONE_OF = 'rateLimit requires exactly one of policy, policies, limiter, limits, such as { policy: "100/m" }';
+const ONE_OF = 'rateLimit requires exactly one of policy, policies, limiter, limits, rules, such as { policy: "100/m" }';
 const policy = "100/m";
 
 export const middlewareRows: readonly Row[] = [
@@ -98,7 +98,7 @@ rateLimit({ policy: "1/s", limiter: memoryRateLimiter("1/s") });`,
       options('"100/m"', "100/m", 'rateLimit requires options, such as { policy: "100/m" }, but received "100/m".'),
       {
         code: 'import { rateLimit } from "sluice/node";\nrateLimit("100/m");',
-        diagnostic: `error TS2559: Type '"100/m"' has no properties in common with type 'NodeRateLimitOptions'.`,
+        diagnostic: `error TS2559: Type '"100/m"' has no properties in common with type 'NodeRateLimitOptions<never>'.`,
       },
     ],
   },

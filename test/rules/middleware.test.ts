@@ -1,8 +1,12 @@
 /** `rateLimit({ rules })`: options, facts, identities and errors. The suite of each server tests the responses. */
-import { SignJWT } from "jose";
-import { rateLimit } from "sluice/fetch";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { getRateLimit, rateLimit } from "sluice/fetch";
+import { rateLimit as rateLimitNode } from "sluice/node";
 import { defineRules, loadRules } from "sluice/rules";
 import { describe, expect, test, vi } from "vitest";
+import { EXTENSION } from "../../src/middleware/gate/extension.ts";
+import { captureResponse } from "../../src/middleware/hosts/capture.ts";
 
 const FALLBACK = { limits: { ip: "100/h" } } as const;
 const rules = (list: readonly object[], facts: readonly string[] = [], more: object = {}) =>
@@ -118,73 +122,6 @@ describe("facts", () => {
   });
 });
 
-describe("identities", () => {
-  const secret = "a secret of at least thirty-two bytes";
-  const jwt = { algorithms: ["HS256"], secret };
-  const token = (sub: string) =>
-    new SignJWT({ sub })
-      .setProtectedHeader({ alg: "HS256" })
-      .setExpirationTime("1h")
-      .sign(new TextEncoder().encode(secret));
-
-  test("verify a token only if a limit needs the user", async () => {
-    const read = vi.fn((request: Request) => request.headers.get("authorization")?.slice(7));
-    const set = rules([
-      { name: "ip", match: "/ip", limits: { ip: "5/h", network: "50/h" } },
-      { name: "user", match: "/user", limits: { user: "1/h", client: "5/h", ip: "50/h" } },
-    ]);
-    const send = app({
-      rules: set,
-      identity: {
-        jwt: {
-          ...jwt,
-          token: (header: (name: string) => string | undefined) => {
-            read(new Request("http://x", { headers: { authorization: header("authorization") ?? "" } }));
-            return header("authorization")?.slice(7);
-          },
-        },
-      },
-    });
-    const headers = { Authorization: `Bearer ${await token("42")}` };
-    await send("/ip", { headers });
-    expect(read).toHaveBeenCalledTimes(0);
-    expect((await send("/user", { headers })).status).toBe(200);
-    expect(read).toHaveBeenCalledTimes(1);
-    expect((await send("/user", { headers }, "198.51.100.9")).status).toBe(429);
-    expect((await send("/user")).status).toBe(200);
-  });
-
-  test("prefer the user of a fact, and fall back to the API key and the address", async () => {
-    const keys: string[] = [];
-    const send = app({
-      rules: rules([{ name: "r", match: "/*", limits: { client: "100/h" } }]),
-      facts: { user: (request: Request) => request.headers.get("x-user") ?? undefined },
-      identity: { apiKey: { verify: (key: string) => (key === "good" ? "acme" : false) } },
-      onDecision: ({ key }: { key: string }) => keys.push(key),
-    });
-    await send("/", { headers: { "X-User": "7", "X-Api-Key": "good" } });
-    await send("/", { headers: { "X-Api-Key": "good" } });
-    await send("/", { headers: { "X-Api-Key": "bad" } });
-    expect(keys).toEqual(["user:7", "key:acme", "ip:203.0.113.7"]);
-  });
-
-  test("count networks by /24 and /48", async () => {
-    const send = app({ rules: rules([{ name: "r", match: "/*", limits: { network: "1/h" } }]) });
-    const statuses = [];
-    for (const ip of [
-      "203.0.113.7",
-      "203.0.113.200",
-      "203.0.114.7",
-      "2001:db8:1:1::1",
-      "2001:db8:1:2::1",
-      "2001:db8:2::1",
-    ]) {
-      statuses.push((await send("/", {}, ip)).status);
-    }
-    expect(statuses).toEqual([200, 429, 200, 200, 429, 200]);
-  });
-});
-
 describe("responses", () => {
   test("reject a path that matches too many rules with 400, and charge nothing", async () => {
     const limits = Object.fromEntries(
@@ -245,5 +182,83 @@ describe("responses", () => {
     expect(
       await handler(new Request("http://localhost/"), { remoteAddr: { hostname: "::1" } }).then(({ status }) => status),
     ).toBe(200);
+  });
+});
+
+test("a fact that fails after the request was decided without it causes no unhandled rejection", async () => {
+  const unhandled = vi.fn();
+  process.on("unhandledRejection", unhandled);
+  const set = rules(
+    [
+      { name: "bots", match: "/when", when: { bot: "likely", region: "eu" }, limits: { ip: "1/h" } },
+      { name: "joined", match: "/joined", limits: { ip: "5/h", "bot+region": "1/h" } },
+      { name: "thrown", match: "/thrown", limits: { ip: "5/h", bot: "1/h", broken: "1/h" } },
+    ],
+    ["bot", "region", "broken"],
+  );
+  const facts = {
+    bot: () => Promise.reject(new Error("on purpose")),
+    region: () => undefined,
+    broken: () => {
+      throw new Error("on purpose");
+    },
+  };
+  const send = app({ rules: set, facts, onError: () => "deny" });
+  const responses = [await send("/when"), await send("/joined"), await send("/thrown")];
+  expect(responses.map(({ status }) => status)).toEqual([200, 200, 503]);
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off("unhandledRejection", unhandled);
+  expect(unhandled).not.toHaveBeenCalled();
+});
+
+test("a handler can settle a fact whose limit does not apply to the caller", async () => {
+  const set = rules(
+    [
+      { name: "ai", match: "/ai", limits: { ip: "5/h", tenant: "9/h of tokens" }, hold: "5m" },
+      { name: "slow", match: "/slow", limits: { ip: "5 concurrent", tenant: "9/h of tokens" }, hold: "5m" },
+    ],
+    ["tenant", "tokens"],
+  );
+  const handler = rateLimit({ rules: set, facts: { tenant: () => undefined, tokens: () => 5 } })(
+    (request: Request, _environment: object) => {
+      const settle = getRateLimit(request)?.settle;
+      settle?.({ tokens: 7 });
+      expect(() => settle?.({ token: 7 })).toThrow(/held facts, which are tokens/);
+      return new Response(typeof settle);
+    },
+  );
+  for (const path of ["/ai", "/slow"]) {
+    const response = await handler(new Request(`http://localhost${path}`), { remoteAddr: { hostname: "203.0.113.7" } });
+    expect([response.status, await response.text()]).toEqual([200, "function"]);
+  }
+});
+
+describe("an answer to a path that matches too many rules", () => {
+  const limits = { ip: Array.from({ length: 9 }, (_, i) => `${i + 1}/h`) };
+  const set = rules([
+    { name: "one", match: "/a/:id", limits },
+    { name: "all", match: "/a", limits },
+  ]);
+  const options = () => {
+    const captured: unknown[] = [];
+    const capture = captureResponse({ maxBytes: 1000, complete: ({ status }) => void captured.push(status) });
+    const extension = { enter: () => ({ set: { "X-Extension": "yes" }, capture }) };
+    return { captured, options: { rules: set, [EXTENSION]: extension } };
+  };
+
+  test("is passed to an extension with Response", async () => {
+    const { captured, options: given } = options();
+    const response = await app(given)("/a/");
+    expect([response.status, response.headers.get("X-Extension"), captured]).toEqual([400, "yes", [400]]);
+  });
+
+  test("is passed to an extension on Node", async () => {
+    const { captured, options: given } = options();
+    const server = createServer(rateLimitNode(given as never)((_request, response) => void response.end("ok")));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as AddressInfo;
+    const response = await fetch(`http://127.0.0.1:${port}/a/`);
+    expect([response.status, response.headers.get("X-Extension"), captured]).toEqual([400, "yes", [400]]);
+    await new Promise((resolve) => server.close(resolve));
   });
 });

@@ -1,6 +1,6 @@
 /** Limits of single customers: written in the rules, or returned by a function. */
 import { memoryStore } from "sluice";
-import { loadRules, type RuleSet } from "sluice/rules";
+import { type LimitText, loadRules, type RuleSet } from "sluice/rules";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 const data = {
@@ -31,6 +31,62 @@ describe("overrides in the rules", () => {
       limit: "5/h",
       amount: 1,
     });
+  });
+
+  test("exempt a key from the only limit of a rule", async () => {
+    const overrides = { "user:42": { "search.client": "unlimited" } };
+    const search = { name: "search", match: "/search", limits: { client: "1/h" } };
+    const rules = loadRules({ rules: [search], fallback: { limits: { ip: "5/h" } }, overrides }, { facts: [] });
+    const request = { method: "GET", path: "/search", ip: "203.0.113.7" };
+    for (let i = 0; i < 3; i++) {
+      expect(await rules.consume({ ...request, facts: { user: "42" } })).toMatchObject({
+        allowed: true,
+        rule: "search",
+      });
+    }
+    expect((await rules.consume(request)).allowed).toBe(true);
+    expect((await rules.consume(request)).allowed).toBe(false);
+    await expect(rules.consume({ method: "GET", path: "/search" })).rejects.toMatchObject({ code: "unidentified" });
+  });
+
+  test("limit a key that is unlimited on its plan, or by a limit that applies to nobody else", async () => {
+    const file = {
+      plans: ["free", "enterprise"],
+      defaultPlan: "free",
+      budgets: {
+        api: { tenant: { free: "1/h", enterprise: "unlimited" } },
+        daily: { tenant: { free: "10/d of tokens", enterprise: "unlimited" } },
+      },
+      rules: [{ name: "read", match: "/read", limits: { ip: "1000/h", user: "unlimited" }, budgets: ["api", "daily"] }],
+      fallback: { limits: { ip: "5/h" } },
+      overrides: {
+        "tenant:acme": { api: "3/h" },
+        "tenant:big": { daily: "100/d of tokens" },
+        "user:42": { "read.user": "2/h" },
+        "user:43": { "read.user": "200/h of tokens" },
+      },
+    };
+    const rules = loadRules(file, { facts: ["tenant", "plan", "tokens"] });
+    const allowedFor = async (facts: object) => {
+      const request = {
+        method: "GET",
+        path: "/read",
+        ip: "203.0.113.7",
+        facts: { plan: "enterprise", tokens: 50, ...facts },
+      };
+      let allowed = 0;
+      for (let i = 0; i < 5; i++) if ((await rules.consume(request)).allowed) allowed++;
+      return allowed;
+    };
+    expect(await allowedFor({ tenant: "other" })).toBe(5);
+    expect(await allowedFor({ tenant: "acme" })).toBe(3);
+    expect(await allowedFor({ tenant: "big" })).toBe(2);
+    expect(await allowedFor({ user: "42" })).toBe(2);
+    expect(await allowedFor({ user: "43" })).toBe(4);
+    expect(rules.find("GET", "/read", { tenant: "acme", plan: "enterprise" }).policies).toMatchObject([
+      { name: "read.ip" },
+      { name: "api@override", limit: "3/h" },
+    ]);
   });
 
   test("keep the bound of each bucket while they are switched 1000 times", async () => {
@@ -129,6 +185,45 @@ describe("overrides from a function", () => {
     expect(events[0]?.error?.message).toContain('overrides("api", "tenant:acme") returned an invalid limit');
   });
 
+  test.each<[string, string, LimitText, LimitText]>([
+    ["counts something else", "must count requests", "9/h", "9/h of items"],
+    ["does not count what the limit does", "must count items", "9/h of items", "90/h"],
+    ["has less than the weight of the rule", "has a capacity (3) below the weight of rule", "9/h", "3/h"],
+    ["can't hold what the rule holds", "can't hold items", "9/h of items", "9/h queue 90 of items"],
+  ])("that return a limit that %s are not used, and emit one event", async (_, reason, own, returned) => {
+    const messages: string[] = [];
+    const isHeld = reason.includes("hold");
+    const rules = loadRules(
+      {
+        budgets: { api: { tenant: own } },
+        rules: [
+          {
+            name: "read",
+            match: "/read",
+            limits: { ip: "1000/h" },
+            budgets: ["api"],
+            weight: 4,
+            ...(isHeld ? { hold: "1m" } : {}),
+          },
+        ],
+        fallback: { limits: { ip: "5/h" } },
+      },
+      {
+        facts: ["tenant", "items"],
+        onEvent: (event) => void messages.push("error" in event ? String(event.error) : event.type),
+        overrides: (limit) => (limit === "api" ? returned : undefined),
+      },
+    );
+    const request = { method: "GET", path: "/read", ip: "203.0.113.7", facts: { tenant: "acme", items: 4 } };
+    const remaining = [];
+    for (let i = 0; i < 2; i++) {
+      const { parts } = await (isHeld ? rules.hold(request) : rules.consume(request));
+      remaining.push(parts?.find(({ policy }) => policy === "api")?.remaining);
+    }
+    expect(remaining).toEqual([5, 1]);
+    expect(messages).toEqual([expect.stringContaining(reason)]);
+  });
+
   test("that hang delay a request by a second at most", async () => {
     const rules = loadRules(data, {
       facts: ["tenant"],
@@ -140,6 +235,40 @@ describe("overrides from a function", () => {
     expect(await first).toBe(1);
     // Later requests don't wait for the same call.
     expect(await allowedOf(3, rules, "acme")).toBe(1);
+  });
+
+  test("that hang are made again after 10 s, and change nothing if they end later", async () => {
+    const calls: ((text: "9/h") => void)[] = [];
+    const rules = loadRules(data, {
+      facts: ["tenant"],
+      onEvent: () => {},
+      overrides: (limit) => {
+        if (limit !== "api") return undefined;
+        return new Promise<"9/h" | "5/h">((resolve) => void (calls.push(resolve) > 1 && resolve("5/h")));
+      },
+    });
+    const first = allowedOf(3, rules, "acme");
+    await vi.advanceTimersByTimeAsync(9999);
+    expect([await first, await allowedOf(1, rules, "acme"), calls.length]).toEqual([2, 0, 1]);
+    await vi.advanceTimersByTimeAsync(1);
+    // It is read in the background.
+    expect([await allowedOf(1, rules, "acme"), calls.length]).toEqual([0, 2]);
+    expect(await allowedOf(2, rules, "acme")).toBe(2);
+    calls[0]?.("9/h");
+    await vi.advanceTimersByTimeAsync(0);
+    expect([await allowedOf(10, rules, "acme"), calls.length]).toEqual([3, 2]);
+  });
+
+  test("that no request fits into are refused", async () => {
+    const events: { type: string; error?: Error }[] = [];
+    const weighted = { ...data, rules: [{ ...data.rules[0], weight: 2 }] };
+    const rules = loadRules(weighted, {
+      facts: ["tenant"],
+      onEvent: (event) => void events.push(event as never),
+      overrides: (limit) => (limit === "api" ? "1/h" : undefined),
+    });
+    expect(await allowedOf(3, rules, "acme")).toBe(1);
+    expect(events[0]?.error?.message).toContain("returned a limit that is not used");
   });
 
   test("keep the last value while the function fails", async () => {

@@ -1,12 +1,15 @@
 /**
- * Random rule files: each ends in issues whose places exist, or in rules; the published schema agrees; none takes long.
+ * Random rule files: each ends in issues whose places exist, or in rules whose `find` and `explain` agree; the published
+ * schema agrees; none takes long.
  * `npm run test:stress` runs more of them.
  */
+import { loadRules } from "sluice/rules";
 import { expect, it } from "vitest";
 import { parseRules } from "../../src/rules/parse-rules.ts";
 import type { Issue } from "../../src/rules/rules-data.ts";
 import { randomFrom } from "../../src/testing/random.ts";
 import { cpuTimeOf } from "./cpu-time.ts";
+import { expectAgreement, randomRequest } from "./find-and-explain.ts";
 import { hostileFile, randomFile } from "./random-files.ts";
 import { validate } from "./rules-schema.ts";
 
@@ -15,6 +18,8 @@ const FILES = Number(process.env.SLUICE_RULE_FILES ?? 3000);
 /** Set by SLUICE_SEED. */
 const SEED = Number(process.env.SLUICE_SEED ?? 20_261_117);
 const MAX_MS = 100;
+/** Requests that `find` and `explain` are compared on, per accepted file. */
+const REQUESTS = 3;
 
 /** The members of a JSON pointer. */
 function partsOf(pointer: string): string[] {
@@ -61,7 +66,7 @@ function timed(file: unknown): { result: ReturnType<typeof parseRules>; ms: numb
 
 it(`random files, seed ${SEED}`, () => {
   const random = randomFrom(SEED);
-  let [accepted, slowest] = [0, 0];
+  let [accepted, slowest, policies] = [0, 0, 0];
   for (let i = 0; i < FILES; i++) {
     const file = randomFile(random);
     const { result, ms } = timed(file);
@@ -87,10 +92,21 @@ it(`random files, seed ${SEED}`, () => {
       if (!isValid) throw new Error(`${JSON.stringify(validate.errors)}: ${context()}`);
       if (!/^[0-9a-f]{8}$/.test(result.rules.version)) throw new Error(context());
       if (JSON.stringify(result.rules.data) !== JSON.stringify(file)) throw new Error(`changed data: ${context()}`);
+      const rules = loadRules(file, { facts: result.rules.facts });
+      for (let n = 0; n < REQUESTS; n++) {
+        const request = randomRequest(result.rules, random);
+        try {
+          policies += expectAgreement(rules, request);
+        } catch (error) {
+          throw new Error(`${error}; ${JSON.stringify(request)}, ${context()}`);
+        }
+      }
     }
     if (ms > MAX_MS) throw new Error(`${ms.toFixed(0)} ms: ${context()}`);
   }
-  console.log(`${FILES} files, ${accepted} accepted, slowest ${slowest.toFixed(1)} ms, seed ${SEED}`);
+  console.log(
+    `${FILES} files, ${accepted} accepted, ${accepted * REQUESTS} requests with ${policies} policies explained, slowest ${slowest.toFixed(1)} ms, seed ${SEED}`,
+  );
   // Both outcomes are common, so that both are tested.
   expect(accepted).toBeGreaterThan(FILES / 20);
   expect(accepted).toBeLessThan(FILES / 2);

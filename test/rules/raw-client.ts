@@ -2,6 +2,14 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
+/** A response as it was received. */
+export interface RawResponse {
+  readonly status: number;
+  /** Head and body. */
+  readonly text: string;
+  header(name: string): string | undefined;
+}
+
 /** One connection, which is kept alive and opened again when the server has closed it. */
 export class RawClient {
   private readonly port: number;
@@ -13,12 +21,23 @@ export class RawClient {
 
   /** Returns the body of a 200 response, or `undefined` for any other. */
   async get(target: string): Promise<string | undefined> {
+    const { status, text } = await this.send(target);
+    return status === 200 ? text.slice(text.indexOf("\r\n\r\n") + 4) : undefined;
+  }
+
+  /** Sends a GET request. The status is 0 if the server has closed the connection without a response. */
+  async send(target: string): Promise<RawResponse> {
     const socket = this.socket?.writable ? this.socket : await this.open();
     socket.write(`GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`, "latin1");
     const text = await readResponse(socket);
     const hasEnded = !/^HTTP\/1\.1 \d+/.test(text) || /^connection: close/im.test(text);
     if (hasEnded) this.close();
-    return text.startsWith("HTTP/1.1 200") ? text.slice(text.indexOf("\r\n\r\n") + 4) : undefined;
+    const head = text.slice(0, text.indexOf("\r\n\r\n") + 2);
+    return {
+      status: Number(/^HTTP\/1\.1 (\d+)/.exec(head)?.[1] ?? 0),
+      text,
+      header: (name) => new RegExp(`^${name}: (.*)\r$`, "im").exec(head)?.[1],
+    };
   }
 
   close(): void {

@@ -138,6 +138,22 @@ describe("rules on Redis", withRedis, () => {
     expect(client.calls).toHaveLength(0);
   });
 
+  it("repeat a denial beside a shadow limit without a round trip, and count no more", async () => {
+    const data = {
+      budgets: { api: { ip: "2/h" } },
+      rules: [
+        { name: "trial", match: "/x", limits: { ip: "9/h fixed", tenant: "9/h" }, mode: "shadow", budgets: ["api"] },
+      ],
+      fallback: { limits: { ip: "50/h" } },
+    };
+    const { rules, client } = rulesOn(data, { localDenialMs: 1000 });
+    const take = () => rules.consume({ method: "GET", path: "/x", ip: IP, facts: { tenant: "acme" } });
+    for (let i = 0; i < 3; i++) await take();
+    client.calls.length = 0;
+    for (let i = 0; i < 20; i++) expect(await take()).toMatchObject({ allowed: false, rule: "trial" });
+    expect(client.calls).toHaveLength(0);
+  });
+
   it("fail as each rule says while Redis is unavailable, with one event for the set", async () => {
     const events: string[] = [];
     const { rules } = rulesOn(

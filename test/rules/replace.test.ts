@@ -81,6 +81,25 @@ describe("replace", () => {
     ]);
   });
 
+  test("lists limits that start new buckets under another name", () => {
+    const plans = { plans: ["free", "pro"], defaultPlan: "free" };
+    const split = { ip: { free: "5/h fixed", pro: "9/h fixed" } };
+    const { rules } = setOf({ ...rulesWith("5/h fixed"), overrides: { "ip:203.0.113.7": { "read.ip": "7/h fixed" } } });
+    const changes = rules.replace({
+      ...plans,
+      ...rulesWith("", { limits: split }),
+      overrides: { "ip:203.0.113.7": { "read.ip": "7/d fixed" } },
+    });
+    expect(changes).toContain('read.ip@free: "5/h fixed" starts new buckets.');
+    expect(changes).toContain('read.ip@pro: "9/h fixed" starts new buckets.');
+    expect(changes).toContain(
+      'read.ip of ip:203.0.113.7: changed from "7/h fixed" to "7/d fixed"; it starts new buckets.',
+    );
+    expect(rules.replace(rulesWith("5/h fixed", { perPattern: true }))).toContain(
+      'read.ip: "5/h fixed" starts new buckets.',
+    );
+  });
+
   test("lets a request that has started keep its rules", async () => {
     let release: (tenant: string) => void = () => {};
     const { rules } = setOf({

@@ -1,8 +1,8 @@
-/** Rule sets without a server: charges, plans, flags, shadow rules, holds and names. */
-import { createLimiter, memoryStore } from "sluice";
-import { defineRules, loadRules, type RuleSet } from "sluice/rules";
+/** Rule sets without a server: charges, plans, flags, shadow rules and holds. */
+import { memoryStore, type Store } from "sluice";
+import { loadRules, type RuleSet } from "sluice/rules";
 import { fakeClock } from "sluice/testing";
-import { afterEach, describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { saasRules } from "./saas-rules.ts";
 
 const IP = "203.0.113.7";
@@ -167,6 +167,28 @@ describe("a rule set", () => {
     expect(await allowedOf(12, rules, "/share")).toBe(10);
   });
 
+  test("never fails because of a shadow rule while the store is unavailable", async () => {
+    const store: Store = {
+      consistency: "exact",
+      apply: () => Promise.reject(new Error("on purpose")),
+      inspect: () => Promise.reject(new Error("on purpose")),
+      async dispose() {},
+    };
+    const limits = { ip: "1/h" };
+    const { rules } = rulesOn(
+      {
+        rules: [
+          { name: "shadow", match: "/shadow", limits, mode: "shadow", onStoreError: "throw" },
+          { name: "enforced", match: "/enforced", limits, onStoreError: "throw" },
+        ],
+        fallback: FALLBACK,
+      },
+      { store, onEvent: () => {} },
+    );
+    expect(await allowedOf(3, rules, "/shadow")).toBe(3);
+    await expect(allowedOf(1, rules, "/enforced")).rejects.toMatchObject({ code: "store-unavailable" });
+  });
+
   test("reports the policies of a request without charging it", () => {
     const { rules, store } = rulesOn(saasRules);
     expect(rules.find("POST", "/v1/reports", { plan: "pro", tenant: "x" })).toEqual({
@@ -219,6 +241,9 @@ describe("plans", () => {
   test("that are unknown are treated as the default, and reported once per value", async () => {
     const events: object[] = [];
     const { rules } = rulesOn(data, { onEvent: (event: object) => events.push(event) });
+    // No caller has them.
+    expect(rules.find("GET", "/read", { plan: "silver" }).policies[0]?.name).toBe("read.tenant@free");
+    expect(rules.explain("GET", "/read", { plan: "silver" })).toContain("read.tenant@free");
     expect(await allowedOf(10, rules, "/read", { tenant: "acme", plan: "gold" })).toBe(2);
     expect(await allowedOf(10, rules, "/read", { tenant: "b" })).toBe(2);
     expect(events).toEqual([{ type: "unknown-plan", policy: "", plan: "gold" }]);
@@ -227,82 +252,52 @@ describe("plans", () => {
   });
 });
 
-describe("holds of rules", () => {
-  const data = {
-    rules: [
-      { name: "ai", match: "/ai", limits: { ip: "100/h", tenant: "1000/h of tokens" }, hold: "5m" },
-      { name: "slow", match: "/slow", limits: { ip: "2 concurrent" } },
-      { name: "both", match: "/both", limits: { ip: "1 concurrent lease 10s", tenant: "100/h of tokens" }, hold: "5m" },
-    ],
-    fallback: FALLBACK,
-  };
-  const request = (path: string, tokens = 0) => ({ method: "GET", path, ip: IP, facts: { tenant: "acme", tokens } });
-
-  test("hold the estimate and charge the actual amount", async () => {
-    const { rules } = rulesOn(data);
-    const decision = await rules.hold(request("/ai", 600));
-    if (!decision.allowed) throw new Error("denied");
-    expect(await rules.hold(request("/ai", 600))).toMatchObject({ allowed: false, policy: "ai.tenant" });
-    await decision.hold.settle({ tokens: 100 } as never);
-    const next = await rules.hold(request("/ai", 900));
-    expect(next).toMatchObject({ allowed: true, rule: "ai" });
-    if (next.allowed) await next.hold.cancel();
-    expect(await rules.hold(request("/ai", 901))).toMatchObject({ allowed: false });
-  });
-
-  test("limit concurrency, and free the slot", async () => {
-    const { rules } = rulesOn(data);
-    const first = await rules.hold(request("/slow"));
-    const second = await rules.hold(request("/slow"));
-    expect([first.allowed, second.allowed, (await rules.hold(request("/slow"))).allowed]).toEqual([true, true, false]);
-    if (first.allowed) await first.hold.settle();
-    expect((await rules.hold(request("/slow"))).allowed).toBe(true);
-  });
-
-  test("end leases and amounts at their own times", async () => {
-    const { rules, clock } = rulesOn(data);
-    expect((await rules.hold(request("/both", 40))).allowed).toBe(true);
-    expect((await rules.hold(request("/both", 40))).allowed).toBe(false);
-    clock.advance(10_000);
-    const second = await rules.hold(request("/both", 40));
-    expect(second).toMatchObject({ allowed: true });
-    if (second.allowed) await second.hold.settle({ tokens: 10 } as never);
-    expect((await rules.hold(request("/both", 51))).allowed).toBe(false);
-    expect((await rules.hold(request("/both", 50))).allowed).toBe(true);
-  });
-
-  test("are refused by consume, and hold refuses rules without them", async () => {
-    const { rules } = rulesOn(data);
-    const unsupported = { code: "unsupported" };
-    await expect(rules.consume(request("/ai", 1))).rejects.toMatchObject(unsupported);
-    await expect(rules.consume(request("/slow"))).rejects.toMatchObject(unsupported);
-    await expect(rules.hold(request("/other"))).rejects.toMatchObject(unsupported);
-  });
+test("a condition on the plan applies to callers whose plan is unknown, who have the default plan", () => {
+  const conditions = loadRules(
+    {
+      plans: ["free", "pro"],
+      defaultPlan: "free",
+      rules: [
+        { name: "free-search", match: "/search", when: { plan: "free" }, limits: { ip: "1/h" } },
+        { name: "search", match: "/search", limits: { ip: "100/h" } },
+      ],
+      fallback: "unlimited",
+    },
+    { facts: ["plan"], onEvent: () => {} },
+  );
+  const ruleOf = (plan?: string) => conditions.find("GET", "/search", plan === undefined ? {} : { plan }).rule;
+  expect([ruleOf("free"), ruleOf("pro"), ruleOf(), ruleOf(""), ruleOf("gold")]).toEqual([
+    "free-search",
+    "search",
+    "free-search",
+    "free-search",
+    "free-search",
+  ]);
 });
 
-describe("names on a store", () => {
-  afterEach(() => vi.restoreAllMocks());
-  const data = { rules: [], fallback: { limits: { ip: "5/h" } } } as const;
-
-  test("conflict between rule sets without a prefix, until one is disposed of", async () => {
-    const store = memoryStore();
-    const first = defineRules(data, { store });
-    expect(() => defineRules(data, { store })).not.toThrow();
-    const other = { rules: [], fallback: { limits: { ip: "6/h" } } } as const;
-    expect(() => defineRules(other, { store })).toThrow(/fallback.ip/);
-    defineRules(other, { store, prefix: "b" });
-    await first.dispose();
-    await expect(first.consume({ method: "GET", path: "/", ip: IP })).rejects.toMatchObject({ code: "disposed" });
+describe("edge cases", () => {
+  test("an unlimited override lifts the only limit of a caller", async () => {
+    const { rules } = rulesOn({
+      rules: [{ name: "s", match: "/s", limits: { client: "1/h" } }],
+      fallback: FALLBACK,
+      overrides: { "user:42": { "s.client": "unlimited" } },
+    });
+    expect(await allowedOf(3, rules, "/s", { user: "42" })).toBe(3);
+    expect(await allowedOf(3, rules, "/s", { user: "43" })).toBe(1);
   });
 
-  test("are replaced in one step, also with another algorithm, or not at all", () => {
-    const store = memoryStore();
-    const rules = defineRules(data, { store });
-    rules.replace({ rules: [], fallback: { limits: { ip: "5/h log" } } });
-    createLimiter({ policy: { limit: 1, windowMs: 1000, algorithm: "fixed-window", name: "mine" }, store });
-    const budgets = { mine: { ip: "5/h" } };
-    expect(() => rules.replace({ budgets, rules: [], fallback: { budgets: ["mine"] } })).toThrow(/"mine"/);
-    expect(rules.data.fallback).toEqual({ limits: { ip: "5/h log" } });
-    expect(() => rules.replace({ rules: [], fallback: { limits: { ip: "5/h log" } } })).not.toThrow();
+  test("a condition on the plan uses the default plan of callers without one", () => {
+    const { rules } = rulesOn({
+      plans: ["free", "pro"],
+      defaultPlan: "free",
+      rules: [
+        { name: "trial", match: "/x", when: { plan: "free" }, limits: { ip: "1/h" } },
+        { name: "paid", match: "/x", limits: { ip: "9/h" } },
+      ],
+      fallback: FALLBACK,
+    });
+    expect(rules.find("GET", "/x").rule).toBe("trial");
+    expect(rules.find("GET", "/x", { plan: "gold" }).rule).toBe("trial");
+    expect(rules.find("GET", "/x", { plan: "pro" }).rule).toBe("paid");
   });
 });

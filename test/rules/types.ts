@@ -1,6 +1,7 @@
 /** Rules in TypeScript, type-checked only: a misspelt plan, budget, preset, member or fact does not compile. */
 
 import type { FactFunctions } from "../../src/middleware/gate/options.ts";
+import type { RuleSet } from "../../src/rules/rule-set-types.ts";
 import type { RulesData } from "../../src/rules/rules-data.ts";
 import type { CheckedRules, FactsOf } from "../../src/rules/rules-types.ts";
 import { saasRules } from "./saas-rules.ts";
@@ -224,3 +225,15 @@ define({
 });
 // @ts-expect-error the fallback is missing
 define({ rules: [] });
+
+/** Values that may be undefined are accepted with exactOptionalPropertyTypes, and users wherever facts are. */
+declare const set: RuleSet<"tenant" | "tokens">;
+declare const unknown: string | undefined;
+set.consume({ method: "GET", path: "/a", ip: unknown, facts: { tenant: unknown, user: unknown } });
+set.find("GET", "/a", { tenant: unknown, user: "42" });
+set.explain("GET", "/a", { tenant: unknown, apiKey: "acme" });
+// @ts-expect-error a misspelt fact
+set.find("GET", "/a", { tenants: "acme" });
+set.hold({ method: "GET", path: "/a" }).then((decision) => {
+  if (decision.allowed) decision.hold.settle({ tokens: 812 });
+});

@@ -229,7 +229,9 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
         return this.refunds.refund(args, charges, decision).then(() => this.reject(args, charges, denied));
       }
     }
-    if (this.options.onDecision) this.callOnDecision(decidedRequest(args, charges, decision));
+    // A rule in shadow mode may have no limit that is enforced.
+    const isEnforced = !rules || rules.isEnforced;
+    if (this.options.onDecision && isEnforced) this.callOnDecision(decidedRequest(args, charges, decision));
     recordDecision(args[0] as object, decision);
     const settleOnFinish = rules
       ? this.holds.onRulesFinish(args, rules, decision)

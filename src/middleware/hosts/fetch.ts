@@ -51,10 +51,11 @@ export function enterOnFetch<Args extends HandlerArgs>(
   };
   const applyResult = (result: GateResult<Args>, through = responder): Promise<Response> | Response => {
     if (result === undefined) return through.next();
-    if (result.answer) return answer(result.answer, through);
     if ((result.set || result.capture) && through === responder) {
       return extendResponse(result, request, responder, (extended) => applyResult(result, extended));
     }
+    // After the extension: rules may answer a request that it has let pass.
+    if (result.answer) return answer(result.answer, through);
     if (result.rejection) return reject(result, through, gate);
     if (result.failure) return handleGateError(result.failure.error, through);
     const { delayMs, onFinish, isHeld } = result;

@@ -4,7 +4,7 @@ import { isPromise } from "../../core/maybe-promise.ts";
 import type { HeaderFields } from "../../http/headers/field-writer.ts";
 import { type ProblemResponse, type ResponseData, withoutContentType } from "../../http/rejection.ts";
 import { addAnswerHeaders, addRejectionHeaders, type ResponseFields } from "../../http/response.ts";
-import type { ExtensionPass } from "../gate/extension.ts";
+import type { ExtensionPass, GateAnswer } from "../gate/extension.ts";
 import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
 import type { LimitedRequest } from "../gate/options.ts";
@@ -77,7 +77,7 @@ function unlessResponded(response: ServerResponse, next: () => void): () => void
 function applyResult<Args extends HandlerArgs>(entry: NodeEntry<Args>, result: GateResult<Args>): void {
   if (result === undefined) entry.next();
   else if (result.rejection) reject(entry, result);
-  else if (result.answer) answer(entry, result.answer);
+  else if (result.answer) answer(entry, result);
   else if (result.failure) {
     extend(entry.response, result);
     handleGateError(entry, result.failure.error);
@@ -90,10 +90,10 @@ function extend(response: ServerResponse, { set, capture }: ExtensionPass): void
   capture?.onNode(response);
 }
 
-function answer<Args extends HandlerArgs>(
-  { responderFor }: NodeEntry<Args>,
-  { status, headers, body }: ResponseData,
-): void {
+function answer<Args extends HandlerArgs>({ response, responderFor }: NodeEntry<Args>, result: GateAnswer): void {
+  const { status, headers, body } = result.answer;
+  // Rules may answer a request that an extension has let pass.
+  extend(response, result);
   const responder = responderFor();
   if (responder.hasResponded()) return;
   responder.answerHead(status, headers);

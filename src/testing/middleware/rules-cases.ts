@@ -253,13 +253,13 @@ export const rulesCases: readonly MiddlewareCase[] = [
         '"ai.ip";q=1000;w=86400, "ai.tenant";q=1000;qu="tokens";w=86400',
         "the unit of the policy",
       );
-      // The amount is settled just after the response.
+      // The amount is settled just after the response. An estimate of 0 holds 1 meanwhile.
       let remaining: string | undefined;
-      for (let tries = 0; tries < 200 && remaining !== "900"; tries++) {
+      for (let tries = 0; tries < 200 && remaining !== "899"; tries++) {
         await new Promise((resolve) => setTimeout(resolve, 10));
         remaining = /"ai.tenant";r=(\d+)/.exec((await chat(0)).header("RateLimit") ?? "")?.[1];
       }
-      checkEqual(remaining, "900", "what remains after 100 tokens");
+      checkEqual(remaining, "899", "what remains after 100 tokens");
       const denied = await chat(901);
       checkEqual([denied.status, denied.json().detail], [429, "Limit of 1000 tokens per 86400 s reached."], "denied");
     },

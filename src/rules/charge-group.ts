@@ -1,0 +1,115 @@
+/** The charges of one request in groups that are decided all or nothing, and what they hold. */
+import type { Decision } from "../core/decision.ts";
+import { type Hold, parseHoldOptions } from "../core/hold.ts";
+import { createHold } from "../limiter/hold.ts";
+import { holdTo, type JointCharge } from "../limiter/limiter-part.ts";
+import { takeCharge } from "../limiter/part-charges.ts";
+import type { RuleCharge } from "./compiled-rules.ts";
+import { isByPlan, type LimitSpec, type ParsedRule } from "./parsed-rules.ts";
+
+/** One charge of one request. */
+export interface ActiveCharge {
+  readonly rule: ParsedRule;
+  readonly charge: RuleCharge;
+  readonly key: string;
+  readonly amount: number;
+}
+
+/** Charges that are decided all or nothing. */
+export interface Group {
+  readonly mode: "enforced" | "shadow" | "flag";
+  readonly active: readonly ActiveCharge[];
+  readonly charges: readonly JointCharge[];
+  /** Absent until the charges were applied. */
+  decision?: Decision;
+}
+
+/** A hold, and what it belongs to. */
+export interface OpenHold {
+  readonly hold: Hold;
+  readonly group: Group;
+  /** Whether it is a lease that ends with the request. */
+  readonly isLease: boolean;
+}
+
+/** The id and duration of the holds of one request. Leases are held apart, since they last for another time. */
+export type HoldIds = {
+  readonly [mode in "hold" | "lease"]: { readonly id: string; readonly forMs: number } | undefined;
+};
+
+export const NO_HOLDS: HoldIds = { hold: undefined, lease: undefined };
+
+/** Creates a group. */
+export function groupOf(mode: Group["mode"], active: readonly ActiveCharge[], ids: HoldIds): Group {
+  const charges: JointCharge[] = [];
+  for (const { charge, key, amount } of active) {
+    const hold = charge.mode === "take" ? undefined : ids[charge.mode];
+    // An estimate of 0 holds 1, because only the actual amount of what is held is charged later.
+    charges.push(
+      hold ? holdTo(charge.part, key, Math.max(1, amount), hold, true) : takeCharge(charge.part, key, amount),
+    );
+  }
+  return { mode, active, charges };
+}
+
+/** Creates the holds of a group that was admitted. */
+export function holdsOf(group: Group, holdIds: HoldIds, sentAt: number): OpenHold[] {
+  const { charges, decision } = group;
+  if (!decision?.allowed) return [];
+  const indexes = charges.map((_, i) => i);
+  return (["hold", "lease"] as const).flatMap((mode) => {
+    const ids = holdIds[mode];
+    if (!ids || !charges.some(({ hold }) => hold?.id === ids.id)) return [];
+    const hold = createHold(decision, { ...ids, charges, indexes }, sentAt);
+    return [{ hold, group, isLease: mode === "lease" }];
+  });
+}
+
+/** The charge that a decision is about. */
+export function limitingOf({ active }: Group, decision: Decision): ActiveCharge | undefined {
+  const { parts } = decision;
+  if (!parts) return active[0];
+  for (let i = 0; i < parts.length; i++) {
+    const { policy, allowed, remaining, retryAfterMs } = parts[i] as Decision;
+    const isLimiting =
+      policy === decision.policy &&
+      allowed === decision.allowed &&
+      remaining === decision.remaining &&
+      retryAfterMs === decision.retryAfterMs;
+    if (isLimiting) return active[i];
+  }
+  return active[0];
+}
+
+/** The ids of what the charges hold. */
+export function holdIdsOf(active: readonly ActiveCharge[]): HoldIds {
+  return hasHolds(active) ? holdIds(active) : NO_HOLDS;
+}
+
+function hasHolds(active: readonly ActiveCharge[]): boolean {
+  for (const { charge } of active) if (charge.mode !== "take") return true;
+  return false;
+}
+
+function holdIds(active: readonly ActiveCharge[]): HoldIds {
+  const idFor = (mode: "hold" | "lease", durationOf: (active: ActiveCharge) => number) => {
+    const durations = active.filter(({ charge }) => charge.mode === mode).map(durationOf);
+    return durations.length > 0 ? parseHoldOptions({}, Math.min(...durations)) : undefined;
+  };
+  return {
+    hold: idFor("hold", ({ rule }) => rule.holdMs as number),
+    lease: idFor("lease", ({ charge }) => charge.part.policy.windowMs),
+  };
+}
+
+/** The limits of a rule and of its budgets, on all plans. */
+export function specsOf({ limits, budgets }: ParsedRule): LimitSpec[] {
+  return [...limits, ...budgets.flatMap((budget) => budget.limits)].flatMap(({ spec }) =>
+    isByPlan(spec) ? [...spec.values()] : [spec],
+  );
+}
+
+/** The decision on a request that no limit is enforced on. */
+export function notLimited(): Decision {
+  return { allowed: true, policy: "", limit: 0, remaining: 0, resetAfterMs: 0, nextAfterMs: 0, unknown: true };
+}

@@ -1,0 +1,98 @@
+/** The rules that were found for a request, and their charges with keys and amounts. */
+import { isCost } from "../core/charge.ts";
+import { optionError, SluiceError } from "../core/errors.ts";
+import type { ResolvedPolicy } from "../core/policy.ts";
+import type { ActiveCharge } from "./charge-group.ts";
+import { ANY_PLAN, type CompiledRule, type RulePlan } from "./compiled-rules.ts";
+import type { Fact, RequestValues } from "./request-values.ts";
+
+/** A rule that applies to a request, and the index of its buckets. */
+export interface FoundRule {
+  readonly compiled: CompiledRule;
+  readonly variant: number;
+  /** A list of only this one. */
+  readonly alone: readonly FoundRule[];
+}
+
+/** The charges of a rule for a plan. */
+export function planFor({ isByPlan, variants }: CompiledRule, variant: number, plan: string): RulePlan {
+  return variants[variant]?.get(isByPlan ? plan : ANY_PLAN) as RulePlan;
+}
+
+export function dependOnPlan(rules: readonly FoundRule[]): boolean {
+  for (const { compiled } of rules) if (compiled.isByPlan) return true;
+  return false;
+}
+
+/** Adds a charge. A bucket that several readings of one path charge is charged once, by the highest amount. */
+export function add(active: ActiveCharge[], found: ActiveCharge, mayRepeat: boolean): void {
+  const { charge, key, amount } = found;
+  const i = mayRepeat
+    ? active.findIndex(
+        (other) =>
+          other.key === key &&
+          other.charge.part.policy.id === charge.part.policy.id &&
+          other.charge.group === charge.group,
+      )
+    : -1;
+  if (i < 0) active.push(found);
+  else if ((active[i] as ActiveCharge).amount < amount) active[i] = found;
+}
+
+export function distinct(found: readonly FoundRule[]): FoundRule[] {
+  return found.filter(
+    ({ compiled, variant }, i) =>
+      found.findIndex((other) => other.compiled === compiled && other.variant === variant) === i,
+  );
+}
+
+/** The policies of the enforced charges. A list is reused, since header fields are cached by its identity. */
+export function policiesOf(
+  active: readonly ActiveCharge[],
+  plan: RulePlan | undefined,
+  applied: number,
+): readonly ResolvedPolicy[] {
+  let policies = plan?.policyLists.get(applied);
+  if (!policies) {
+    policies = active.flatMap(({ charge }) => (charge.group === "enforced" ? [charge.resolved] : []));
+    plan?.policyLists.set(applied, policies);
+  }
+  return policies;
+}
+
+/** Whether one of the charges applies to every caller. */
+export function hasUniversal(active: readonly ActiveCharge[]): boolean {
+  for (const { charge } of active) if (charge.isUniversal) return true;
+  return false;
+}
+
+/** Whether a limit that applies to every caller has a key. Without a charge, its override is unlimited. */
+export function isIdentified(rules: readonly FoundRule[], plan: string, values: RequestValues): boolean {
+  return rules.some(({ compiled, variant }) =>
+    planFor(compiled, variant, plan).charges.some(
+      ({ isUniversal, limit }) => isUniversal && values.key(limit.identities) !== undefined,
+    ),
+  );
+}
+
+export function foundRule(compiled: CompiledRule, variant: number): FoundRule {
+  const found: { compiled: CompiledRule; variant: number; alone: readonly FoundRule[] } = {
+    compiled,
+    variant,
+    alone: [],
+  };
+  found.alone = [found];
+  return found;
+}
+
+/** Returns the value of a counted fact, or throws. */
+export function checkAmount(name: string, value: Fact): number {
+  if (isCost(value)) return value;
+  const expected = "a whole number from 0 to 2147483647, because a limit counts it";
+  throw optionError("invalid-cost", `facts.${name}`, expected, value);
+}
+
+export function unidentified(rule: string): SluiceError {
+  const message = `No limit of rule "${rule}" applies to a request without an IP address. Pass ip, or the facts that identify the caller.`;
+  return new SluiceError("unidentified", message, { option: "ip", expected: "the IP address of the caller" });
+}
