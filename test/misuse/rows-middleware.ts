@@ -11,7 +11,8 @@ const options = (code: string, given: unknown, message: string, error: Code = "i
   throws: see(error, message),
 });
 const foreign = (code: string, given: object, message: string): Case => options(code, given, message, "unknown-option");
-const ONE_OF = 'rateLimit requires exactly one of policy, policies, limiter, limits, rules, such as { policy: "100/m" }';
+const ONE_OF =
+  'rateLimit requires exactly one of policy, policies, limiter, limits, rules, such as { policy: "100/m" }';
 const policy = "100/m";
 
 export const middlewareRows: readonly Row[] = [
