@@ -22,6 +22,10 @@ export type NextArgs = readonly [
 /** The options of `rateLimit` and `limitRoute`. `onLimited` returns a response; its status is kept from 400. */
 export type NextRateLimitOptions<F extends string = string> = RateLimitOptions<NextArgs, CustomResponse, F>;
 
+/** What the function of a proxy returns. A request without a response continues. */
+// biome-ignore lint/suspicious/noConfusingVoidType: a function without a return statement returns nothing
+type ProxyResult = Response | undefined | null | void;
+
 /** A function of `proxy.ts` or `middleware.ts`. */
 export type NextProxy = (request: Request, ...rest: unknown[]) => Promise<Response>;
 
@@ -32,11 +36,7 @@ export type NextProxy = (request: Request, ...rest: unknown[]) => Promise<Respon
  */
 export function rateLimit<F extends string = never>(
   options: NextRateLimitOptions<F>,
-  // biome-ignore lint/suspicious/noConfusingVoidType: a proxy that returns nothing continues
-  handler: (
-    request: never,
-    ...rest: never[]
-  ) => Response | undefined | null | void | Promise<Response | undefined | null | void> = () => {},
+  handler: (request: never, ...rest: never[]) => ProxyResult | Promise<ProxyResult> = () => {},
 ): NextProxy {
   const wrapped = wrapper(
     options as NextRateLimitOptions,
