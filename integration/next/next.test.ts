@@ -5,6 +5,7 @@ import { beforeAll, describe, it } from "vitest";
 import { FETCH_WITHOUT } from "../../test/middleware/mount.ts";
 import { build, type Environment, installPacked, node24, startServer } from "../built-app.ts";
 import { asAddress, withFrontProxy } from "../front-proxy.ts";
+import { ruleSpellings } from "../rule-spellings.ts";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const NEXT = "node_modules/next/dist/bin/next";
@@ -15,10 +16,9 @@ beforeAll(async () => {
   await build(node24, [NEXT, "build"], here, env);
 });
 
-const start = async (more: Environment = {}) =>
-  withFrontProxy(
-    await startServer(node24, [NEXT, "start", "-H", "127.0.0.1", "-p", "$PORT"], here, { ...env, ...more }),
-  );
+const serve = (more: Environment) =>
+  startServer(node24, [NEXT, "start", "-H", "127.0.0.1", "-p", "$PORT"], here, { ...env, ...more });
+const start = async (more: Environment = {}) => withFrontProxy(await serve(more));
 
 const NEXT_WITHOUT = {
   ...FETCH_WITHOUT,
@@ -69,3 +69,5 @@ middlewareSuite(
   { start: () => start({ PROXIED: "1" }), as: asAddress, without: PROXY_WITHOUT },
   { describe, it },
 );
+
+ruleSpellings("Next.js 16 proxy", ({ rules }) => serve({ RULES: JSON.stringify(rules.data) }));

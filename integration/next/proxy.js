@@ -1,6 +1,7 @@
 /** With PROXIED, limits the routes of the suite before Next.js finds their handlers. */
 import { NextResponse } from "next/server";
 import { rateLimit } from "sluice/next";
+import { loadRules } from "sluice/rules";
 import { routeOf, routes } from "./routes.js";
 
 const limits = new Map(process.env.PROXIED ? routes.flatMap((route) => limitsOf(route)) : []);
@@ -19,6 +20,15 @@ function limitsOf(route) {
   }
 }
 
+/** For the tests of rules. */
+const byRules = process.env.RULES
+  ? rateLimit({
+      rules: loadRules(JSON.parse(process.env.RULES), { facts: [] }),
+      identity: { preset: "nginx", trustedProxies: 1, unidentified: "share" },
+    })
+  : undefined;
+
 export function proxy(request) {
+  if (byRules) return byRules(request);
   return limits.get(routeOf(request))?.(request) ?? NextResponse.next();
 }

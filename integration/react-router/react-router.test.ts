@@ -3,8 +3,9 @@ import { fileURLToPath } from "node:url";
 import { middlewareSuite } from "sluice/testing";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { FETCH_WITHOUT } from "../../test/middleware/mount.ts";
-import { build, installPacked, node24, startServer } from "../built-app.ts";
+import { build, type Environment, installPacked, node24, startServer } from "../built-app.ts";
 import { asAddress, withFrontProxy } from "../front-proxy.ts";
+import { ruleSpellings } from "../rule-spellings.ts";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 
@@ -13,10 +14,9 @@ beforeAll(async () => {
   await build(node24, ["node_modules/@react-router/dev/bin.cjs", "build"], here);
 });
 
-async function start() {
-  const args = ["node_modules/@react-router/serve/bin.cjs", "build/server/index.js"];
-  return withFrontProxy(await startServer(node24, args, here));
-}
+const serve = (env: Environment = {}) =>
+  startServer(node24, ["node_modules/@react-router/serve/bin.cjs", "build/server/index.js"], here, env);
+const start = async () => withFrontProxy(await serve());
 
 middlewareSuite(
   "React Router 8, memory",
@@ -44,3 +44,5 @@ describe("React Router 8", () => {
     expect(logs.rules.handled).toBe(1);
   });
 });
+
+ruleSpellings("React Router 8", ({ rules }) => serve({ RULES: JSON.stringify(rules.data) }));

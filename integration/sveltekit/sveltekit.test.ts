@@ -3,7 +3,8 @@ import { fileURLToPath } from "node:url";
 import { middlewareSuite } from "sluice/testing";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { FETCH_WITHOUT } from "../../test/middleware/mount.ts";
-import { build, installPacked, node24, startServer } from "../built-app.ts";
+import { build, type Environment, installPacked, node24, startServer } from "../built-app.ts";
+import { ruleSpellings } from "../rule-spellings.ts";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 
@@ -12,9 +13,9 @@ beforeAll(async () => {
   await build(node24, ["node_modules/vite/bin/vite.js", "build"], here);
 });
 
-const start = () => startServer(node24, ["build/index.js"], here);
+const start = (env: Environment = {}) => startServer(node24, ["build/index.js"], here, env);
 
-middlewareSuite("SvelteKit 3, memory", { start, without: FETCH_WITHOUT }, { describe, it });
+middlewareSuite("SvelteKit 3, memory", { start: () => start(), without: FETCH_WITHOUT }, { describe, it });
 
 describe("SvelteKit 3", () => {
   it("does not call resolve for a request that is rejected, and keeps the order of sequence (seed 001)", async () => {
@@ -33,3 +34,5 @@ describe("SvelteKit 3", () => {
     expect([rejected.status, rejected.headers.get("X-Order")]).toEqual([429, "before"]);
   });
 });
+
+ruleSpellings("SvelteKit 3", ({ rules }) => start({ RULES: JSON.stringify(rules.data) }));

@@ -1,5 +1,6 @@
 /** Runs every route's hooks in `sequence`. */
 import { type Handle, sequence } from "@sveltejs/kit/hooks";
+import { loadRules } from "sluice/rules";
 import { rateLimit, type SvelteKitRateLimitOptions } from "sluice/sveltekit";
 import { routeOf, routes } from "./routes.ts";
 
@@ -25,7 +26,12 @@ const marked =
 /** The limit is between two other hooks. */
 const ordered = sequence(marked("before"), rateLimit({ policy: "3/h" }), marked("after"));
 
+/** For the tests of rules. */
+const { RULES } = process.env;
+const byRules = RULES ? rateLimit({ rules: loadRules(JSON.parse(RULES), { facts: [] }) }) : undefined;
+
 export const handle: Handle = (input) => {
+  if (byRules) return byRules(input);
   if (input.event.url.pathname === "/order") return ordered(input);
   const hook = hooks.get(routeOf(input.event));
   return hook ? hook(input) : input.resolve(input.event);

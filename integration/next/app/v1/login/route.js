@@ -1,0 +1,4 @@
+import { reportAs } from "../../../report.js";
+
+export const dynamic = "force-dynamic";
+export const GET = reportAs("login");

@@ -1,0 +1,3 @@
+import { reportAs } from "./report.ts";
+
+export const loader = reportAs("health");
