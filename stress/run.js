@@ -13,6 +13,7 @@ import { hotKey } from "./hot-key.js";
 import { rulesFiles } from "./rules-files.js";
 import { rulesMatching, rulesSpellings } from "./rules-matching.js";
 import { rulesReload } from "./rules-reload.js";
+import { rulesSaas } from "./rules-saas.js";
 import { wsFrames } from "./ws-frames.js";
 import { wsSockets } from "./ws-sockets.js";
 
@@ -27,6 +28,7 @@ const parts = {
   "rules-matching": rulesMatching,
   "rules-reload": rulesReload,
   "rules-spellings": rulesSpellings,
+  "rules-saas": rulesSaas,
   "ws-frames": wsFrames,
   "ws-sockets": wsSockets,
 };

@@ -38,7 +38,6 @@ export function rateLimit<F extends string = never>(
     header: (args, name) => headerOf(args[0].raw, name),
     peer: (args) => args[0].raw.socket.remoteAddress,
     hasBody: (args) => hasNodeBody(args[0].raw),
-    // As received, before rewriteUrl.
     body: (args, maxBytes) => readNodeBody(args[0].raw, args[0].body, maxBytes),
   });
   const { onLimited } = options;
