@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { install, runtimesFolder, workerdFolder } from "../runtime-tests/install.js";
+import { installAll, runtimesFolder, workerdFolder } from "../runtime-tests/install.js";
 import { startHeartbeat } from "../scripts/heartbeat.js";
 import { runChild } from "../scripts/run-child.js";
 import { ensureNginx } from "../test/servers/ensure-nginx.js";
@@ -15,8 +15,14 @@ import { ensureRedis } from "../test/servers/ensure-redis.js";
 const here = dirname(fileURLToPath(import.meta.url));
 const ofRoot = (path) => join(here, "../node_modules", path);
 
-/** Where the packages of a folder are. The edge runtimes are installed with all other runtimes. */
-const packagesOf = (folder) => (folder === "edge" ? [runtimesFolder, workerdFolder] : [join(here, folder)]);
+/** Folders whose apps run on Node 24, Deno or an edge runtime, which are installed with all other runtimes. */
+const OTHER_RUNTIMES = ["netlify", "next", "react-router", "sveltekit"];
+
+/** Where the packages of a folder are. */
+const packagesOf = (folder) => {
+  if (folder === "edge") return [runtimesFolder, workerdFolder];
+  return OTHER_RUNTIMES.includes(folder) ? [join(here, folder), runtimesFolder] : [join(here, folder)];
+};
 
 const suites = readdirSync(here, { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
@@ -88,9 +94,10 @@ const isWanted = (name) => (suite) => name === nameOf(suite) || name === suite.f
 const unknown = wanted.filter((name) => !suites.some(isWanted(name)));
 if (unknown.length > 0) throw new Error(`no suite ${unknown}; there are ${suites.map(nameOf).join(", ")}`);
 const chosen = wanted.length > 0 ? suites.filter((suite) => wanted.some((name) => isWanted(name)(suite))) : suites;
-for (const folder of new Set(chosen.map(({ folder }) => folder))) {
-  for (const packages of packagesOf(folder)) if (existsSync(join(packages, "package.json"))) install(packages);
-}
+const folders = new Set(chosen.flatMap(({ folder }) => packagesOf(folder)));
+const stopHeartbeat = startHeartbeat(() => "installing packages");
+await installAll([...folders].filter((packages) => existsSync(join(packages, "package.json"))));
+stopHeartbeat();
 // Here, and not in the tests: an installation is announced, and a missing server is one error instead of many.
 if (chosen.some(({ suite }) => suite !== "types")) await ensureRedis();
 if (chosen.some(({ folder, suite }) => folder === "nginx" && suite !== "types")) await ensureNginx();
