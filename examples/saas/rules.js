@@ -1,4 +1,7 @@
-/** The rate limits of an API with 50 endpoints and three plans. Each request is counted by the first rule that matches. */
+/**
+ * The rate limits of an API with 50 endpoints and three plans. The first rule that matches a request applies: its own
+ * limits count the request once, and each shared budget counts it `weight` times. A client is a user, or an IP address.
+ */
 import { defineRules } from "sluice/rules";
 
 /** Creates the rules. */
@@ -12,7 +15,8 @@ export const createRules = (/** @type {import("sluice/rules").RulesOptions} */ o
         api: { tenant: { free: "60/m burst 30", pro: "600/m burst 200", enterprise: "6000/m burst 2000" } },
         monthly: { tenant: { free: "10000/30d fixed", pro: "1000000/30d fixed", enterprise: "unlimited" } },
       },
-      defaults: { budgets: ["address", "api", "monthly"] },
+      // For rules that don't set their own. While Redis is unavailable, each process counts on its own.
+      defaults: { budgets: ["address", "api", "monthly"], onStoreError: "local" },
       rules: [
         { name: "health", match: "GET /healthz", unlimited: true },
         // The presets login, mfa and signup end in a challenge or a block. Without those, they deny.
@@ -55,7 +59,7 @@ export const createRules = (/** @type {import("sluice/rules").RulesOptions} */ o
         },
         { name: "bulk", match: "POST /v1/tasks/bulk", limits: { client: "1000/m of items" }, weight: 10 },
         { name: "upload", match: "POST /v1/files", limits: { client: "30/m burst 10" }, weight: 5 },
-        // Counted and not enforced yet.
+        // Its own limit is counted and not enforced yet. Budgets are.
         { name: "share", match: "POST /v1/files/:id/share", limits: { client: "20/h" }, mode: "shadow" },
         {
           name: "list",

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Request, Response } from "express";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
-import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
@@ -26,7 +26,9 @@ export type ExpressMiddleware = (
 ) => void;
 
 /** Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. */
-export function rateLimit<F extends string = never>(options: ExpressRateLimitOptions<F>): ExpressMiddleware {
+export function rateLimit<F extends string = never>(
+  options: ExpressRateLimitOptions<F> & RequiredFacts<F>,
+): ExpressMiddleware {
   const gate = openGate<ExpressArgs, unknown>(options as ExpressRateLimitOptions, {
     method: (args) => args[0].method,
     header: (args, name) => headerOf(args[0], name),

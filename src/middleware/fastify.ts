@@ -4,7 +4,7 @@ import { SluiceError } from "../core/errors.ts";
 import { addAnswerHeaders, addRejectionHeaders, type ResponseHead } from "../http/response.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
-import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
@@ -29,7 +29,7 @@ const replyHead: ResponseHead<FastifyReply> = {
 
 /** Creates a hook that limits the routes it is added to: `app.addHook("onRequest", rateLimit({ policy: "100/m" }))`. */
 export function rateLimit<F extends string = never>(
-  options: FastifyRateLimitOptions<F>,
+  options: FastifyRateLimitOptions<F> & RequiredFacts<F>,
 ): (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void {
   const gate = openGate<FastifyArgs, unknown>(options as FastifyRateLimitOptions, {
     method: (args) => args[0].raw.method ?? "",

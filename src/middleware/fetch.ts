@@ -2,7 +2,7 @@
 import { internalError } from "../http/rejection.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
-import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch, toResponse } from "./hosts/fetch.ts";
 import { hasBody, isPeerless, peerOf, targetOf } from "./hosts/fetch-request.ts";
@@ -20,7 +20,7 @@ export type FetchRateLimitOptions<F extends string = string> = RateLimitOptions<
 
 /** Creates a function that wraps a handler and limits its requests: `export default { fetch: rateLimit(options)(handler) }`. */
 export function rateLimit<F extends string = never>(
-  options: FetchRateLimitOptions<F>,
+  options: FetchRateLimitOptions<F> & RequiredFacts<F>,
 ): <R extends Request, Rest extends unknown[]>(
   handler: (request: R, ...rest: Rest) => Response | Promise<Response>,
 ) => (request: R, ...rest: Rest) => Promise<Response> {

@@ -3,7 +3,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
-import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import type { RequestBody } from "./gate/request-reader.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch } from "./hosts/fetch.ts";
@@ -32,7 +32,9 @@ interface HttpBindings {
 }
 
 /** Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. */
-export function rateLimit<F extends string = never>(options: HonoRateLimitOptions<F>): MiddlewareHandler {
+export function rateLimit<F extends string = never>(
+  options: HonoRateLimitOptions<F> & RequiredFacts<F>,
+): MiddlewareHandler {
   const peerless = isPeerless();
   const gate = openGate<HonoArgs, CustomResponse>(options as HonoRateLimitOptions, {
     method: (args) => args[0].req.method,

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { internalError } from "../http/rejection.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
-import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, nodeResponder, type Responder } from "./hosts/node.ts";
@@ -20,7 +20,7 @@ export type NodeHandler = (request: IncomingMessage, response: ServerResponse) =
 
 /** Creates a function that wraps a handler and limits its requests: `createServer(rateLimit({ policy: "100/m" })(handler))`. */
 export function rateLimit<F extends string = never>(
-  options: NodeRateLimitOptions<F>,
+  options: NodeRateLimitOptions<F> & RequiredFacts<F>,
 ): (handler: NodeHandler) => NodeHandler {
   const gate = openGate<NodeArgs, unknown>(options as NodeRateLimitOptions, {
     method: (args) => args[0].method ?? "",

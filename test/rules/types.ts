@@ -1,5 +1,7 @@
 /** Rules in TypeScript, type-checked only: a misspelt plan, budget, preset, member or fact does not compile. */
 
+import { rateLimit as limitFetch } from "sluice/fetch";
+import { defineRules } from "sluice/rules";
 import type { FactFunctions } from "../../src/middleware/gate/options.ts";
 import type { RuleSet } from "../../src/rules/rule-set-types.ts";
 import type { RulesData } from "../../src/rules/rules-data.ts";
@@ -237,3 +239,19 @@ set.find("GET", "/a", { tenants: "acme" });
 set.hold({ method: "GET", path: "/a" }).then((decision) => {
   if (decision.allowed) decision.hold.settle({ tokens: 812 });
 });
+
+/** `rateLimit` requires a function for each fact of the rules. */
+export function middlewareOf(): void {
+  const typed = defineRules({
+    rules: [{ name: "r", match: "/*", limits: { ip: "9/h", tenant: "1/h" } }],
+    fallback: { limits: { ip: "1/h" } },
+  });
+  limitFetch({ rules: typed, facts: { tenant: (request) => request.headers.get("x-tenant") ?? undefined } });
+  // @ts-expect-error: facts is missing
+  limitFetch({ rules: typed });
+  // @ts-expect-error: a function for tenant is missing
+  limitFetch({ rules: typed, facts: { tennant: () => "acme" } });
+  limitFetch({ policy: "5/m" });
+  const plain = defineRules({ rules: [], fallback: { limits: { ip: "1/h" } } });
+  limitFetch({ rules: plain });
+}

@@ -75,6 +75,13 @@ export type FactFunctions<F extends string, Args extends HandlerArgs> = {
   readonly [fact in F | "user" | "apiKey"]?: FactFunction<Args>;
 } & { readonly [fact in Exclude<F, "user" | "apiKey">]: FactFunction<Args> };
 
+/** Requires `facts` if the rules use facts that are known when the code is compiled. */
+export type RequiredFacts<F extends string> = string extends F
+  ? unknown
+  : [Exclude<F, "user" | "apiKey">] extends [never]
+    ? unknown
+    : { readonly facts: object };
+
 /** Returns a fact about a request: text or a number; `undefined` if it is unknown. */
 export type FactFunction<Args extends HandlerArgs> = (
   ...args: Args
