@@ -48,6 +48,12 @@ export const kit: RouteKit = {
   },
 };
 
+/** The cases that no app of Nest can pass. */
+export const without = {
+  "rejects with plain text if the client prefers it": "Nest sends exceptions as JSON",
+  "reads the body of a request that an extension answers, up to a size": "Nest parses bodies before guards run",
+};
+
 /** A controller with one route: its first limit is that of the decorator, further ones are guards. */
 function controllerOf({ path, rateLimits, handle }: GuardedRoute, platform: Platform): Type {
   class RouteController {
@@ -68,7 +74,7 @@ function controllerOf({ path, rateLimits, handle }: GuardedRoute, platform: Plat
   const method = Object.getOwnPropertyDescriptor(prototype, "respond") as PropertyDescriptor;
   Req()(prototype, "respond", 0);
   Res()(prototype, "respond", 1);
-  All([path, `${path}/*rest`])(prototype, "respond", method);
+  All([path, platform === "Fastify" ? `${path}/*` : `${path}/*rest`])(prototype, "respond", method);
   if (first) RateLimit(first)(prototype, "respond", method);
   else SetMetadata("none", true)(prototype, "respond", method);
   if (others.length > 0) UseGuards(...others.map((options) => rateLimitGuard(options)))(prototype, "respond", method);
@@ -82,13 +88,19 @@ export function startApp(platform: Platform, routes: readonly GuardedRoute[]): P
     controllers: routes.map((route) => controllerOf(route, platform)),
     providers: [{ provide: APP_GUARD, useClass: RateLimitGuard }],
   };
+  const setBefore = (
+    { originalUrl }: { originalUrl: string },
+    response: Pick<PlatformResponse, "header">,
+    next: () => void,
+  ): void => {
+    const { pathname } = new URL(originalUrl, "http://localhost");
+    const route = routes.find(({ path }) => pathname === path || pathname.startsWith(`${path}/`));
+    for (const [name, value] of Object.entries(route?.before ?? {})) response.header(name, value);
+    next();
+  };
   return served(platform, metadata, (app) => {
-    app.use((request: IncomingMessage & { originalUrl: string }, response: ServerResponse, next: () => void) => {
-      const { pathname } = new URL(request.originalUrl, "http://localhost");
-      const route = routes.find(({ path }) => pathname === path || pathname.startsWith(`${path}/`));
-      for (const [name, value] of Object.entries(route?.before ?? {})) response.setHeader(name, value);
-      next();
-    });
+    if (platform === "Express") app.use(setBefore);
+    else app.getHttpAdapter().getInstance().addHook("onRequest", setBefore);
   });
 }
 

@@ -66,8 +66,10 @@ function mergeOptions<Args extends HandlerArgs, Own>(
   }
   const merged = { ...defaults };
   for (const name of dropped) delete merged[name];
-  for (const [name, value] of Object.entries(route)) if (value !== undefined) Object.assign(merged, { [name]: value });
-  return merged;
+  const given = { ...route };
+  // An option that is undefined is left out. A for-in loop skips the symbol of extensions, which stays.
+  for (const name in given) if (given[name as keyof typeof given] === undefined) delete given[name as keyof typeof given];
+  return { ...merged, ...given };
 }
 
 function hasSource<Args extends HandlerArgs, Own>(options: RateLimitOptions<Args, Own>): boolean {

@@ -40,6 +40,8 @@ export class RateLimitException extends HttpException {
 
   constructor(response: string | object, status: number, limited?: Pick<LimitedRequest<NestArgs>, "decision" | "key" | "rule">) {
     super(response as Record<string, unknown>, status);
+    const { detail } = response as { detail?: unknown };
+    if (typeof detail === "string") this.message = detail;
     this.decision = limited?.decision;
     this.key = limited?.key;
     this.rule = limited?.rule;
@@ -80,11 +82,12 @@ export function guardContext(options: RateLimitOptions<NestArgs, unknown>): Guar
       isWarned = true;
       return true;
     }
-    const response = graphql?.res ?? graphql?.reply;
     const request = graphql?.req ?? graphql?.request ?? graphql?.reply?.request;
+    // A request of Express has its response.
+    const response = graphql?.res ?? graphql?.reply ?? (request as { res?: object } | undefined)?.res;
     if (!request || !response) {
-      const expected = "context: (req, res) => ({ req, res })";
-      const message = `The GraphQL context has no request and response. Set ${expected} in the options of GraphQLModule.`;
+      const expected = "{ req, res }";
+      const message = `The GraphQL context has no request and response. Return ${expected} from the option context of GraphQLModule.`;
       throw new SluiceError("invalid-option", message, { option: "context", expected, received: graphql });
     }
     const args: NestArgs = [request, response, context];
@@ -172,7 +175,13 @@ function fieldResponder([, response]: NestArgs, settle: Settle): Responder<NestA
       else addRejectionHeaders(responseHead, response, fields);
     },
     answerHead: (given) => void (status = given),
-    send: (body, limited) => settle(new RateLimitException(problemOf(body), status, limited)),
+    send(body, limited) {
+      const exception = new RateLimitException(problemOf(body), status, limited);
+      const code = status === 429 ? "TOO_MANY_REQUESTS" : "SERVICE_UNAVAILABLE";
+      const { retryAfterMs = null, policy } = limited?.decision ?? {};
+      // GraphQL sends these with the message.
+      settle(Object.assign(exception, { extensions: { code, retryAfterMs, policy, rule: limited?.rule } }));
+    },
     sendCustom: () => "unusable",
     onLimited: undefined,
   };

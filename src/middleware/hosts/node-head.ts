@@ -137,8 +137,9 @@ export function asProblemDocument(response: ServerResponse, body: string): void 
   const length = String(new TextEncoder().encode(body).length);
   editHead(response, (head, target) => {
     const isSame = head.get(target, "content-length") === length;
-    if (isSame && head.get(target, "content-type")?.startsWith("application/json")) {
-      head.set(target, "content-type", "application/problem+json");
-    }
+    if (!isSame || !head.get(target, "content-type")?.startsWith("application/json")) return;
+    head.set(target, "content-type", "application/problem+json");
+    // Express adds one to every body.
+    head.remove(target, "etag");
   });
 }
