@@ -194,10 +194,18 @@ describe("tRPC 11, beyond adapters", () => {
     const { url, one } = await serve("standalone", routerWith({ policy: slow(1) }));
     expect(await one.echo.query(1)).toMatchObject({ remaining: 0 });
     expect((await fetch(new URL("echo?input=1", url))).status).toBe(429);
-    const proxied = await serve("fetch", routerWith({ policy: slow(1), identity: "vercel" }));
+    const identity = { trustedProxies: ["127.0.0.0/8"] };
+    const proxied = await serve("standalone", routerWith({ policy: slow(1), identity }));
     const from = async (address: string) =>
-      (await fetch(new URL("echo?input=1", proxied.url), { headers: { "X-Real-IP": address } })).status;
+      (await fetch(new URL("echo?input=1", proxied.url), { headers: { "X-Forwarded-For": address } })).status;
     expect([await from("203.0.113.1"), await from("203.0.113.1"), await from("203.0.113.2")]).toEqual([200, 429, 200]);
+    // Deno, with its info in the context of the fetch adapter.
+    const caller = (hostname: string) =>
+      create(router)({ ...context, req: new Request("http://localhost/"), info: { remoteAddr: { hostname } } } as Context);
+    const router = routerWith({ policy: slow(1) });
+    expect(await caller("203.0.113.1").echo(1)).toMatchObject({ remaining: 0 });
+    await expect(caller("203.0.113.1").echo(1)).rejects.toMatchObject({ code: "TOO_MANY_REQUESTS" });
+    expect(await caller("203.0.113.2").echo(1)).toMatchObject({ remaining: 0 });
   });
 
   it("requires a request in the context, or key, and sends no details to clients", async () => {
