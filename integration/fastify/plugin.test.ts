@@ -81,7 +81,11 @@ describe("Fastify 5, plugin", () => {
     const app = fastify();
     await app.register(rateLimitPlugin, { policy: slow(9, "app"), key: () => "all" });
     app.get("/added", { preHandler: app.sluice({ policy: slow(1, "added") }) }, async () => "added");
-    app.get("/twice", { config: { rateLimit: false }, preHandler: [app.sluice(), app.sluice({ cost: 3 })] }, async () => "");
+    app.get(
+      "/twice",
+      { config: { rateLimit: false }, preHandler: [app.sluice(), app.sluice({ cost: 3 })] },
+      async () => "",
+    );
     const url = await served(app);
     const first = await sendRequest(url, "/added");
     expect(first.header("RateLimit-Policy")).toBe('"added";q=1;w=86400, "app";q=9;w=86400');
@@ -130,7 +134,9 @@ describe("Fastify 5, plugin", () => {
     await expect(broken({})).rejects.toThrow("requires exactly one of policy");
     await expect(broken({ max: 5 })).rejects.toThrow("Use policy instead");
     await expect(broken({ policy: "1/s", global: "yes" })).rejects.toThrow("global must be a boolean");
-    await expect(broken({ policy: "1/s", hook: "onSend" })).rejects.toThrow("hook must be onRequest, preValidation, preHandler");
+    await expect(broken({ policy: "1/s", hook: "onSend" })).rejects.toThrow(
+      "hook must be onRequest, preValidation, preHandler",
+    );
     const app = fastify();
     await app.register(rateLimitPlugin, { policy: "1/s" });
     for (const [rateLimit, message] of [
@@ -138,8 +144,12 @@ describe("Fastify 5, plugin", () => {
       [{ policy: "fast" }, "policy"],
       ["5/m", "rateLimit must be options, or false for no limit"],
     ]) {
-      expect(() => app.get("/wrong", { config: { rateLimit: rateLimit as never } }, async () => "")).toThrow(SluiceError);
-      expect(() => app.get("/wrong", { config: { rateLimit: rateLimit as never } }, async () => "")).toThrow(message as string);
+      expect(() => app.get("/wrong", { config: { rateLimit: rateLimit as never } }, async () => "")).toThrow(
+        SluiceError,
+      );
+      expect(() => app.get("/wrong", { config: { rateLimit: rateLimit as never } }, async () => "")).toThrow(
+        message as string,
+      );
     }
   });
 });

@@ -81,7 +81,11 @@ rateLimit({ policy: "5/m", key: (request) => request.remoteAddress });
 rateLimit();
 
 // The plugin, with options for routes.
-app.register(rateLimitPlugin, { policy: "100/m", key: (request) => request.user?.id ?? request.ip, hook: "preHandler" });
+app.register(rateLimitPlugin, {
+  policy: "100/m",
+  key: (request) => request.user?.id ?? request.ip,
+  hook: "preHandler",
+});
 app.register(rateLimitPlugin, { global: false });
 app.get("/own", { config: { rateLimit: { policy: "5/m", cost: (request) => request.url.length } } }, async () => "ok");
 app.get("/none", { config: { rateLimit: false } }, async () => "ok");
@@ -90,7 +94,7 @@ app.get("/added", { preHandler: app.sluice({ policy: "5/m" }), onRequest: app.sl
 app.register(rateLimitPlugin, { policy: "fast" });
 // @ts-expect-error no such hook
 app.register(rateLimitPlugin, { policy: "5/m", hook: "onSend" });
-// @ts-expect-error no such option of a route
-app.get("/wrong", { config: { rateLimit: { max: 5 } } }, async () => "ok");
+// @ts-expect-error not a rate
+app.get("/wrong", { config: { rateLimit: { policy: "fast" } } }, async () => "ok");
 // @ts-expect-error not a rate
 app.sluice({ policy: "fast" });

@@ -19,7 +19,6 @@ import {
 import { APP_FILTER, APP_GUARD } from "@nestjs/core";
 import { Test } from "@nestjs/testing";
 import { type RateLimiter, SluiceError } from "sluice";
-import { defineRules } from "sluice/rules";
 import {
   type NestRateLimitOptions,
   RATE_LIMIT_OPTIONS,
@@ -32,6 +31,7 @@ import {
   rateLimitGuard,
   SkipRateLimit,
 } from "sluice/nestjs";
+import { defineRules } from "sluice/rules";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { onRedis } from "../on-redis.ts";
 import { sendRequest } from "../send-request.ts";
@@ -63,6 +63,16 @@ class PlainController {
   }
   @Get("added") @UseGuards(rateLimitGuard({ policy: slow(1, "added") })) added() {
     return "added";
+  }
+}
+
+@Controller()
+class SomeController {
+  @Get("a") a() {
+    return "a";
+  }
+  @Get("own") @RateLimit({ policy: slow(1, "own") }) own() {
+    return "own";
   }
 }
 
@@ -141,15 +151,6 @@ export function beyondTheSuite(name: string, platform: Platform): void {
     });
 
     it("limits only decorated handlers with global: false", async () => {
-      @Controller()
-      class SomeController {
-        @Get("a") a() {
-          return "a";
-        }
-        @Get("own") @RateLimit({ policy: slow(1, "own") }) own() {
-          return "own";
-        }
-      }
       const url = await appOf({ global: false }, SomeController);
       expect(await statuses(url, "/a", "/a", "/own", "/own")).toEqual([200, 200, 200, 429]);
       // Nothing says what to charge.
@@ -163,10 +164,11 @@ export function beyondTheSuite(name: string, platform: Platform): void {
         fallback: "unlimited",
       });
       const facts = { tenant: (request: { headers: Record<string, string> }) => request.headers["x-tenant"] };
-      const url = await appOf({ rules, facts }, PlainController);
+      const url = await appOf({ rules, facts }, SomeController);
       const as = async (tenant: string) => (await sendRequest(url, "/a", { headers: { "X-Tenant": tenant } })).status;
       expect([await as("one"), await as("one"), await as("two")]).toEqual([200, 429, 200]);
-      expect(await statuses(url, "/b")).toEqual([200]);
+      // Its own limits replace the rules of the app.
+      expect(await statuses(url, "/own", "/own")).toEqual([200, 429]);
     });
 
     it("rejects wrong options of a handler when the app starts", async () => {

@@ -5,7 +5,7 @@ import { createLimiter, type Decision, type RateLimiter, tokenBucket } from "slu
 import {
   getRateLimit,
   RateLimit,
-  RateLimitException,
+  type RateLimitException,
   RateLimitGuard,
   RateLimitModule,
   type RateLimitModuleOptions,

@@ -1,13 +1,7 @@
 /** Serves one router with each HTTP adapter of tRPC, on a free loopback port. */
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
-import {
-  createTRPCClient,
-  httpBatchLink,
-  httpBatchStreamLink,
-  httpLink,
-  type TRPCClient,
-} from "@trpc/client";
+import { createTRPCClient, httpBatchLink, httpBatchStreamLink, httpLink, type TRPCClient } from "@trpc/client";
 import { type AnyTRPCRouter, initTRPC } from "@trpc/server";
 import { createExpressMiddleware } from "@trpc/server/adapters/express";
 import { fetchRequestHandler } from "@trpc/server/adapters/fetch";
@@ -38,7 +32,10 @@ const userOf = (req: IncomingMessage | Request): string => {
 /** Creates the listener of each adapter. */
 export const adapters: Readonly<Record<string, (router: AnyTRPCRouter) => RequestListener>> = {
   standalone: (router) =>
-    createHTTPHandler({ router, createContext: ({ req, res }) => ({ req, res, user: userOf(req) }) }) as RequestListener,
+    createHTTPHandler({
+      router,
+      createContext: ({ req, res }) => ({ req, res, user: userOf(req) }),
+    }) as RequestListener,
   Express(router) {
     const createContext = ({ req, res }: { req: IncomingMessage; res: ServerResponse }) => ({
       req,
@@ -97,5 +94,11 @@ export async function serve<R extends AnyTRPCRouter>(adapter: string, router: R,
     },
   } as never;
   const client = (link: typeof httpBatchLink) => createTRPCClient<R>({ links: [link(options)] });
-  return { url, heads, one: client(httpLink as never), batch: client(httpBatchLink), stream: client(httpBatchStreamLink as never) };
+  return {
+    url,
+    heads,
+    one: client(httpLink as never),
+    batch: client(httpBatchLink),
+    stream: client(httpBatchStreamLink as never),
+  };
 }

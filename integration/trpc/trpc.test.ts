@@ -59,7 +59,13 @@ describe.each(Object.keys(adapters))("tRPC 11, %s adapter", (adapter) => {
     const calls: number[] = [];
     const { [link]: client, heads } = await serve(adapter, routerWith({ policy: slow(3), key: byUser }, calls));
     const results = await Promise.allSettled([1, 2, 3, 4, 5].map((i) => client.echo.query(i)));
-    expect(results.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "fulfilled", "rejected", "rejected"]);
+    expect(results.map(({ status }) => status)).toEqual([
+      "fulfilled",
+      "fulfilled",
+      "fulfilled",
+      "rejected",
+      "rejected",
+    ]);
     expect(calls).toEqual([1, 2, 3]);
     expect(heads).toHaveLength(1);
     if (link === "stream") return;
@@ -77,10 +83,13 @@ describe.each(Object.keys(adapters))("tRPC 11, %s adapter", (adapter) => {
     expect(await Promise.all([batch.get.query(), batch.get.query()])).toEqual(["inner", "inner"]);
     const policies = heads[0]?.headers.get("RateLimit-Policy")?.split(", ").sort();
     expect(policies).toEqual(['"inner";q=5;w=86400', '"outer";q=9;w=86400']);
-    expect(heads[0]?.headers.get("RateLimit")?.split(", ").map((item) => item.split(";t=")[0]).sort()).toEqual([
-      '"inner";r=3',
-      '"outer";r=7',
-    ]);
+    expect(
+      heads[0]?.headers
+        .get("RateLimit")
+        ?.split(", ")
+        .map((item) => item.split(";t=")[0])
+        .sort(),
+    ).toEqual(['"inner";r=3', '"outer";r=7']);
   });
 
   it("matches rules by the path of the procedure, and the method by its type", async () => {
@@ -136,41 +145,44 @@ describe.each(Object.keys(adapters))("tRPC 11, %s adapter", (adapter) => {
     expect(await one.quick.query()).toBe("quick");
   });
 
-  it.each(["iterable", "observable"] as const)("holds a concurrency limit while a subscription is open: %s", async (kind) => {
-    const limiter = createLimiter({ policy: concurrency(1) });
-    const limited = t.procedure.use(rateLimit({ limiter, key: () => "k" }));
-    const router = t.router({
-      iterable: limited.subscription(async function* ({ signal }) {
-        yield "first";
-        await new Promise<void>((resolve) => signal?.addEventListener("abort", () => resolve()));
-      }),
-      observable: limited.subscription(() => observable<string>((emit) => emit.next("first"))),
-      short: limited.subscription(async function* () {
-        yield "only";
-      }),
-    });
-    const { url } = await serve(adapter, router);
-    const held = (count: number | undefined) =>
-      until(`held is not ${count}`, async () => {
-        const { held } = await limiter.peek("k");
-        return held === count ? undefined : `${held}`;
+  it.each(["iterable", "observable"] as const)(
+    "holds a concurrency limit while a subscription is open: %s",
+    async (kind) => {
+      const limiter = createLimiter({ policy: concurrency(1) });
+      const limited = t.procedure.use(rateLimit({ limiter, key: () => "k" }));
+      const router = t.router({
+        iterable: limited.subscription(async function* ({ signal }) {
+          yield "first";
+          await new Promise<void>((resolve) => signal?.addEventListener("abort", () => resolve()));
+        }),
+        observable: limited.subscription(() => observable<string>((emit) => emit.next("first"))),
+        short: limited.subscription(async function* () {
+          yield "only";
+        }),
       });
-    // Subscriptions are server-sent events. Node 20 has no EventSource.
-    const open = (path: string, signal?: AbortSignal) =>
-      fetch(new URL(path, url), { headers: { accept: "text/event-stream" }, ...(signal && { signal }) });
-    expect(await (await open("short")).text()).toContain("only");
-    await held(undefined);
-    const abort = new AbortController();
-    const response = await open(kind, abort.signal);
-    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-    let text = "";
-    while (!text.includes("first")) text += (await reader?.read())?.value ?? "";
-    await held(1);
-    const denied = await open(kind);
-    expect(await denied.text()).toContain("TOO_MANY_REQUESTS");
-    abort.abort();
-    await held(undefined);
-  });
+      const { url } = await serve(adapter, router);
+      const held = (count: number | undefined) =>
+        until(`held is not ${count}`, async () => {
+          const { held } = await limiter.peek("k");
+          return held === count ? undefined : `${held}`;
+        });
+      // Subscriptions are server-sent events. Node 20 has no EventSource.
+      const open = (path: string, signal?: AbortSignal) =>
+        fetch(new URL(path, url), { headers: { accept: "text/event-stream" }, ...(signal && { signal }) });
+      expect(await (await open("short")).text()).toContain("only");
+      await held(undefined);
+      const abort = new AbortController();
+      const response = await open(kind, abort.signal);
+      const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      while (!text.includes("first")) text += (await reader?.read())?.value ?? "";
+      await held(1);
+      const denied = await open(kind);
+      expect(await denied.text()).toContain("TOO_MANY_REQUESTS");
+      abort.abort();
+      await held(undefined);
+    },
+  );
 
   it("fails with SERVICE_UNAVAILABLE if the store is unavailable and the limiter fails closed", async () => {
     const redis = await onRedis();
@@ -201,7 +213,11 @@ describe("tRPC 11, beyond adapters", () => {
     expect([await from("203.0.113.1"), await from("203.0.113.1"), await from("203.0.113.2")]).toEqual([200, 429, 200]);
     // Deno, with its info in the context of the fetch adapter.
     const caller = (hostname: string) =>
-      create(router)({ ...context, req: new Request("http://localhost/"), info: { remoteAddr: { hostname } } } as Context);
+      create(router)({
+        ...context,
+        req: new Request("http://localhost/"),
+        info: { remoteAddr: { hostname } },
+      } as Context);
     const router = routerWith({ policy: slow(1) });
     expect(await caller("203.0.113.1").echo(1)).toMatchObject({ remaining: 0 });
     await expect(caller("203.0.113.1").echo(1)).rejects.toMatchObject({ code: "TOO_MANY_REQUESTS" });

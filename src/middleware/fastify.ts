@@ -1,5 +1,11 @@
 /** `rateLimit` for Fastify 5: a hook for an instance, a scope or a route, and a plugin with limits per route. */
-import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
+import type {
+  FastifyInstance,
+  FastifyPluginCallback,
+  FastifyReply,
+  FastifyRequest,
+  HookHandlerDoneFunction,
+} from "fastify";
 import { optionError, SluiceError } from "../core/errors.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
@@ -18,7 +24,11 @@ export type FastifyArgs = readonly [request: FastifyRequest, reply: FastifyReply
 export type FastifyRateLimitOptions<F extends string = string> = RateLimitOptions<FastifyArgs, unknown, F>;
 
 /** A hook for `onRequest`, `preValidation` and `preHandler`. */
-export type FastifyRateLimitHook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void;
+export type FastifyRateLimitHook = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  done: HookHandlerDoneFunction,
+) => void;
 
 /** The options of `rateLimitPlugin`. */
 export type FastifyRateLimitPluginOptions<F extends string = string> = AppOptions<FastifyArgs, unknown, F> & {
@@ -87,7 +97,8 @@ function registerPlugin(
   if (app.hasDecorator("sluice")) {
     const message =
       'rateLimitPlugin is already registered in this scope or one around it. For further limits, set config.rateLimit of a route, or add a hook: app.addHook("onRequest", app.sluice(options)).';
-    return done(new SluiceError("invalid-option", message, { option: "rateLimitPlugin", expected: "one plugin" }));
+    done(new SluiceError("invalid-option", message, { option: "rateLimitPlugin", expected: "one plugin" }));
+    return;
   }
   try {
     if (!HOOKS.includes(hook)) throw optionError("invalid-option", "hook", HOOKS.join(", "), hook);

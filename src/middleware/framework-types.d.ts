@@ -72,6 +72,7 @@ declare module "@nestjs/common" {
   export interface ExecutionContext {
     // biome-ignore lint/suspicious/noExplicitAny: as in Nest
     getClass<T = any>(): Type<T>;
+    // biome-ignore lint/complexity/noBannedTypes: as in Nest
     getHandler(): Function;
     getType<T extends string = string>(): T;
     // biome-ignore lint/suspicious/noExplicitAny: as in Nest
@@ -120,7 +121,9 @@ declare module "@nestjs/core" {
   }
   export class ModulesContainer extends Map<string, ModuleOfNest> {}
   export class Reflector {
+    // biome-ignore lint/complexity/noBannedTypes: as in Nest
     get<T>(key: string, target: Function): T;
+    // biome-ignore lint/complexity/noBannedTypes: as in Nest
     getAllAndOverride<T>(key: string, targets: Function[]): T;
   }
 }

@@ -12,16 +12,17 @@ import { beforeHead, isClosed } from "./hosts/node-head.ts";
 import { parsedBody, readBody } from "./hosts/request-body.ts";
 
 /** The arguments that callbacks of `rateLimit` receive. */
-// biome-ignore lint/suspicious/noExplicitAny: as in Hono, a context without an environment has any variable
-export type HonoArgs<E extends Env = any> = readonly [context: Context<E>];
+export type HonoArgs<
+  // biome-ignore lint/suspicious/noExplicitAny: as in Hono, a context without an environment has any variable
+  E extends Env = any,
+> = readonly [context: Context<E>];
 
 /** The options of `rateLimit`. `onLimited` returns a response; RateLimit headers are added, and its status is kept from 400. */
-// biome-ignore lint/suspicious/noExplicitAny: as above
-export type HonoRateLimitOptions<F extends string = string, E extends Env = any> = RateLimitOptions<
-  HonoArgs<E>,
-  CustomResponse,
-  F
->;
+export type HonoRateLimitOptions<
+  F extends string = string,
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  E extends Env = any,
+> = RateLimitOptions<HonoArgs<E>, CustomResponse, F>;
 
 /**
  * The variables that the middleware sets on the context. Declare them to type `c.get("rateLimit")`:
@@ -41,10 +42,11 @@ interface HttpBindings {
  * Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. With
  * the environment of the app, `rateLimit<Env>(options)`, callbacks get a context with its variables and bindings.
  */
-// biome-ignore lint/suspicious/noExplicitAny: as above
-export function rateLimit<E extends Env = any, F extends string = never>(
-  options: HonoRateLimitOptions<F, E>,
-): MiddlewareHandler<E> {
+export function rateLimit<
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  E extends Env = any,
+  F extends string = never,
+>(options: HonoRateLimitOptions<F, E>): MiddlewareHandler<E> {
   const peerless = isPeerless();
   const gate = openGate<HonoArgs, CustomResponse>(options as unknown as HonoRateLimitOptions, {
     method: (args) => args[0].req.method,

@@ -114,7 +114,12 @@ export class RateLimitModule {
     const { imports = [], inject = [], useFactory, useClass, useExisting } = options ?? {};
     const factory = useClass ?? useExisting;
     if ([useFactory, useClass, useExisting].filter(Boolean).length !== 1) {
-      throw optionError("invalid-option", "forRootAsync", "exactly one of useFactory, useClass and useExisting", options);
+      throw optionError(
+        "invalid-option",
+        "forRootAsync",
+        "exactly one of useFactory, useClass and useExisting",
+        options,
+      );
     }
     const provider = useFactory
       ? { provide: RATE_LIMIT_OPTIONS, useFactory, inject }

@@ -113,7 +113,8 @@ export function rateLimit<Context extends object, F extends string = never>(
     const args: TrpcArgs<Context> = [seen];
     try {
       return await enterCall<TrpcArgs<Context>, Result>(gate, args, {
-        next: () => next({ ctx: { rateLimit: decisionOf(seen) ?? (seen.ctx as Partial<RateLimitContext>)?.rateLimit } }),
+        next: () =>
+          next({ ctx: { rateLimit: decisionOf(seen) ?? (seen.ctx as Partial<RateLimitContext>)?.rateLimit } }),
         async reject({ status, headers: fields, body }, limited) {
           headers.add(seen.ctx, { fields: withoutContentType(fields as Record<string, string>), exhausted: false });
           throw (limited && (await ownError(gate, limited, onLimited))) ?? errorFor(status, messageOf(body), limited);

@@ -29,7 +29,7 @@ export function routeLimits<Args extends HandlerArgs, Own, Limit>(
   else checkRateLimitOptions({ ...options, policy: "1/s" });
   const { policy, policies, ...others } = options;
   // One limiter for all routes: each `policy` would have buckets of its own.
-  const defaults = policy ?? policies ? { ...others, limiter: limiterFrom(options) } : others;
+  const defaults = (policy ?? policies) ? { ...others, limiter: limiterFrom(options) } : others;
   const appLimit = isGlobal ? create(defaults) : undefined;
   const limits = new WeakMap<object, Limit>();
   return (route) => {
@@ -68,7 +68,8 @@ function mergeOptions<Args extends HandlerArgs, Own>(
   for (const name of dropped) delete merged[name];
   const given = { ...route };
   // An option that is undefined is left out. A for-in loop skips the symbol of extensions, which stays.
-  for (const name in given) if (given[name as keyof typeof given] === undefined) delete given[name as keyof typeof given];
+  for (const name in given)
+    if (given[name as keyof typeof given] === undefined) delete given[name as keyof typeof given];
   return { ...merged, ...given };
 }
 

@@ -38,7 +38,11 @@ export class RateLimitException extends HttpException {
   /** The rule of the limit that denied, if there are rules. */
   readonly rule: string | undefined;
 
-  constructor(response: string | object, status: number, limited?: Pick<LimitedRequest<NestArgs>, "decision" | "key" | "rule">) {
+  constructor(
+    response: string | object,
+    status: number,
+    limited?: Pick<LimitedRequest<NestArgs>, "decision" | "key" | "rule">,
+  ) {
     super(response as Record<string, unknown>, status);
     const { detail } = response as { detail?: unknown };
     if (typeof detail === "string") this.message = detail;
@@ -120,7 +124,11 @@ function rawOf(request: { raw?: IncomingMessage }): IncomingMessage {
 /** Ends a guard: `true` continues, an error rejects. A request whose response was sent is never settled. */
 type Settle = (result: true | Error) => void;
 
-function enter(gate: Gate<NestArgs>, args: NestArgs, responderFor: (settle: Settle) => Responder<NestArgs>): Promise<boolean> {
+function enter(
+  gate: Gate<NestArgs>,
+  args: NestArgs,
+  responderFor: (settle: Settle) => Responder<NestArgs>,
+): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const settle: Settle = (result) => (result === true ? resolve(true) : reject(result));
     const response: ServerResponse = args[1].raw ?? args[1];

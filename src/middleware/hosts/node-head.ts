@@ -105,7 +105,7 @@ export function beforeHead(
 type EditHead = <R>(head: ResponseHead<R>, target: R, status: number) => void;
 
 /** Changes the headers when the head is written. Every method that sends a response calls `writeHead`. */
-export function editHead(response: ServerResponse, edit: EditHead): void {
+function editHead(response: ServerResponse, edit: EditHead): void {
   const { writeHead } = response;
   response.writeHead = ((status: number, ...rest: unknown[]) => {
     response.writeHead = writeHead;

@@ -16,7 +16,8 @@ interface Observer {
 export function watchStream(value: unknown, finish: FinishCall): unknown {
   if (typeof value !== "object" || value === null) return undefined;
   if (Symbol.asyncIterator in value) return watchIterable(value as AsyncIterable<unknown>, finish);
-  if (typeof (value as Partial<Observable>).subscribe === "function") return watchObservable(value as Observable, finish);
+  if (typeof (value as Partial<Observable>).subscribe === "function")
+    return watchObservable(value as Observable, finish);
   return undefined;
 }
 
