@@ -249,7 +249,11 @@ export function beyondTheSuite(name: string, platform: Platform): void {
       expect([header("Retry-After"), header("Cache-Control")]).toEqual(["86400", "no-store"]);
       expect(header("RateLimit")).toBe('"filtered";r=0;t=86400');
       const [exception] = caught;
-      expect(exception?.decision).toMatchObject({ allowed: false, policy: "filtered", retryAfterMs: expect.any(Number) });
+      expect(exception?.decision).toMatchObject({
+        allowed: false,
+        policy: "filtered",
+        retryAfterMs: expect.any(Number),
+      });
       expect(exception?.key).toMatch(/127\.0\.0\.1/);
       expect(exception?.getResponse()).toMatchObject({ status: 429, title: "Quota Exceeded" });
     });
@@ -272,7 +276,10 @@ export function beyondTheSuite(name: string, platform: Platform): void {
     });
 
     it("sends what onLimited returns as the body of the exception", async () => {
-      const own = (onLimited: NonNullable<NestRateLimitOptions["onLimited"]>) => ({ policy: slow(1, "app"), onLimited });
+      const own = (onLimited: NonNullable<NestRateLimitOptions["onLimited"]>) => ({
+        policy: slow(1, "app"),
+        onLimited,
+      });
       for (const [onLimited, status, body] of [
         [({ decision }: { decision: { policy: string } }) => ({ error: decision.policy }), 429, { error: "app" }],
         [async () => "slow down", 429, { statusCode: 429, message: "slow down" }],
@@ -311,7 +318,8 @@ export function beyondTheSuite(name: string, platform: Platform): void {
       const url = await appOf({ policy: "1/s", onDecision: ({ key }) => void keys.push(key) }, LoginController);
       const login = async (name: string) => {
         const headers = { "Content-Type": "application/json" };
-        return (await fetch(new URL("/login", url), { method: "POST", headers, body: JSON.stringify({ name }) })).status;
+        return (await fetch(new URL("/login", url), { method: "POST", headers, body: JSON.stringify({ name }) }))
+          .status;
       };
       expect([await login("ada"), await login("ada"), await login("eve")]).toEqual([200, 429, 200]);
       expect(keys).toEqual(["LoginController.login:ada", "LoginController.login:ada", "LoginController.login:eve"]);

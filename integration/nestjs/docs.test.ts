@@ -12,7 +12,7 @@ import { AppModule } from "./docs/app.ts";
 import { RateLimitFilter } from "./docs/filter.ts";
 import { limits as perHandler } from "./docs/per-handler.ts";
 import { limits as onRedis } from "./docs/redis.ts";
-import { AppController as AfterController, AppModule as After } from "./docs/throttler-after.ts";
+import { AppModule as After, AppController as AfterController } from "./docs/throttler-after.ts";
 import { AppModule as Before } from "./docs/throttler-before.ts";
 
 sameSnippets("nestjs", fileURLToPath(new URL("docs", import.meta.url)));

@@ -43,7 +43,11 @@ async function started(options: RateLimitModuleOptions, more: Partial<ApolloDriv
   onTestFinished(close);
   return async (query: string) => {
     const headers = { "Content-Type": "application/json" };
-    const response = await fetch(new URL("/graphql", url), { method: "POST", headers, body: JSON.stringify({ query }) });
+    const response = await fetch(new URL("/graphql", url), {
+      method: "POST",
+      headers,
+      body: JSON.stringify({ query }),
+    });
     const { data, errors = [] } = (await response.json()) as {
       data: unknown;
       errors?: { message: string; path: string[]; extensions: Record<string, unknown> }[];
@@ -85,7 +89,10 @@ describe("NestJS 12 with GraphQL", () => {
 
   it("explains what to do if the context has no response, as with Fastify", async () => {
     const guard = rateLimitGuard({ policy: slow(1, "api") });
-    const context = { getType: () => "graphql", getArgs: () => [{}, {}, { req: {} }, {}] } as unknown as ExecutionContext;
+    const context = {
+      getType: () => "graphql",
+      getArgs: () => [{}, {}, { req: {} }, {}],
+    } as unknown as ExecutionContext;
     await expect(guard.canActivate(context)).rejects.toThrow("Return { req, res } from the option context");
   });
 

@@ -4,7 +4,11 @@ import { type CreateHTTPContextOptions, createHTTPServer } from "@trpc/server/ad
 import { slidingLog, tokenBucket } from "sluice";
 import { rateLimit, rateLimitErrorFormatter } from "sluice/trpc";
 
-const createContext = ({ req, res }: CreateHTTPContextOptions) => ({ req, res, user: req.headers["x-user"] ?? "nobody" });
+const createContext = ({ req, res }: CreateHTTPContextOptions) => ({
+  req,
+  res,
+  user: req.headers["x-user"] ?? "nobody",
+});
 type Context = Awaited<ReturnType<typeof createContext>>;
 
 const t = initTRPC.context<Context>().create({ errorFormatter: rateLimitErrorFormatter });
