@@ -71,7 +71,8 @@ export function rejectWrongFramework(imported: Server, args: UnknownArgs): void 
 function callerOf([first, second, third]: UnknownArgs): Server | undefined {
   if (typeof first?.getRawInput === "function") return "trpc";
   if (first?.req?.raw !== undefined) return "hono";
-  if (typeof first?.res?.setHeader === "function") return "koa";
+  // A request of Express has `res` as well.
+  if (first?.req !== undefined && typeof first.res?.setHeader === "function") return "koa";
   if (typeof first?.req?.headers?.get === "function") return "h3";
   if (typeof first?.resolve === "function" && first.event) return "sveltekit";
   if (typeof first?.request?.headers?.get === "function") return "react-router";
