@@ -149,7 +149,8 @@ describe("the architecture", () => {
   it("imports types of servers only", () => {
     for (const [file, servers] of Object.entries(SERVER)) {
       const text = readFileSync(join(src, file), "utf8");
-      for (const server of servers) expect(text, file).toMatch(new RegExp(`^import type [^;]* from "${server}";$`, "m"));
+      for (const server of servers)
+        expect(text, file).toMatch(new RegExp(`^import type [^;]* from "${server}";$`, "m"));
     }
   });
 

@@ -14,7 +14,6 @@ import {
   type ModuleMetadata,
   Post,
   UseFilters,
-  UseGuards,
 } from "@nestjs/common";
 import { APP_FILTER, APP_GUARD } from "@nestjs/core";
 import { Test } from "@nestjs/testing";
@@ -29,81 +28,15 @@ import {
   type RateLimitModuleOptions,
   type RateLimitOptionsFactory,
   rateLimitGuard,
-  SkipRateLimit,
 } from "sluice/nestjs";
 import { defineRules } from "sluice/rules";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { onRedis } from "../on-redis.ts";
 import { sendRequest } from "../send-request.ts";
 import { type Platform, served } from "./app.ts";
+import { LimitedController, PlainController, SkippedController, SomeController, slow } from "./controllers.ts";
 
 const GLOBAL_GUARD = { provide: APP_GUARD, useClass: RateLimitGuard };
-/** A bucket that does not refill during a test. */
-const slow = (capacity: number, name: string) => ({ capacity, tokensPerSecond: `${capacity}/d` as const, name });
-
-@Controller()
-class PlainController {
-  @Get("a") a() {
-    return "a";
-  }
-  @Get("b") b() {
-    return "b";
-  }
-  @Get("costly") @RateLimit({ cost: 2 }) costly() {
-    return "costly";
-  }
-  @Get("own") @RateLimit({ policy: slow(1, "own") }) own() {
-    return "own";
-  }
-  @Get("free") @SkipRateLimit() free() {
-    return "free";
-  }
-  @Get("bound-twice") @UseGuards(RateLimitGuard) twice() {
-    return "twice";
-  }
-  @Get("added") @UseGuards(rateLimitGuard({ policy: slow(1, "added") })) added() {
-    return "added";
-  }
-}
-
-@Controller()
-class SomeController {
-  @Get("a") a() {
-    return "a";
-  }
-  @Get("own") @RateLimit({ policy: slow(1, "own") }) own() {
-    return "own";
-  }
-}
-
-@Controller("class")
-@RateLimit({ policy: slow(2, "class") })
-class LimitedController {
-  @Get("a") a() {
-    return "a";
-  }
-  @Get("b") b() {
-    return "b";
-  }
-  @Get("own") @RateLimit({ policy: slow(1, "handler") }) own() {
-    return "own";
-  }
-  @Get("free") @SkipRateLimit() free() {
-    return "free";
-  }
-}
-
-@Controller("skipped")
-@SkipRateLimit()
-class SkippedController {
-  @Get() free() {
-    return "free";
-  }
-  @Get("limited") @RateLimit({ policy: slow(1, "limited") }) limited() {
-    return "limited";
-  }
-}
-
 export function beyondTheSuite(name: string, platform: Platform): void {
   const started = async (metadata: ModuleMetadata) => {
     const { url, close } = await served(platform, metadata);
