@@ -3,8 +3,21 @@ import { defineConfig } from "vitest/config";
 import root from "../vitest.config.ts";
 
 export default defineConfig({
-  // Resolves the public names of the package, as the tests of the root do.
-  resolve: root.resolve ?? {},
+  resolve: {
+    // Resolves the public names of the package, as the tests of the root do.
+    ...root.resolve,
+    // Packages that the source imports, and apps that two folders share, are those of the folder.
+    dedupe: [
+      "@nestjs/common",
+      "@nestjs/core",
+      "@nestjs/platform-express",
+      "@nestjs/platform-fastify",
+      "@nestjs/testing",
+      "@trpc/server",
+      "h3",
+      "reflect-metadata",
+    ],
+  },
   test: {
     include: ["*.test.ts"],
     // Each file starts up to six servers.

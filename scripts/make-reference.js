@@ -88,7 +88,8 @@ function find(/** @type {string} */ file, /** @type {string} */ name) {
 
 /** Every declaration in the first column of a file. */
 function declarationsOf(/** @type {string} */ file) {
-  const source = read(file);
+  // A comment for the linter may stand between a declaration and its description.
+  const source = read(file).replace(/^ *\/\/ biome-ignore .*\n/gm, "");
   /** @type {Declaration[]} */
   const found = [];
   const pattern =

@@ -39,6 +39,17 @@ function codeOf(file: string, seen = new Set<string>()): string {
   return code + imports.map(([, path = ""]) => codeOf(join(dirname(file), path), seen)).join("");
 }
 
+/** The subpaths that import a peer dependency at run time. */
+const IMPORTS_PEERS = ["./h3", "./nestjs", "./trpc"];
+
+/** The names that a built file exports, read from its text. */
+function exportsIn(file: string): string[] {
+  const code = readFileSync(file, "utf8");
+  const [, list = ""] = /^export \{ (.*) \};$/m.exec(code) ?? [];
+  const esm = list.split(", ").map((name) => name.split(" as ").at(-1) as string);
+  return list ? esm : [...code.matchAll(/^exports\.(\w+) = /gm)].map(([, name]) => name as string);
+}
+
 beforeAll(() => {
   if (!existsSync(join(root, "dist/index.js"))) throw new Error("dist/ is missing. Run `npm run build` first.");
   const [packed] = JSON.parse(run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", project], root));
@@ -49,11 +60,23 @@ beforeAll(() => {
 
 afterAll(() => rmSync(project, { recursive: true, force: true }));
 
+/** The subpaths whose declarations import types that Node's do not include. */
+const WITH_TYPES_OF_OTHERS = [
+  ...["./cloudflare", "./express", "./fastify", "./hono", "./koa", "./sveltekit", "./react-router", "./netlify"],
+  ...IMPORTS_PEERS,
+];
+
 describe("the package", () => {
   it("exports the names of the snapshot", async () => {
     const names: Record<string, string[]> = {};
     for (const path of subpaths) {
       const [esm, cjs] = [manifest.exports[path].import, manifest.exports[path].require];
+      if (IMPORTS_PEERS.includes(path)) {
+        // Its framework is installed in integration/ only.
+        names[path] = exportsIn(join(root, esm.default)).sort();
+        expect(exportsIn(join(root, cjs.default)).sort(), path).toEqual(names[path]);
+        continue;
+      }
       names[path] = Object.keys(await import(pathToFileURL(join(root, esm.node ?? esm.default)).href)).sort();
       expect(Object.keys(require(join(root, cjs.node ?? cjs.default))).sort(), path).toEqual(names[path]);
     }
@@ -104,8 +127,13 @@ describe("the package", () => {
         "./fastify": [
           "getRateLimit",
           "rateLimit",
+          "rateLimitPlugin",
         ],
         "./fetch": [
+          "getRateLimit",
+          "rateLimit",
+        ],
+        "./h3": [
           "getRateLimit",
           "rateLimit",
         ],
@@ -120,7 +148,35 @@ describe("the package", () => {
           "rateLimitHeaders",
           "tooManyRequests",
         ],
+        "./koa": [
+          "getRateLimit",
+          "rateLimit",
+        ],
+        "./nestjs": [
+          "RATE_LIMIT_OPTIONS",
+          "RateLimit",
+          "RateLimitException",
+          "RateLimitGuard",
+          "RateLimitModule",
+          "SkipRateLimit",
+          "getRateLimit",
+          "rateLimitGuard",
+        ],
+        "./netlify": [
+          "getRateLimit",
+          "rateLimit",
+        ],
+        "./next": [
+          "getRateLimit",
+          "limitAction",
+          "limitRoute",
+          "rateLimit",
+        ],
         "./node": [
+          "getRateLimit",
+          "rateLimit",
+        ],
+        "./react-router": [
           "getRateLimit",
           "rateLimit",
         ],
@@ -137,6 +193,10 @@ describe("the package", () => {
         "./socket.io": [
           "guardSocketIo",
         ],
+        "./sveltekit": [
+          "getRateLimit",
+          "rateLimit",
+        ],
         "./testing": [
           "describeRateLimiter",
           "fakeClock",
@@ -145,6 +205,11 @@ describe("the package", () => {
           "leastAdmitted",
           "middlewareSuite",
           "storeSuite",
+        ],
+        "./trpc": [
+          "RateLimitError",
+          "rateLimit",
+          "rateLimitErrorFormatter",
         ],
         "./upstash": [
           "upstashRateLimiter",
@@ -259,7 +324,10 @@ describe("the package", () => {
       ),
     ]);
     // Frameworks are imported for their types only, and a runtime provides its own modules.
-    const types = ["express", "fastify", "hono", "hono/utils/http-status", "node:http", "cloudflare:workers"];
+    const types = ["express", "fastify", "hono", "hono/utils/http-status", "koa", "node:http", "cloudflare:workers"];
+    types.push("@sveltejs/kit", "react-router", "@netlify/edge-functions");
+    // Middleware of these import the application's own package.
+    types.push("h3", "@nestjs/common", "@nestjs/core", "@trpc/server");
     const atRunTime = imports.filter(([, specifier]) => !types.includes(specifier as string));
     const bundled = [...new Set(atRunTime.map(([, , name]) => name as string))];
     expect(bundled.sort()).toEqual(["@noble/hashes", "hono", "ipaddr.js"]);
@@ -335,7 +403,7 @@ describe("the package", () => {
 
   it("type-checks with the types of Node and without those of browsers", () => {
     const imports = subpaths
-      .filter((path) => !["./cloudflare", "./express", "./fastify", "./hono"].includes(path))
+      .filter((path) => !WITH_TYPES_OF_OTHERS.includes(path))
       .map((path, i) => `import * as s${i} from "${path.replace(".", "sluice")}"; export { s${i} };`);
     writeFileSync(join(project, "node.ts"), imports.join("\n"));
     const types = ["--typeRoots", join(root, "node_modules/@types"), "--types", "node"];

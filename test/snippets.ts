@@ -7,9 +7,10 @@ export const ROOT: string = fileURLToPath(new URL("..", import.meta.url));
 
 /**
  * The runtime of a snippet, from a word after the language: "ts bun". Default: Node. "worker" is workerd, and "before" is
- * not run. integration/ws/docs.test.ts runs the snippets that need packages or runtimes of that folder.
+ * not run. integration/ws/docs.test.ts runs the snippets that need packages or runtimes of that folder. Those of "nestjs"
+ * and "trpc" are parts of apps that the folders in integration/ compile and run.
  */
-const KINDS = ["node", "worker", "bun", "deno", "socket.io", "ws-kit", "before"] as const;
+const KINDS = ["node", "worker", "bun", "deno", "socket.io", "ws-kit", "nestjs", "trpc", "before"] as const;
 export type Kind = (typeof KINDS)[number];
 
 /** Code from a page, with its hidden setup and teardown. Line numbers are those of the page. */

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { Readable } from "node:stream";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import { type FastifyRateLimitOptions, getRateLimit, rateLimit } from "sluice/fastify";
+import { type FastifyRateLimitOptions, getRateLimit, rateLimit, rateLimitPlugin } from "sluice/fastify";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
 
 export const kit: RouteKit = {
@@ -13,8 +13,8 @@ export const kit: RouteKit = {
   },
 };
 
-/** Where the hooks are added: to a scope, or to a route. */
-export type Place = "scope" | "route";
+/** Where the limits are: hooks of a scope or of a route, a plugin in each scope, or the config of routes. */
+export type Place = "scope" | "route" | "plugin" | "config";
 
 export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise<RunningServer> {
   const app = fastify();
@@ -31,7 +31,18 @@ export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise
         .headers(headers as Record<string, string | string[]>)
         .send(typeof body === "string" || body instanceof Uint8Array ? body : Readable.fromWeb(body as never));
     };
+    const [first, ...others] = rateLimits as readonly FastifyRateLimitOptions[];
     app.register(async (scope) => {
+      if (place === "plugin" || place === "config") {
+        scope.addHook("onRequest", async (_request, reply) => void reply.headers(before));
+        if (first) scope.register(rateLimitPlugin, place === "plugin" ? first : { global: false });
+        await scope.after();
+        const config = place === "config" && first ? { rateLimit: first } : {};
+        for (const url of [path, `${path}/*`]) {
+          scope.all(url, { config, onRequest: others.map((options) => scope.sluice(options)) }, handler);
+        }
+        return;
+      }
       if (place === "scope") for (const hook of hooks) scope.addHook("onRequest", hook);
       for (const url of [path, `${path}/*`]) scope.all(url, place === "route" ? { onRequest: hooks } : {}, handler);
     });

@@ -12,6 +12,10 @@ import { kit, startApp, started } from "./app.ts";
 for (const place of ["scope", "route"] as const) {
   serverSuite(`Fastify 5, hooks of a ${place}`, { kit, start: (routes) => startApp(place, routes) });
 }
+for (const place of ["plugin", "config"] as const) {
+  const name = place === "plugin" ? "plugin" : "plugin and config of routes";
+  serverSuite(`Fastify 5, ${name}`, { kit, start: (routes) => startApp(place, routes) });
+}
 
 const limited = (capacity: number, more: FastifyRateLimitOptions = {}) =>
   rateLimit({ policy: { capacity, tokensPerSecond: `${capacity}/d`, name: "api" }, ...more });

@@ -1,7 +1,7 @@
 /** `rateLimit` in every position of Fastify, type-checked only. */
 import { type FastifyPluginAsync, fastify, type onRequestHookHandler } from "fastify";
 import { createLimiter, tokenBucket } from "sluice";
-import { getRateLimit, rateLimit } from "sluice/fastify";
+import { getRateLimit, rateLimit, rateLimitPlugin } from "sluice/fastify";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -79,3 +79,22 @@ rateLimit({ policy: "5/m", headers: "draft-5" });
 rateLimit({ policy: "5/m", key: (request) => request.remoteAddress });
 // @ts-expect-error options are required
 rateLimit();
+
+// The plugin, with options for routes.
+app.register(rateLimitPlugin, {
+  policy: "100/m",
+  key: (request) => request.user?.id ?? request.ip,
+  hook: "preHandler",
+});
+app.register(rateLimitPlugin, { global: false });
+app.get("/own", { config: { rateLimit: { policy: "5/m", cost: (request) => request.url.length } } }, async () => "ok");
+app.get("/none", { config: { rateLimit: false } }, async () => "ok");
+app.get("/added", { preHandler: app.sluice({ policy: "5/m" }), onRequest: app.sluice() }, async () => "ok");
+// @ts-expect-error not a rate
+app.register(rateLimitPlugin, { policy: "fast" });
+// @ts-expect-error no such hook
+app.register(rateLimitPlugin, { policy: "5/m", hook: "onSend" });
+// @ts-expect-error not a rate
+app.get("/wrong", { config: { rateLimit: { policy: "fast" } } }, async () => "ok");
+// @ts-expect-error not a rate
+app.sluice({ policy: "fast" });

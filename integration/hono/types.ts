@@ -77,3 +77,20 @@ rateLimit({ policy: "5/m", key: (c) => c.ip });
 rateLimit({ policy: "5/m", onLimited: () => "slow down" });
 // @ts-expect-error options are required
 rateLimit();
+
+// Callbacks have the context of the app, by its environment or by the app that uses the middleware.
+interface Session {
+  Variables: { user: { readonly id: string } };
+  Bindings: { readonly SECRET: string };
+}
+rateLimit<Session>({ policy: "5/m", key: (c) => `${c.get("user").id}:${c.var.user.id}:${c.env.SECRET}` });
+new Hono<Session>().use(rateLimit<Session>({ policy: "5/m", key: (c) => c.get("user").id }));
+new Hono<Session>().use(rateLimit({ policy: "5/m", key: (c) => c.get("user").id }));
+// @ts-expect-error the user has no such member
+rateLimit<Session>({ policy: "5/m", key: (c) => c.get("user").idd });
+// @ts-expect-error no such variable
+rateLimit<Session>({ policy: "5/m", skip: (c) => c.get("usr") === undefined });
+// @ts-expect-error no such binding
+rateLimit<Session>({ policy: "5/m", key: (c) => c.env.SECERT });
+// @ts-expect-error the user has no such member, also in limits and onLimited
+rateLimit<Session>({ policy: "5/m", onLimited: ({ args: [c] }) => c.text(c.get("user").idd) });

@@ -1,5 +1,13 @@
 /** `sluice/fastify`: for Fastify 5. */
-export { type FastifyArgs, type FastifyRateLimitOptions, getRateLimit, rateLimit } from "../middleware/fastify.ts";
+export {
+  type FastifyArgs,
+  type FastifyRateLimitHook,
+  type FastifyRateLimitOptions,
+  type FastifyRateLimitPluginOptions,
+  getRateLimit,
+  rateLimit,
+  rateLimitPlugin,
+} from "../middleware/fastify.ts";
 export type {
   DecidedRequest,
   LimitedRequest,

@@ -1,12 +1,19 @@
-/** `rateLimit` for Fastify 5: a hook for an instance, a scope or a route. */
-import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from "fastify";
-import { SluiceError } from "../core/errors.ts";
-import { addAnswerHeaders, addRejectionHeaders, type ResponseHead } from "../http/response.ts";
+/** `rateLimit` for Fastify 5: a hook for an instance, a scope or a route, and a plugin with limits per route. */
+import type {
+  FastifyInstance,
+  FastifyPluginCallback,
+  FastifyReply,
+  FastifyRequest,
+  HookHandlerDoneFunction,
+} from "fastify";
+import { optionError, SluiceError } from "../core/errors.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
+import { type AppOptions, routeLimits } from "./gate/route-limits.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
+import { fastifyResponder } from "./hosts/fastify-reply.ts";
 import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
 import { readNodeBody } from "./hosts/request-body.ts";
 
@@ -16,21 +23,34 @@ export type FastifyArgs = readonly [request: FastifyRequest, reply: FastifyReply
 /** The options of `rateLimit`. `onLimited` returns the body or sends a reply; status and headers are already set. */
 export type FastifyRateLimitOptions<F extends string = string> = RateLimitOptions<FastifyArgs, unknown, F>;
 
-const replyHead: ResponseHead<FastifyReply> = {
-  get(reply, name) {
-    const value = reply.getHeader(name);
-    return value === undefined ? undefined : String(value);
-  },
-  set: (reply, name, value) => void reply.header(name, value),
-  // Fastify adds a cookie to those that are set.
-  append: (reply, name, value) => void reply.header(name, value),
-  remove: (reply, name) => void reply.removeHeader(name),
+/** A hook for `onRequest`, `preValidation` and `preHandler`. */
+export type FastifyRateLimitHook = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  done: HookHandlerDoneFunction,
+) => void;
+
+/** The options of `rateLimitPlugin`. */
+export type FastifyRateLimitPluginOptions<F extends string = string> = AppOptions<FastifyArgs, unknown, F> & {
+  /** The hook that limits. `"preHandler"` runs after the body was parsed. Default: `"onRequest"`. */
+  hook?: (typeof HOOKS)[number];
 };
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** Options for this route in place of those of `rateLimitPlugin`; `false` for no limit. */
+    rateLimit?: FastifyRateLimitOptions | boolean;
+  }
+  interface FastifyInstance {
+    /** Creates a hook for a route, which counts in addition: `{ preHandler: app.sluice({ policy: "5/m" }) }`. */
+    sluice(options?: FastifyRateLimitOptions): FastifyRateLimitHook;
+  }
+}
 
 /** Creates a hook that limits the routes it is added to: `app.addHook("onRequest", rateLimit({ policy: "100/m" }))`. */
 export function rateLimit<F extends string = never>(
   options: FastifyRateLimitOptions<F> & RequiredFacts<F>,
-): (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void {
+): FastifyRateLimitHook {
   const gate = openGate<FastifyArgs, unknown>(options as FastifyRateLimitOptions, {
     method: (args) => args[0].raw.method ?? "",
     // As the router reads it, after `rewriteUrl`.
@@ -46,27 +66,58 @@ export function rateLimit<F extends string = never>(
       return rejectWrongFramework("fastify", [request, reply, done]);
     }
     const responderFor = (): Responder<FastifyArgs> => ({
+      ...fastifyResponder(reply, onLimited),
       fail: (error) => done(error instanceof SluiceError ? withoutDetails(error) : error),
-      hasResponded: () => reply.sent || reply.raw.headersSent,
-      head(status, headers) {
-        reply.code(status);
-        addRejectionHeaders(replyHead, reply, headers);
-      },
-      answerHead(status, headers) {
-        reply.code(status);
-        addAnswerHeaders(replyHead, reply, headers);
-      },
-      // Fastify adds a charset to a string that is sent as JSON, which problem documents don't have.
-      send: (body) => void reply.serializer(String).send(body ?? undefined),
-      sendCustom(custom) {
-        if (custom === undefined || custom === reply) return "later";
-        reply.send(custom);
-        return "sent";
-      },
-      onLimited,
     });
     enterOnNode({ gate, args: [request, reply], response: reply.raw, next: done, responderFor });
   };
+}
+
+const HOOKS = ["onRequest", "preValidation", "preHandler"] as const;
+
+/**
+ * A plugin that limits all routes of the scope that it is registered in, and what is not found:
+ * `app.register(rateLimitPlugin, { policy: "100/m" })`. A route has options of its own, or none, in its config:
+ * `{ config: { rateLimit: { policy: "5/m" } } }`.
+ */
+export const rateLimitPlugin: FastifyPluginCallback<FastifyRateLimitPluginOptions> = /* @__PURE__ */ Object.assign(
+  registerPlugin,
+  // What fastify-plugin sets: the plugin belongs to the scope that registers it.
+  {
+    [Symbol.for("skip-override")]: true,
+    [Symbol.for("fastify.display-name")]: "sluice",
+    [Symbol.for("plugin-meta")]: { name: "sluice", fastify: "5.x" },
+  },
+);
+
+function registerPlugin(
+  app: FastifyInstance,
+  { hook = "onRequest", ...options }: FastifyRateLimitPluginOptions,
+  done: (error?: Error) => void,
+): void {
+  if (app.hasDecorator("sluice")) {
+    const message =
+      'rateLimitPlugin is already registered in this scope or one around it. For further limits, set config.rateLimit of a route, or add a hook: app.addHook("onRequest", app.sluice(options)).';
+    done(new SluiceError("invalid-option", message, { option: "rateLimitPlugin", expected: "one plugin" }));
+    return;
+  }
+  try {
+    if (!HOOKS.includes(hook)) throw optionError("invalid-option", "hook", HOOKS.join(", "), hook);
+    // Fastify passes these to every plugin.
+    const { prefix: _, logLevel: __, logSerializers: ___, ...own } = options as Record<string, unknown>;
+    const limitOf = routeLimits<FastifyArgs, unknown, FastifyRateLimitHook>(own, rateLimit);
+    app.decorate("sluice", (options = {}) => limitOf(options) as FastifyRateLimitHook);
+    // Throws for wrong options when a route is added, and not when it is requested.
+    app.addHook("onRoute", ({ config }) => void limitOf(config?.rateLimit));
+    app.addHook(hook, (request: FastifyRequest, reply: FastifyReply, next: HookHandlerDoneFunction) => {
+      const limit = limitOf(request.routeOptions.config?.rateLimit);
+      if (limit) limit(request, reply, next);
+      else next();
+    });
+    done();
+  } catch (error) {
+    done(error as Error);
+  }
 }
 
 /**

@@ -61,3 +61,87 @@ declare module "h3" {
   export type Middleware = (event: H3Event, next: () => unknown) => unknown;
   export function toResponse(value: unknown, event: H3Event): Response | Promise<Response>;
 }
+
+declare module "@nestjs/common" {
+  // biome-ignore lint/suspicious/noExplicitAny: a class of the application
+  export type Type<T = any> = new (...args: any[]) => T;
+  export interface ExecutionContext {
+    // biome-ignore lint/suspicious/noExplicitAny: as in Nest
+    getClass<T = any>(): Type<T>;
+    // biome-ignore lint/complexity/noBannedTypes: as in Nest
+    getHandler(): Function;
+    getType<T extends string = string>(): T;
+    // biome-ignore lint/suspicious/noExplicitAny: as in Nest
+    getArgs<T extends any[] = any[]>(): T;
+    // biome-ignore lint/suspicious/noExplicitAny: as in Nest
+    switchToHttp(): { getRequest<T = any>(): T; getResponse<T = any>(): T };
+  }
+  export interface CanActivate {
+    canActivate(context: ExecutionContext): boolean | Promise<boolean>;
+  }
+  export interface OnModuleInit {
+    onModuleInit(): void;
+  }
+  export type CustomDecorator<K = string> = MethodDecorator & ClassDecorator & { KEY: K };
+  export interface FactoryProvider<T = unknown> {
+    provide: Type | string | symbol;
+    // biome-ignore lint/suspicious/noExplicitAny: the injected providers
+    useFactory: (...args: any[]) => T | Promise<T>;
+    inject?: (Type | string | symbol)[];
+  }
+  type Provider = Type | FactoryProvider | { provide: string | symbol; useValue: unknown };
+  export interface ModuleMetadata {
+    imports?: (Type | DynamicModule | Promise<DynamicModule>)[];
+    providers?: Provider[];
+    exports?: Type[];
+  }
+  export interface DynamicModule extends ModuleMetadata {
+    module: Type;
+    global?: boolean;
+  }
+  export class HttpException extends Error {
+    constructor(response: string | Record<string, unknown>, status: number);
+    getStatus(): number;
+    getResponse(): string | object;
+  }
+  export function Injectable(): ClassDecorator;
+  export function Module(metadata: ModuleMetadata): ClassDecorator;
+  export function Inject(token: Type): (target: object, key: string | undefined, index: number) => void;
+  export function SetMetadata<K = string, V = unknown>(key: K, value: V): CustomDecorator<K>;
+}
+
+declare module "@nestjs/core" {
+  interface ModuleOfNest {
+    readonly controllers: ReadonlyMap<unknown, { readonly metatype: unknown }>;
+    readonly providers: ReadonlyMap<unknown, { readonly metatype: unknown }>;
+  }
+  export class ModulesContainer extends Map<string, ModuleOfNest> {}
+  export class Reflector {
+    // biome-ignore lint/complexity/noBannedTypes: as in Nest
+    get<T>(key: string, target: Function): T;
+    // biome-ignore lint/complexity/noBannedTypes: as in Nest
+    getAllAndOverride<T>(key: string, targets: Function[]): T;
+  }
+}
+
+declare module "@trpc/server" {
+  export type TRPCProcedureType = "query" | "mutation" | "subscription";
+  type MiddlewareResult<_Context> = { ok: true; data: unknown } | { ok: false; error: TRPCError };
+  export type TRPCMiddlewareFunction<Context, Meta, _ContextIn, ContextOut, Input> = (options: {
+    ctx: Context;
+    type: TRPCProcedureType;
+    path: string;
+    input: Input;
+    getRawInput: () => Promise<unknown>;
+    meta: Meta | undefined;
+    signal: AbortSignal | undefined;
+    next: <C>(options: { ctx?: C; input?: unknown }) => Promise<MiddlewareResult<C>>;
+  }) => Promise<MiddlewareResult<ContextOut>>;
+  export class TRPCError extends Error {
+    constructor(options: {
+      message?: string;
+      code: "BAD_REQUEST" | "FORBIDDEN" | "TOO_MANY_REQUESTS" | "SERVICE_UNAVAILABLE" | "INTERNAL_SERVER_ERROR";
+      cause?: unknown;
+    });
+  }
+}

@@ -1,7 +1,7 @@
 /** `rateLimit` for h3 2, and with it for Nitro 3 and Nuxt. */
 import { type H3Event, type Middleware, toResponse as toH3Response } from "h3";
 import { decisionOf } from "./gate/decisions.ts";
-import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch } from "./hosts/fetch.ts";
 import { openFetchGate } from "./hosts/fetch-gate.ts";
@@ -14,7 +14,7 @@ export type H3Args = readonly [event: H3Event];
 export type H3RateLimitOptions<F extends string = string> = RateLimitOptions<H3Args, CustomResponse, F>;
 
 /** Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. */
-export function rateLimit<F extends string = never>(options: H3RateLimitOptions<F>): Middleware {
+export function rateLimit<F extends string = never>(options: H3RateLimitOptions<F> & RequiredFacts<F>): Middleware {
   const peerless = isPeerless();
   const gate = openFetchGate<H3Args>(options as H3RateLimitOptions, {
     request: ([{ req }]) => req,

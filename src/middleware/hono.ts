@@ -1,5 +1,5 @@
 /** `rateLimit` for Hono 4, on every runtime that Hono supports. */
-import type { Context, MiddlewareHandler } from "hono";
+import type { Context, Env, MiddlewareHandler } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
@@ -12,10 +12,17 @@ import { beforeHead, isClosed } from "./hosts/node-head.ts";
 import { parsedBody, readBody } from "./hosts/request-body.ts";
 
 /** The arguments that callbacks of `rateLimit` receive. */
-export type HonoArgs = readonly [context: Context];
+export type HonoArgs<
+  // biome-ignore lint/suspicious/noExplicitAny: as in Hono, a context without an environment has any variable
+  E extends Env = any,
+> = readonly [context: Context<E>];
 
 /** The options of `rateLimit`. `onLimited` returns a response; RateLimit headers are added, and its status is kept from 400. */
-export type HonoRateLimitOptions<F extends string = string> = RateLimitOptions<HonoArgs, CustomResponse, F>;
+export type HonoRateLimitOptions<
+  F extends string = string,
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  E extends Env = any,
+> = RateLimitOptions<HonoArgs<E>, CustomResponse, F>;
 
 /**
  * The variables that the middleware sets on the context. Declare them to type `c.get("rateLimit")`:
@@ -31,12 +38,17 @@ interface HttpBindings {
   readonly outgoing: Parameters<typeof beforeHead>[0];
 }
 
-/** Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. */
-export function rateLimit<F extends string = never>(
-  options: HonoRateLimitOptions<F> & RequiredFacts<F>,
-): MiddlewareHandler {
+/**
+ * Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. With
+ * the environment of the app, `rateLimit<Env>(options)`, callbacks get a context with its variables and bindings.
+ */
+export function rateLimit<
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  E extends Env = any,
+  F extends string = never,
+>(options: HonoRateLimitOptions<F, E> & RequiredFacts<F>): MiddlewareHandler<E> {
   const peerless = isPeerless();
-  const gate = openGate<HonoArgs, CustomResponse>(options as HonoRateLimitOptions, {
+  const gate = openGate<HonoArgs, CustomResponse>(options as unknown as HonoRateLimitOptions, {
     method: (args) => args[0].req.method,
     header: (args, name) => args[0].req.header(name),
     peer: (args) => (peerless ? undefined : peerOf(args[0].req.raw, args[0].env)),

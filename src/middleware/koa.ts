@@ -3,7 +3,7 @@ import type { Context, Middleware } from "koa";
 import { addAnswerHeaders, addRejectionHeaders, type ResponseHead } from "../http/response.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
-import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
@@ -23,7 +23,7 @@ const contextHead: ResponseHead<Context> = {
 };
 
 /** Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. */
-export function rateLimit<F extends string = never>(options: KoaRateLimitOptions<F>): Middleware {
+export function rateLimit<F extends string = never>(options: KoaRateLimitOptions<F> & RequiredFacts<F>): Middleware {
   const gate = openGate<KoaArgs, unknown>(options as KoaRateLimitOptions, {
     method: ([{ req }]) => req.method ?? "",
     path: ([{ req }]) => (req as { originalUrl?: string }).originalUrl ?? req.url ?? "",

@@ -2,7 +2,7 @@
 import type { Context } from "@netlify/edge-functions";
 import { internalError } from "../http/rejection.ts";
 import { decisionOf } from "./gate/decisions.ts";
-import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch, toResponse } from "./hosts/fetch.ts";
 import { openFetchGate } from "./hosts/fetch-gate.ts";
@@ -20,7 +20,9 @@ export type NetlifyEdgeFunction = (request: Request, context: Context) => Promis
  * Creates an edge function that limits the requests to its paths, and passes the others on:
  * `export default rateLimit({ limiter })`. Memory is not kept between requests there, so use a limiter on a remote store.
  */
-export function rateLimit<F extends string = never>(options: NetlifyRateLimitOptions<F>): NetlifyEdgeFunction {
+export function rateLimit<F extends string = never>(
+  options: NetlifyRateLimitOptions<F> & RequiredFacts<F>,
+): NetlifyEdgeFunction {
   const gate = openFetchGate<NetlifyArgs>(options as NetlifyRateLimitOptions, {
     request: ([request]) => request,
     // Netlify's own servers connect to edge functions: the address is that of the client.

@@ -3,7 +3,7 @@ import { optionError, SluiceError } from "../core/errors.ts";
 import { internalError } from "../http/rejection.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { openGate } from "./gate/gate.ts";
-import type { LimitedRequest, RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import type { LimitedRequest, RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterCall } from "./hosts/call.ts";
 import { type CustomResponse, enterOnFetch, toResponse } from "./hosts/fetch.ts";
@@ -35,7 +35,7 @@ export type NextProxy = (request: Request, ...rest: unknown[]) => Promise<Respon
  * address, so `identity` or `key` is required. A proxy ends before the response, so it can't refund or hold anything.
  */
 export function rateLimit<F extends string = never>(
-  options: NextRateLimitOptions<F>,
+  options: NextRateLimitOptions<F> & RequiredFacts<F>,
   handler: (request: never, ...rest: never[]) => ProxyResult | Promise<ProxyResult> = () => {},
 ): NextProxy {
   const wrapped = wrapper(
@@ -49,7 +49,7 @@ export function rateLimit<F extends string = never>(
 }
 
 /** Creates a function that wraps a route handler: `export const POST = limitRoute(options)(handler)`. */
-export function limitRoute<F extends string = never>(options: NextRateLimitOptions<F>): WrapRoute {
+export function limitRoute<F extends string = never>(options: NextRateLimitOptions<F> & RequiredFacts<F>): WrapRoute {
   return wrapper(options as NextRateLimitOptions, false);
 }
 

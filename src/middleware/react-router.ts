@@ -1,7 +1,7 @@
 /** `rateLimit` for React Router 7 and 8 in framework mode: a middleware of routes. */
 import type { MiddlewareFunction } from "react-router";
 import { decisionOf, recordDecision } from "./gate/decisions.ts";
-import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch } from "./hosts/fetch.ts";
 import { openFetchGate } from "./hosts/fetch-gate.ts";
@@ -24,7 +24,7 @@ export type ReactRouterRateLimitOptions<F extends string = string> = RateLimitOp
  * Router passes no socket address, so `identity` or `key` is required.
  */
 export function rateLimit<F extends string = never>(
-  options: ReactRouterRateLimitOptions<F>,
+  options: ReactRouterRateLimitOptions<F> & RequiredFacts<F>,
 ): MiddlewareFunction<Response> {
   const gate = openFetchGate<ReactRouterArgs>(options as ReactRouterRateLimitOptions, {
     request: ([{ request }]) => request,

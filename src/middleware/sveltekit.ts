@@ -1,7 +1,7 @@
 /** `rateLimit` for SvelteKit 2 and 3: a `handle` hook. */
 import type { RequestEvent } from "@sveltejs/kit";
 import { decisionOf, recordDecision } from "./gate/decisions.ts";
-import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
+import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch } from "./hosts/fetch.ts";
 import { openFetchGate } from "./hosts/fetch-gate.ts";
@@ -22,7 +22,9 @@ export type SvelteKitHandle = (input: {
  * Creates a hook that limits all requests of the app: `export const handle = rateLimit({ policy: "100/m" })`. Combine it
  * with others by `sequence`. Pages that are prerendered are not counted.
  */
-export function rateLimit<F extends string = never>(options: SvelteKitRateLimitOptions<F>): SvelteKitHandle {
+export function rateLimit<F extends string = never>(
+  options: SvelteKitRateLimitOptions<F> & RequiredFacts<F>,
+): SvelteKitHandle {
   const gate = openFetchGate<SvelteKitArgs>(options as SvelteKitRateLimitOptions, {
     request: ([event]) => event.request,
     peer: ([event]) => addressOf(event),

@@ -9,7 +9,8 @@ import type { RateLimitOptions, RequestHold } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 import { checkRules } from "./rule-charges.ts";
 
-const SOURCES = ["policy", "policies", "limiter", "limits", "rules"] as const;
+/** The options that say what is charged, of which exactly one is required. */
+export const SOURCES = ["policy", "policies", "limiter", "limits", "rules"] as const;
 const KNOWN = [
   ...SOURCES,
   "facts",

@@ -16,6 +16,7 @@ export type Server =
   | "react-router"
   | "netlify"
   | "next"
+  | "trpc"
   | "fetch"
   | "node";
 
@@ -29,6 +30,7 @@ const USAGE: Readonly<Record<Server, { caller: string; code: string }>> = {
   "react-router": { caller: "React Router", code: "export const middleware = [rateLimit(options)]" },
   netlify: { caller: "Netlify", code: "export default rateLimit(options)" },
   next: { caller: "Next.js", code: "export const proxy = rateLimit(options)" },
+  trpc: { caller: "tRPC", code: "t.procedure.use(rateLimit(options))" },
   fetch: { caller: "a server of Request and Response", code: "rateLimit(options)(handler)" },
   node: { caller: "node:http", code: "createServer(rateLimit(options)(handler))" },
 };
@@ -67,8 +69,10 @@ export function rejectWrongFramework(imported: Server, args: UnknownArgs): void 
 
 /** The framework that calls a function with these arguments. */
 function callerOf([first, second, third]: UnknownArgs): Server | undefined {
+  if (typeof first?.getRawInput === "function") return "trpc";
   if (first?.req?.raw !== undefined) return "hono";
-  if (typeof first?.res?.setHeader === "function") return "koa";
+  // A request of Express has `res` as well.
+  if (first?.req !== undefined && typeof first.res?.setHeader === "function") return "koa";
   if (typeof first?.req?.headers?.get === "function") return "h3";
   if (typeof first?.resolve === "function" && first.event) return "sveltekit";
   if (typeof first?.request?.headers?.get === "function") return "react-router";

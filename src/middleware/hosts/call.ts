@@ -15,9 +15,17 @@ export interface CallResponder<Args extends HandlerArgs, Result> {
   addHeaders?(pendingHeaders: PendingHeaders): void;
   /** Whether the client has disconnected. */
   isAborted?(): boolean;
-  /** Whether a result means that the call failed. Default: only errors do. */
-  hasFailed?(result: Result): boolean;
+  /** The error that a result contains; `undefined` if the call succeeded. Default: only thrown errors. */
+  errorOf?(result: Result): unknown;
+  /**
+   * Returns the result of a call that goes on after it has returned, such as a subscription, and calls `finish` when it
+   * ends. `undefined`: the call has ended.
+   */
+  watch?(result: Result, finish: FinishCall): Result | undefined;
 }
+
+/** Ends a call, with the error that it failed with. Further calls have no effect. */
+export type FinishCall = (error?: unknown) => Promise<void>;
 
 /** Runs a call through the gate. Errors of the gate are thrown. */
 export async function enterCall<Args extends HandlerArgs, Result>(
@@ -41,14 +49,23 @@ export async function enterCall<Args extends HandlerArgs, Result>(
   const { pendingHeaders, delayMs, onFinish } = result;
   if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
   if (pendingHeaders) responder.addHeaders?.(pendingHeaders);
-  const finish = async (outcome: RequestOutcome): Promise<void> => onFinish?.(outcome);
+  if (!onFinish) return responder.next();
+  const finish: FinishCall = (error) => onFinish(outcomeOf(error, responder.isAborted?.() ?? false));
+  let value: Result;
   try {
-    const value = await responder.next();
-    const aborted = responder.isAborted?.() ?? false;
-    await finish({ status: responder.hasFailed?.(value) ? 500 : 200, aborted });
-    return value;
+    value = await responder.next();
   } catch (error) {
-    await finish({ status: undefined, error, aborted: responder.isAborted?.() ?? false });
+    await finish(error);
     throw error;
   }
+  const error = responder.errorOf?.(value);
+  const watched = error === undefined ? responder.watch?.(value, finish) : undefined;
+  if (watched !== undefined) return watched;
+  await finish(error);
+  return value;
+}
+
+/** A call has no status. That of its outcome is 200, or missing if it failed. */
+function outcomeOf(error: unknown, aborted: boolean): RequestOutcome {
+  return error === undefined ? { status: 200, aborted } : { status: undefined, error, aborted };
 }

@@ -88,13 +88,24 @@ export function copyHeaders(given: object): Record<string, unknown> {
 
 /**
  * Adds the fields when the head is written, because the status and the headers of the handler determine whether RateLimit
- * fields may be sent, and may replace others. Every method that sends a response calls `writeHead`.
+ * fields may be sent, and may replace others.
  */
 export function beforeHead(
   response: ServerResponse,
   pendingHeaders: PendingHeaders | undefined,
   fields?: ResponseFields,
 ): void {
+  editHead(response, (head, target, status) => {
+    if (pendingHeaders) addRateLimitHeaders(head, target, status, pendingHeaders);
+    if (fields) setFields(head, target, fields);
+  });
+}
+
+/** Changes the headers of a response. */
+type EditHead = <R>(head: ResponseHead<R>, target: R, status: number) => void;
+
+/** Changes the headers when the head is written. Every method that sends a response calls `writeHead`. */
+function editHead(response: ServerResponse, edit: EditHead): void {
   const { writeHead } = response;
   response.writeHead = ((status: number, ...rest: unknown[]) => {
     response.writeHead = writeHead;
@@ -102,14 +113,9 @@ export function beforeHead(
     const given = rest[last];
     if (typeof given === "object" && given !== null) {
       const headers = copyHeaders(given);
-      const target = { response, headers };
-      if (pendingHeaders) addRateLimitHeaders(writeHeadHead, target, status, pendingHeaders);
-      if (fields) setFields(writeHeadHead, target, fields);
+      edit(writeHeadHead, { response, headers }, status);
       rest[last] = headers;
-    } else {
-      if (pendingHeaders) addRateLimitHeaders(responseHead, response, status, pendingHeaders);
-      if (fields) setFields(responseHead, response, fields);
-    }
+    } else edit(responseHead, response, status);
     return writeHead.call(response, status, ...(rest as []));
   }) as ServerResponse["writeHead"];
 }
@@ -121,4 +127,19 @@ export function rejectWith(response: ServerResponse, status: number): void {
     response.writeHead = writeHead;
     return writeHead.call(response, given < 400 ? status : given, ...(rest as []));
   }) as ServerResponse["writeHead"];
+}
+
+/**
+ * Sends a problem document as one: frameworks label objects as JSON. A body of another length is the application's own,
+ * and keeps its type.
+ */
+export function asProblemDocument(response: ServerResponse, body: string): void {
+  const length = String(new TextEncoder().encode(body).length);
+  editHead(response, (head, target) => {
+    const isSame = head.get(target, "content-length") === length;
+    if (!isSame || !head.get(target, "content-type")?.startsWith("application/json")) return;
+    head.set(target, "content-type", "application/problem+json");
+    // Express adds one to every body.
+    head.remove(target, "etag");
+  });
 }

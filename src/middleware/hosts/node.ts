@@ -27,10 +27,10 @@ export interface Responder<Args extends HandlerArgs> {
   head(status: number, headers: HeaderFields): void;
   /** Sets the status and headers of an answer. */
   answerHead(status: number, headers: ResponseFields): void;
-  /** Sends the body of the response. */
-  send(body: ResponseData["body"]): void;
+  /** Sends the body of the response. `limited` is the request, if a limit has denied it. */
+  send(body: ResponseData["body"], limited?: LimitedRequest<Args>): void;
   /** Sends what `onLimited` returned. `"later"`: it may still send a response itself. */
-  sendCustom(custom: unknown): "sent" | "later" | "unusable";
+  sendCustom(custom: unknown, limited: LimitedRequest<Args>): "sent" | "later" | "unusable";
   readonly onLimited: ((limited: LimitedRequest<Args>) => unknown) | undefined;
 }
 
@@ -118,10 +118,11 @@ function handleGateError<Args extends HandlerArgs>(entry: NodeEntry<Args>, error
 function sendResponse<Args extends HandlerArgs>(
   { status, headers, body }: ProblemResponse,
   responder: Responder<Args>,
+  limited?: LimitedRequest<Args>,
 ): void {
   if (responder.hasResponded()) return;
   responder.head(status, headers);
-  responder.send(body);
+  responder.send(body, limited);
 }
 
 function reject<Args extends HandlerArgs>(
@@ -133,16 +134,16 @@ function reject<Args extends HandlerArgs>(
   const responder = responderFor();
   const { onLimited } = responder;
   if (!onLimited || !limited || responder.hasResponded()) {
-    sendResponse(rejection, responder);
+    sendResponse(rejection, responder, limited);
     return;
   }
   const failed = (error: unknown): void => {
     gate.callbackFailed("onLimited", error, limited.args);
-    sendResponse(rejection, responder);
+    sendResponse(rejection, responder, limited);
   };
   const sendCustom = (custom: unknown): void => {
     if (responder.hasResponded()) return;
-    const sent = responder.sendCustom(custom);
+    const sent = responder.sendCustom(custom, limited);
     if (sent === "unusable") failed(unusableResult("a string, or send a response itself", custom));
     else if (sent === "later") wait();
   };
@@ -163,7 +164,7 @@ function reject<Args extends HandlerArgs>(
       wait();
       // An async function that has resolved without a response will not send one later.
       custom
-        .then((custom) => (custom === undefined ? sendResponse(rejection, responder) : sendCustom(custom)))
+        .then((custom) => (custom === undefined ? sendResponse(rejection, responder, limited) : sendCustom(custom)))
         .then(undefined, failed);
     }
   } catch (error) {

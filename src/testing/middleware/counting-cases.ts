@@ -26,13 +26,17 @@ export const countingCases: readonly MiddlewareCase[] = [
       checkEqual(type, "https://iana.org/assignments/http-problem-types#quota-exceeded", "type");
       checkEqual([title, status, violated], ["Quota Exceeded", 429, ["burst"]], "the problem");
       checkEqual(detail, "Limit of 5 requests per 86400 s reached.", "detail");
-      const text = await send("/burst", { headers: { Accept: "text/plain" } });
-      checkEqual(
-        [text.status, text.text],
-        [429, "Quota Exceeded. Limit of 5 requests per 86400 s reached.\n"],
-        "as text",
-      );
       checkEqual((await seen("burst")).handled, 5, "how often the handler was called");
+    },
+  },
+  {
+    title: "rejects with plain text if the client prefers it",
+    routes: { plainText: ({ limiter }) => ({ rateLimits: [{ limiter: limiter(slow(1, "plain-text")) }] }) },
+    async drive({ send }) {
+      await send("/plainText");
+      const { status, text, header } = await send("/plainText", { headers: { Accept: "text/plain" } });
+      checkEqual([status, text], [429, "Quota Exceeded. Limit of 1 requests per 86400 s reached.\n"], "as text");
+      checkEqual(header("Content-Type"), "text/plain; charset=utf-8", "Content-Type");
     },
   },
   {

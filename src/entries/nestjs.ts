@@ -1,0 +1,24 @@
+/** `sluice/nestjs`: for NestJS 11 and 12. */
+export type {
+  DecidedRequest,
+  LimitedRequest,
+  LimiterLike,
+  RateLimitOptions,
+  RequestLimit,
+  RequestOutcome,
+} from "../middleware/gate/options.ts";
+export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
+export { type NestArgs, RateLimitException } from "../middleware/hosts/nest-guard.ts";
+export {
+  getRateLimit,
+  type NestRateLimitOptions,
+  RATE_LIMIT_OPTIONS,
+  RateLimit,
+  RateLimitGuard,
+  RateLimitModule,
+  type RateLimitModuleAsyncOptions,
+  type RateLimitModuleOptions,
+  type RateLimitOptionsFactory,
+  rateLimitGuard,
+  SkipRateLimit,
+} from "../middleware/nestjs.ts";
