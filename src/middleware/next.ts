@@ -25,6 +25,10 @@ export type NextRateLimitOptions<F extends string = string> = RateLimitOptions<N
 /** A function of `proxy.ts` or `middleware.ts`. */
 export type NextProxy = (request: Request, ...rest: unknown[]) => Promise<Response>;
 
+/** What the handler of a proxy returns: a response, or nothing if the request continues. */
+// biome-ignore lint/suspicious/noConfusingVoidType: a proxy that returns nothing continues
+type ProxyResult = Response | undefined | null | void;
+
 /**
  * Creates the function of `proxy.ts` or `middleware.ts`: `export const proxy = rateLimit(options)`. `handler` responds to
  * requests that are allowed, such as `() => NextResponse.next()`. Default: they continue. Next.js passes no socket
@@ -32,11 +36,7 @@ export type NextProxy = (request: Request, ...rest: unknown[]) => Promise<Respon
  */
 export function rateLimit<F extends string = never>(
   options: NextRateLimitOptions<F>,
-  // biome-ignore lint/suspicious/noConfusingVoidType: a proxy that returns nothing continues
-  handler: (
-    request: never,
-    ...rest: never[]
-  ) => Response | undefined | null | void | Promise<Response | undefined | null | void> = () => {},
+  handler: (request: never, ...rest: never[]) => ProxyResult | Promise<ProxyResult> = () => {},
 ): NextProxy {
   const wrapped = wrapper(
     options as NextRateLimitOptions,
