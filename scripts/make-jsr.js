@@ -38,7 +38,7 @@ export function makeJsr() {
 
 /**
  * The range of each package that tests install: that of devDependencies, or one that starts at the newest version in
- * integration/, such as "koa3": "npm:koa@3.2.1".
+ * integration/, such as "koa2": "npm:koa@2.16.2".
  */
 function testedVersions() {
   /** @type {Map<string, string>} */

@@ -21,7 +21,7 @@ const FROM_INTEGRATION = {
   "@netlify/edge-functions": inFolder("netlify", "@netlify/edge-functions"),
   "@sveltejs/kit": inFolder("sveltekit", "@sveltejs/kit"),
   h3: inFolder("h3", "h3"),
-  koa: inFolder("koa", "koa3"),
+  koa: inFolder("koa", "koa"),
   "react-router": inFolder("react-router", "react-router"),
 };
 
