@@ -68,7 +68,8 @@ export function rejectWrongFramework(imported: Server, args: UnknownArgs): void 
 /** The framework that calls a function with these arguments. */
 function callerOf([first, second, third]: UnknownArgs): Server | undefined {
   if (first?.req?.raw !== undefined) return "hono";
-  if (typeof first?.res?.setHeader === "function") return "koa";
+  // A request of Express has a `res` too.
+  if (typeof first?.res?.setHeader === "function" && first.req !== undefined) return "koa";
   if (typeof first?.req?.headers?.get === "function") return "h3";
   if (typeof first?.resolve === "function" && first.event) return "sveltekit";
   if (typeof first?.request?.headers?.get === "function") return "react-router";
