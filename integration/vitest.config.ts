@@ -4,7 +4,11 @@ import root from "../vitest.config.ts";
 
 export default defineConfig({
   // Resolves the public names of the package, as the tests of the root do.
-  resolve: root.resolve ?? {},
+  resolve: {
+    ...root.resolve,
+    // sluice/h3 imports h3 at run time, which only the folder that tests it has installed.
+    dedupe: ["h3"],
+  },
   test: {
     include: ["*.test.ts"],
     // Each file starts up to six servers.
