@@ -1,5 +1,5 @@
 /** Writes jsr.json, the package for JSR, from package.json and subpaths.json: `node scripts/make-jsr.js`. */
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { argv } from "node:process";
 import { fileURLToPath } from "node:url";
 import { subpaths } from "./subpaths.js";
@@ -10,7 +10,8 @@ const EXCLUDED = /\.test\.ts$/;
 
 /** The text of jsr.json. */
 export function makeJsr() {
-  const { name, version, license, repository, devDependencies } = JSON.parse(readFileSync(at("package.json"), "utf8"));
+  const { name, version, license, repository } = JSON.parse(readFileSync(at("package.json"), "utf8"));
+  const tested = testedVersions();
   // "git+https://host/owner/name.git" -> "owner"
   const [, owner] = /([^/]+)\/[^/]+$/.exec(repository.url) ?? [];
   const config = {
@@ -22,8 +23,9 @@ export function makeJsr() {
     exports: Object.fromEntries(subpaths.map(({ subpath, entry }) => [subpath, `./src/entries/${entry}.ts`])),
     imports: Object.fromEntries(
       importedPackages().map((imported) => {
-        if (!devDependencies[imported]) throw new Error(`${imported} is not in devDependencies.`);
-        return [imported, `npm:${imported}@${devDependencies[imported]}`];
+        const range = tested.get(imported);
+        if (!range) throw new Error(`${imported} is neither in devDependencies nor installed in integration/.`);
+        return [imported, `npm:${imported}@${range}`];
       }),
     ),
     publish: {
@@ -32,6 +34,28 @@ export function makeJsr() {
     },
   };
   return `${JSON.stringify(config, null, 2)}\n`;
+}
+
+/**
+ * The range of each package that tests install: that of devDependencies, or one that starts at the newest version in
+ * integration/, such as "koa2": "npm:koa@2.16.2".
+ */
+function testedVersions() {
+  /** @type {Map<string, string>} */
+  const ranges = new Map();
+  for (const folder of readdirSync(at("integration"))) {
+    const file = at(`integration/${folder}/package.json`);
+    const { dependencies = {} } = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
+    for (const [key, value] of Object.entries(dependencies)) {
+      const [, alias, version = ""] = /^(?:npm:(.+)@)?(\d.*)$/.exec(value) ?? [];
+      const name = alias ?? key;
+      const known = ranges.get(name)?.slice(1) ?? "0";
+      if (version.localeCompare(known, "en", { numeric: true }) > 0) ranges.set(name, `^${version}`);
+    }
+  }
+  const { devDependencies } = JSON.parse(readFileSync(at("package.json"), "utf8"));
+  for (const [name, range] of Object.entries(devDependencies)) ranges.set(name, range);
+  return ranges;
 }
 
 /** The npm packages that the published source imports. */

@@ -7,7 +7,8 @@
  * block gives to node:test or vitest are run too. Blocks that are only shown have another language, or
  * say "js before": how something was done with a library that is not installed here. Those are parsed. A
  * "ts worker" is a Worker: it runs in workerd, with the bindings of test/cloudflare/bindings.d.ts, and is asked once;
- * if it has a `class Room`, over a WebSocket too. Blocks for other runtimes are left to integration/ws/docs.test.ts.
+ * if it has a `class Room`, over a WebSocket too. Blocks for other runtimes are left to integration/ws/docs.test.ts,
+ * and files of apps ("ts framework") to framework-pages.test.ts and the tests in integration/.
  *
  * Blocks find a Redis of their own in REDIS_URL, and the same one as Upstash has it over REST. They have
  * to close what they open, in a hidden teardown: readers paste what they see. `<!-- ts setup` before a block and
@@ -278,7 +279,7 @@ describe("snippets", () => {
   it("are marked as what they are", () => {
     // A block in one of these would look like code and be checked by nobody.
     for (const page of pages.filter((page) => page !== "docs/reference.md")) {
-      expect(read(page), page).not.toMatch(/^\s*```(?:typescript|javascript|tsx|jsx|mts|mjs)/m);
+      expect(read(page), page).not.toMatch(/^\s*```(?:typescript|javascript|tsx(?! framework$)|jsx|mts|mjs)/m);
     }
   });
 });

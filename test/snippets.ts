@@ -7,17 +7,28 @@ export const ROOT: string = fileURLToPath(new URL("..", import.meta.url));
 
 /**
  * The runtime of a snippet, from a word after the language: "ts bun". Default: Node. "worker" is workerd, and "before" is
- * not run. integration/ws/docs.test.ts runs the snippets that need packages or runtimes of that folder. Those of "nestjs"
- * and "trpc" are parts of apps that the folders in integration/ compile and run.
+ * not run. integration/ws/docs.test.ts runs the snippets that need packages or runtimes of that folder. Those of "nestjs",
+ * "trpc" and "framework" are files of apps, or parts of them, that the folders in integration/ build and run.
  */
-const KINDS = ["node", "worker", "bun", "deno", "socket.io", "ws-kit", "nestjs", "trpc", "before"] as const;
+const KINDS = [
+  "node",
+  "worker",
+  "bun",
+  "deno",
+  "socket.io",
+  "ws-kit",
+  "nestjs",
+  "trpc",
+  "before",
+  "framework",
+] as const;
 export type Kind = (typeof KINDS)[number];
 
 /** Code from a page, with its hidden setup and teardown. Line numbers are those of the page. */
 export interface Snippet {
   readonly page: string;
   readonly line: number;
-  readonly extension: "ts" | "js";
+  readonly extension: "ts" | "js" | "tsx";
   readonly kind: Kind;
   readonly lines: string[];
 }
@@ -87,18 +98,20 @@ export function parseSnippets(page: string, text: string): Snippet[] {
     if (!fenced) above = open;
     open = undefined;
     const [language, ...more] = fence.trim().split(" ");
-    if (!fenced || (language !== "ts" && language !== "js")) {
+    if (!fenced || (language !== "ts" && language !== "js" && language !== "tsx")) {
       if (setup.length > 0) throw new Error(`${where} can't have a setup`);
       continue;
     }
     const kindWord = more.join(" ");
     if (kindWord === "continue") {
-      open = found.findLast(({ kind }) => kind !== "before");
+      open = found.findLast(({ kind }) => kind !== "before" && kind !== "framework");
       if (!open) throw new Error(`${where} continues no snippet`);
     } else {
       const kind = kindWord === "" ? "node" : KINDS.find((kind) => kind === kindWord && kind !== "node");
       // No test would run it.
-      if (!kind) throw new Error(`${where} has an unknown runtime: ${fence}`);
+      if (!kind || (language === "tsx" && kind !== "framework")) {
+        throw new Error(`${where} has an unknown runtime: ${fence}`);
+      }
       open = { page, line: i + 1, extension: language, kind, lines: [] };
       found.push(open);
     }
@@ -117,6 +130,13 @@ function putLine({ lines }: Snippet, i: number, code: string): void {
 
 export function nameOf({ page, line }: Snippet): string {
   return `${page.replaceAll("/", "-")}-${line}`;
+}
+
+/** The file that contains a snippet of a framework, from the comment above it: `<!-- file: integration/koa/app.ts -->`. */
+export function fileOf({ page, line }: Snippet): string {
+  const [, file] = /^<!-- file: (\S+) -->$/.exec(read(page).split("\n")[line - 2] ?? "") ?? [];
+  if (file === undefined) throw new Error(`${page}:${line} does not name its file in the line above`);
+  return file;
 }
 
 /** Whether a snippet contains a text. */

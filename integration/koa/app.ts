@@ -2,12 +2,9 @@
 import { once } from "node:events";
 import type { RequestListener } from "node:http";
 import { Readable } from "node:stream";
-import type Koa from "koa";
-import type { Context } from "koa";
+import Koa, { type Context } from "koa";
 // @ts-expect-error: the types are those of the package koa
 import Koa2 from "koa2";
-// @ts-expect-error: the types are those of the package koa
-import Koa3 from "koa3";
 import { getRateLimit, type KoaRateLimitOptions, rateLimit } from "sluice/koa";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
 import { listen } from "../../test/middleware/mount.ts";
@@ -16,7 +13,7 @@ type KoaClass = new () => Koa;
 
 /** Both versions, with their names. */
 export const versions: readonly (readonly [name: string, koa: KoaClass])[] = [
-  ["Koa 3", Koa3 as KoaClass],
+  ["Koa 3", Koa],
   ["Koa 2", Koa2 as KoaClass],
 ];
 

@@ -5,6 +5,7 @@ import { type GuardedRoute, guardedRoutes, middlewareSuite } from "sluice/testin
 import { describe, expect, it, onTestFinished } from "vitest";
 import { FETCH_WITHOUT, fetchKit } from "../../test/middleware/mount.ts";
 import { serveFetch } from "../../test/middleware/serve-fetch.ts";
+import { createServer } from "./remix-server.ts";
 
 /** Remix replaces the result of a request that was aborted. */
 const ABORTED = {
@@ -69,18 +70,18 @@ middlewareSuite(
 describe("Remix 2", () => {
   it("does not run a loader for a request that is rejected (seed 001)", async () => {
     let loaded = 0;
-    const handler = createRequestHandler(
-      buildOf(async () => {
+    const remaining: unknown[] = [];
+    const limited = createServer(
+      buildOf(async (_request, { rateLimit: decision }: { rateLimit?: ReturnType<typeof getRateLimit> }) => {
         loaded++;
+        remaining.push(decision?.remaining);
         return new Response("ok");
       }),
-      "production",
     );
-    const limited = rateLimit({ policy: "2/h" })((request: Request, _environment: unknown) => handler(request));
     const server = await serveFetch(limited as never);
     onTestFinished(server.close);
     const statuses = [];
     for (let i = 0; i < 5; i++) statuses.push((await fetch(server.url)).status);
-    expect([statuses, loaded]).toEqual([[200, 200, 429, 429, 429], 2]);
+    expect([statuses, loaded, remaining]).toEqual([[200, 200, 429, 429, 429], 2, [1, 0]]);
   });
 });

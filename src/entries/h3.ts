@@ -1,4 +1,4 @@
-/** `sluice/h3`: for h3 2, Nitro 3 and Nuxt. */
+/** `sluice/h3`: for h3 2 and Nitro 3. */
 export type {
   DecidedRequest,
   LimitedRequest,

@@ -1,4 +1,4 @@
-/** `rateLimit` for h3 2, and with it for Nitro 3 and Nuxt. */
+/** `rateLimit` for h3 2, and with it for Nitro 3. */
 import { type H3Event, type Middleware, toResponse as toH3Response } from "h3";
 import { decisionOf } from "./gate/decisions.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";

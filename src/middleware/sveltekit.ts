@@ -31,10 +31,11 @@ export function rateLimit<F extends string = never>(
   });
   const { onLimited } = options;
   return async (input, ...rest: unknown[]) => {
-    const { event, resolve } = input ?? {};
-    if (typeof resolve !== "function" || typeof event?.request?.headers?.get !== "function") {
+    // The context of Hono has an `event` that throws, so `resolve` is read first.
+    if (typeof input?.resolve !== "function" || typeof input.event?.request?.headers?.get !== "function") {
       return rejectWrongFramework("sveltekit", [input, ...rest]) as never;
     }
+    const { event, resolve } = input;
     if (isPrerendering(event)) return resolve(event);
     return enterOnFetch(gate, [event], event.request, {
       next() {

@@ -6,10 +6,20 @@ import { SluiceError } from "sluice";
 import { rateLimit as limitExpress } from "sluice/express";
 import { rateLimit as limitFastify } from "sluice/fastify";
 import { rateLimit as limitFetch } from "sluice/fetch";
+import { rateLimit as limitH3 } from "sluice/h3";
 import { rateLimit as limitHono } from "sluice/hono";
+import { rateLimit as limitKoa } from "sluice/koa";
+import { rateLimit as limitNetlify } from "sluice/netlify";
+import { rateLimit as limitNext, limitRoute } from "sluice/next";
 import { rateLimit as limitNode } from "sluice/node";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { rateLimit as limitReactRouter } from "sluice/react-router";
+import { rateLimit as limitSvelteKit } from "sluice/sveltekit";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { FRAMEWORK_CALLS } from "./framework-calls.ts";
 import { listening, sendRequest, served } from "./servers.ts";
+
+// h3 is installed in integration/ only. No test here gets as far as a response of a handler.
+vi.mock("h3", () => ({ toResponse: (value: unknown) => value }));
 
 // biome-ignore lint/suspicious/noExplicitAny: the arguments have the wrong types on purpose
 type Anything = any;
@@ -20,6 +30,12 @@ const imports: Record<string, () => Anything> = {
   express: () => limitExpress(options),
   fastify: () => limitFastify(options),
   hono: () => limitHono(options),
+  koa: () => limitKoa(options),
+  h3: () => limitH3(options),
+  sveltekit: () => limitSvelteKit(options),
+  "react-router": () => limitReactRouter(options),
+  netlify: () => limitNetlify(options),
+  next: () => limitNext(options),
   fetch: () => limitFetch(options),
   node: () => limitNode(options),
 };
@@ -27,6 +43,12 @@ const imports: Record<string, () => Anything> = {
 const wrapped: Record<string, () => Anything> = {
   fetch: () => limitFetch(options)(handler),
   node: () => limitNode(options)((_request, response) => void response.end("handled")),
+};
+
+/** Subpaths that a framework may call as its own: both pass a Request and expect a Response. */
+const COMPATIBLE: Record<string, readonly string[]> = {
+  next: ["next", "netlify", "fetch"],
+  fetch: ["netlify", "next"],
 };
 
 /** Mounts a function in each framework, sends one request, and returns the error that the framework received. */
@@ -86,6 +108,7 @@ const callers: Record<string, (middleware: Anything) => Promise<unknown>> = {
     expect((await sendRequest(url)).status).toBe(500);
     return errors[0];
   },
+  ...FRAMEWORK_CALLS,
 };
 
 /** The process warnings of this file. Each is emitted once per process, so they are collected over all tests. */
@@ -125,7 +148,9 @@ function expectNamed(error: unknown, imported: string, caller: string): void {
 }
 
 describe.each(Object.keys(imports))("sluice/%s", (imported) => {
-  const wrong = Object.keys(callers).filter((caller) => caller !== imported || caller === "fetch" || caller === "node");
+  const wrong = Object.keys(callers).filter((caller) =>
+    imported in wrapped ? true : caller !== imported && !COMPATIBLE[imported]?.includes(caller),
+  );
 
   it.each(wrong)("names the right import if it is mounted in %s", async (caller) => {
     expectNamed(await callers[caller]?.(imports[imported]?.()), imported, caller);
@@ -133,16 +158,20 @@ describe.each(Object.keys(imports))("sluice/%s", (imported) => {
 
   // A handler wrapped by sluice/node is a valid Express middleware that responds itself.
   const wrongWrapped = Object.keys(callers).filter(
-    (caller) => imported in wrapped && caller !== imported && !(imported === "node" && caller === "express"),
+    (caller) =>
+      imported in wrapped &&
+      caller !== imported &&
+      !(imported === "node" && caller === "express") &&
+      !COMPATIBLE[imported]?.includes(caller),
   );
   it.each(wrongWrapped)("names the right import if it wraps a handler and is mounted in %s", async (caller) => {
     expectNamed(await callers[caller]?.(wrapped[imported]?.()), imported, caller);
   });
 
-  it.runIf(!(imported in wrapped))("names the imports that wrap a handler if it is called with one", () => {
-    const message = `rateLimit from "sluice/${imported}" can't wrap a handler. Use it as `;
-    expect(() => imports[imported]?.()(handler)).toThrow(message);
-    expect(() => imports[imported]?.()(handler)).toThrow('import rateLimit from "sluice/node" or "sluice/fetch".');
+  it.runIf(!(imported in wrapped))("names the imports that wrap a handler if it is called with one", async () => {
+    const call = async () => imports[imported]?.()(handler);
+    await expect(call()).rejects.toThrow(`rateLimit from "sluice/${imported}" can't wrap a handler. Use it as `);
+    await expect(call()).rejects.toThrow('import rateLimit from "sluice/node" or "sluice/fetch".');
   });
 
   it("names the hook if it is registered as a Fastify plugin", async () => {
@@ -166,4 +195,13 @@ describe.each(Object.keys(imports))("sluice/%s", (imported) => {
       );
     },
   );
+});
+
+describe("limitRoute of sluice/next", () => {
+  it("throws if it wraps something else than a handler", () => {
+    const limit = limitRoute(options) as Anything;
+    expect(() => limit({ nextUrl: {}, headers: new Headers() })).toThrow(
+      'rateLimit from "sluice/next" was called with the wrong arguments. Use it as export const proxy = rateLimit(options).',
+    );
+  });
 });

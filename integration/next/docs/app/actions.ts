@@ -1,0 +1,19 @@
+"use server";
+
+/** The Server Action of docs/middleware/next.md. */
+import { headers } from "next/headers";
+import { limitAction } from "sluice/next";
+
+const limitedSend = limitAction(
+  {
+    policy: "2/h",
+    headers,
+    identity: { preset: "nginx", trustedProxies: 1 },
+    onLimited: () => "Try again later.",
+  },
+  async (form: FormData) => `Sent: ${form.get("text")}`,
+);
+
+export async function send(_previous: string, form: FormData) {
+  return limitedSend(form);
+}

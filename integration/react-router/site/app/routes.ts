@@ -1,0 +1,3 @@
+import { index, type RouteConfig, route } from "@react-router/dev/routes";
+
+export default [index("home.tsx"), route("codes", "codes.ts")] satisfies RouteConfig;

@@ -1,0 +1,2 @@
+/** The health check. */
+export const GET = (): Response => new Response("ok\n");

@@ -1,0 +1,2 @@
+/** Is called by another route. */
+export const GET = (): Response => new Response("part");
