@@ -29,10 +29,6 @@ type ProxyResult = Response | undefined | null | void;
 /** A function of `proxy.ts` or `middleware.ts`. */
 export type NextProxy = (request: Request, ...rest: unknown[]) => Promise<Response>;
 
-/** What the handler of a proxy returns: a response, or nothing if the request continues. */
-// biome-ignore lint/suspicious/noConfusingVoidType: a proxy that returns nothing continues
-type ProxyResult = Response | undefined | null | void;
-
 /**
  * Creates the function of `proxy.ts` or `middleware.ts`: `export const proxy = rateLimit(options)`. `handler` responds to
  * requests that are allowed, such as `() => NextResponse.next()`. Default: they continue. Next.js passes no socket
