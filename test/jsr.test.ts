@@ -20,6 +20,9 @@ const inFolder = (folder: string, key: string): string => {
 const FROM_INTEGRATION = {
   "@netlify/edge-functions": inFolder("netlify", "@netlify/edge-functions"),
   "@sveltejs/kit": inFolder("sveltekit", "@sveltejs/kit"),
+  "@nestjs/common": inFolder("nestjs", "@nestjs/common"),
+  "@nestjs/core": inFolder("nestjs", "@nestjs/core"),
+  "@trpc/server": inFolder("trpc", "@trpc/server"),
   h3: inFolder("h3", "h3"),
   koa: inFolder("koa", "koa"),
   "react-router": inFolder("react-router", "react-router"),
