@@ -25,7 +25,7 @@ describe.each([
   const get = (path: string, headers = {}) => fetch(new URL(path, server.url), { headers });
   const decided = async () => (await (await get("/decided")).json()) as [path: string, key: string][];
 
-  it("makes one decision, that of the page", async () => {
+  it("makes one decision, that of the page (seed 001)", async () => {
     const page = await get("/");
     expect(page.status).toBe(200);
     expect(page.headers.get("RateLimit-Policy")).toBe('"100/m burst 100";q=100;w=60');

@@ -1,0 +1,35 @@
+/** `sluice/react-router` in a built app of React Router 7, which is that of React Router 8. */
+import { cpSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { middlewareSuite } from "sluice/testing";
+import { beforeAll, describe, it } from "vitest";
+import { FETCH_WITHOUT } from "../../test/middleware/mount.ts";
+import { build, installPacked, node24, startServer } from "../built-app.ts";
+import { asAddress, withFrontProxy } from "../front-proxy.ts";
+
+const here = fileURLToPath(new URL(".", import.meta.url));
+
+beforeAll(async () => {
+  cpSync(fileURLToPath(new URL("../react-router/app", import.meta.url)), `${here}app`, { recursive: true });
+  installPacked(here);
+  await build(node24, ["node_modules/@react-router/dev/bin.js", "build"], here);
+});
+
+middlewareSuite(
+  "React Router 7, memory",
+  {
+    start: async () => {
+      const args = ["node_modules/@react-router/serve/bin.js", "build/server/index.js"];
+      return withFrontProxy(await startServer(node24, args, here));
+    },
+    as: asAddress,
+    without: {
+      ...FETCH_WITHOUT,
+      "sends the answer of an extension with any status, body and content type, and does not count it":
+        "react-router-serve is an Express app, which adds a charset to text/html",
+      "captures the response to a client that has disconnected":
+        "React Router replaces the result of a request that was aborted by an error",
+    },
+  },
+  { describe, it },
+);
