@@ -28,7 +28,7 @@ import { packageExports } from "./subpaths.js";
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** The files of the package outside dist/. */
-const DOCUMENTS = ["CHANGELOG.md", "LICENSE", "README.md", "THIRD-PARTY.md", "package.json"];
+const DOCUMENTS = ["CHANGELOG.md", "LICENSE", "README.md", "THIRD-PARTY.md", "package.json", "rules.schema.json"];
 
 /** @type {Manifest} */
 const manifest = JSON.parse(read("package.json"));

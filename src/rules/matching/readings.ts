@@ -64,7 +64,7 @@ export function readingsOf(target: string, maxSegments: number): readonly string
   // A router of Express that is mounted at "/v1" reads "/v1\login#" as "//login".
   const cut = truncate(slashed, maxSegments);
   for (let at = sent.indexOf("\\"); at !== -1 && at < cut.length; at = sent.indexOf("\\", at + 1)) {
-    readings.add(`${slashed.slice(0, at)}//`);
+    addDecoded(readings, `${slashed.slice(0, at)}//`);
   }
   const resolved = resolveDots(slashed);
   if (DOT_SEGMENT.test(slashed)) addReadings(readings, resolved, maxSegments);
