@@ -9,6 +9,7 @@ declare module "koa" {
   export interface Context {
     readonly req: IncomingMessage;
     readonly res: ServerResponse;
+    readonly originalUrl: string;
     status: number;
     body: unknown;
     readonly headerSent: boolean;

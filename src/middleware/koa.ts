@@ -26,7 +26,8 @@ const contextHead: ResponseHead<Context> = {
 export function rateLimit<F extends string = never>(options: KoaRateLimitOptions<F> & RequiredFacts<F>): Middleware {
   const gate = openGate<KoaArgs, unknown>(options as KoaRateLimitOptions, {
     method: ([{ req }]) => req.method ?? "",
-    path: ([{ req }]) => (req as { originalUrl?: string }).originalUrl ?? req.url ?? "",
+    // Not `req.url`, from which koa-mount removes the path that an app is mounted at.
+    path: ([context]) => (context.req as { originalUrl?: string }).originalUrl ?? context.originalUrl,
     header: ([{ req }], name) => headerOf(req, name),
     peer: ([{ req }]) => req.socket.remoteAddress,
     hasBody: ([{ req }]) => hasNodeBody(req),

@@ -1,0 +1,36 @@
+/** `sluice/koa` beside other middleware of an app. */
+import type { RequestListener } from "node:http";
+import type { Middleware } from "koa";
+import { rateLimit } from "sluice/koa";
+import { loadRules } from "sluice/rules";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { listen } from "../../test/middleware/mount.ts";
+import { versions } from "./app.ts";
+
+for (const [name, KoaApp] of versions) {
+  const started = async (...middleware: Middleware[]): Promise<string> => {
+    const app = new KoaApp();
+    for (const one of middleware) app.use(one);
+    app.use((context) => void (context.body = "ok"));
+    const { url, close } = await listen(app.callback() as RequestListener);
+    onTestFinished(close);
+    return url;
+  };
+
+  describe(name, () => {
+    it("matches rules against the whole path below a mounted app", async () => {
+      const rules = loadRules(
+        { rules: [{ name: "login", match: "/api/login", limits: { ip: "1/d fixed" } }], fallback: { unlimited: true } },
+        { facts: [] },
+      );
+      // As koa-mount does it.
+      const mount: Middleware = (context, next) => {
+        context.path = context.path.replace("/api", "");
+        return next();
+      };
+      const url = new URL("/api/login", await started(mount, rateLimit({ rules })));
+      expect((await fetch(url)).status).toBe(200);
+      expect((await fetch(url)).status).toBe(429);
+    });
+  });
+}
