@@ -32,5 +32,29 @@ for (const [name, KoaApp] of versions) {
       expect((await fetch(url)).status).toBe(200);
       expect((await fetch(url)).status).toBe(429);
     });
+
+    it("sends the body that an async onLimited has set", async () => {
+      const url = await started(
+        rateLimit({
+          policy: "1/d",
+          async onLimited({ args: [context] }) {
+            await Promise.resolve();
+            context.body = "slow down";
+          },
+        }),
+      );
+      await fetch(url);
+      const response = await fetch(url);
+      expect([response.status, await response.text()]).toEqual([429, "slow down"]);
+    });
+
+    it("sends the problem document if onLimited returns nothing", async () => {
+      for (const onLimited of [() => {}, async () => {}]) {
+        const url = await started(rateLimit({ policy: "1/d", onLimited }));
+        await fetch(url);
+        const response = await fetch(url);
+        expect([response.status, await response.json()]).toMatchObject([429, { title: "Quota Exceeded" }]);
+      }
+    });
   });
 }

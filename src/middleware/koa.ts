@@ -59,11 +59,11 @@ export function rateLimit<F extends string = never>(options: KoaRateLimitOptions
         },
         send: (body) => respond(body instanceof Uint8Array ? Buffer.from(body) : body),
         sendCustom(custom) {
-          // A callback may set ctx.body itself.
-          respond(custom ?? context.body);
+          respond(custom);
           return "sent";
         },
-        onLimited,
+        // A callback may set ctx.body itself.
+        onLimited: onLimited && (async (limited) => (await onLimited(limited)) ?? context.body ?? undefined),
       });
       enterOnNode({
         gate,
