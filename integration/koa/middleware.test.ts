@@ -56,5 +56,25 @@ for (const [name, KoaApp] of versions) {
         expect([response.status, await response.json()]).toMatchObject([429, { title: "Quota Exceeded" }]);
       }
     });
+
+    it("returns to the middleware around it if the client disconnects during a delay", async () => {
+      const client = new AbortController();
+      let returned = () => {};
+      const hasReturned = new Promise<void>((resolve) => (returned = resolve));
+      let count = 0;
+      const url = await started(
+        async (_context, next) => {
+          const isDelayed = ++count === 2;
+          const passed = next();
+          if (isDelayed) client.abort();
+          await passed;
+          if (isDelayed) returned();
+        },
+        rateLimit({ policy: { algorithm: "leaky-bucket", capacity: 2, leaksPerSecond: "1/m" }, maxDelayMs: 3_600_000 }),
+      );
+      await fetch(url);
+      await expect(fetch(url, { signal: client.signal })).rejects.toThrow();
+      await hasReturned;
+    });
   });
 }

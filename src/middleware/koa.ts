@@ -7,6 +7,7 @@ import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/op
 import { hasNodeBody } from "./gate/preflight.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
+import { isClosed } from "./hosts/node-head.ts";
 import { readNodeBody } from "./hosts/request-body.ts";
 
 /** The arguments that callbacks of `rateLimit` receive. */
@@ -39,6 +40,7 @@ export function rateLimit<F extends string = never>(options: KoaRateLimitOptions
       return rejectWrongFramework("koa", [context, next, ...rest]);
     }
     return new Promise<void>((resolve, reject) => {
+      let isPassed = false;
       const respond = (body: unknown): void => {
         // Koa responds with 204 if there is no body, and with its own status if none was set.
         const { status } = context;
@@ -65,13 +67,25 @@ export function rateLimit<F extends string = never>(options: KoaRateLimitOptions
         // A callback may set ctx.body itself.
         onLimited: onLimited && (async (limited) => (await onLimited(limited)) ?? context.body ?? undefined),
       });
-      enterOnNode({
+      const entered = enterOnNode({
         gate,
         args: [context],
         response: context.res,
-        next: () => void Promise.resolve(next()).then(() => resolve(), reject),
+        next() {
+          isPassed = true;
+          Promise.resolve(next()).then(() => resolve(), reject);
+        },
         responderFor,
       });
+      // Without a handler or a response: the middleware before this one waits for the promise.
+      const resolveOnClose = (): void => {
+        const { res } = context;
+        if (isPassed) return;
+        if (isClosed(res) || res.writableEnded) resolve();
+        else res.once("close", () => isPassed || resolve());
+      };
+      if (entered) entered.then(resolveOnClose);
+      else resolveOnClose();
     });
   };
 }
