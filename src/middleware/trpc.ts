@@ -123,7 +123,7 @@ export function rateLimit<Context extends object, F extends string = never>(
         isAborted: () => seen.signal?.aborted ?? false,
         errorOf: (result) => (result.ok ? undefined : result.error),
         watch(result, finish) {
-          const data = watchStream((result as { data: unknown }).data, finish);
+          const data = watchStream((result as { data: unknown }).data, finish, seen.signal);
           return data === undefined ? undefined : ({ ...result, data } as Result);
         },
       });
