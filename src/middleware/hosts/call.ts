@@ -17,6 +17,8 @@ export interface CallResponder<Args extends HandlerArgs, Result> {
   isAborted?(): boolean;
   /** The error that a result contains; `undefined` if the call succeeded. Default: only thrown errors. */
   errorOf?(result: Result): unknown;
+  /** The status of the response that the framework makes of a thrown error, such as a redirect. Default: none. */
+  statusOf?(error: unknown): number | undefined;
   /**
    * Returns the result of a call that goes on after it has returned, such as a subscription, and calls `finish` when it
    * ends. `undefined`: the call has ended.
@@ -55,7 +57,8 @@ export async function enterCall<Args extends HandlerArgs, Result>(
   try {
     value = await responder.next();
   } catch (error) {
-    await finish(error);
+    const status = responder.statusOf?.(error);
+    await finish(status !== undefined && status < 400 ? undefined : error);
     throw error;
   }
   const error = responder.errorOf?.(value);

@@ -34,6 +34,8 @@ export interface FetchResponder<Args extends HandlerArgs> {
   readonly onClose?: OnClose;
   /** The error that the handler threw, if the framework has turned it into a response. */
   thrown?(): unknown;
+  /** The status of the response that the framework makes of a thrown error, such as a redirect. Default: none. */
+  statusOf?(error: unknown): number | undefined;
   readonly onLimited: ((limited: LimitedRequest<Args>) => CustomResponse) | undefined;
 }
 
@@ -226,7 +228,10 @@ async function continueRequest<Args extends HandlerArgs>(
     return pendingHeaders ? withHeaders(response, pendingHeaders) : response;
   } catch (error) {
     // The handler threw, or returned a value that can't be sent.
-    await onFinish?.({ status: undefined, error, aborted: signal.aborted });
+    const { aborted } = signal;
+    const status = aborted ? undefined : responder.statusOf?.(error);
+    const isError = status === undefined || status >= 400;
+    await onFinish?.({ status, error: isError ? error : undefined, aborted });
     throw error;
   }
 }
