@@ -27,6 +27,7 @@ declare module "@sveltejs/kit" {
   export interface RequestEvent {
     readonly request: Request;
     readonly url: URL;
+    readonly isDataRequest: boolean;
     readonly platform: unknown;
     getClientAddress(): string;
   }
