@@ -56,12 +56,16 @@ declare module "@netlify/edge-functions" {
 }
 
 declare module "h3" {
+  export interface H3Config {
+    readonly onResponse?: unknown;
+  }
   export interface H3Event {
+    readonly app?: { readonly config: H3Config };
     readonly req: Request & { readonly ip?: string | undefined };
     readonly res: { status?: number; readonly headers: Headers };
   }
   export type Middleware = (event: H3Event, next: () => unknown) => unknown;
-  export function toResponse(value: unknown, event: H3Event): Response | Promise<Response>;
+  export function toResponse(value: unknown, event: H3Event, config?: H3Config): Response | Promise<Response>;
 }
 
 declare module "@nestjs/common" {
