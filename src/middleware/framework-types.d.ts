@@ -146,7 +146,13 @@ declare module "@trpc/server" {
   export class TRPCError extends Error {
     constructor(options: {
       message?: string;
-      code: "BAD_REQUEST" | "FORBIDDEN" | "TOO_MANY_REQUESTS" | "SERVICE_UNAVAILABLE" | "INTERNAL_SERVER_ERROR";
+      code:
+        | "BAD_REQUEST"
+        | "CLIENT_CLOSED_REQUEST"
+        | "FORBIDDEN"
+        | "TOO_MANY_REQUESTS"
+        | "SERVICE_UNAVAILABLE"
+        | "INTERNAL_SERVER_ERROR";
       cause?: unknown;
     });
   }

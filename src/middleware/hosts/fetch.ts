@@ -15,6 +15,7 @@ import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
 import type { LimitedRequest } from "../gate/options.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
+import { delay } from "./delay.ts";
 import { type OnClose, onceSent } from "./once-sent.ts";
 
 /** A return value of `onLimited`; `undefined` for the problem document. */
@@ -203,7 +204,7 @@ async function continueRequest<Args extends HandlerArgs>(
   request: Request,
   responder: FetchResponder<Args>,
 ): Promise<Response> {
-  if (delayMs > 0 && !(await delay(request, delayMs))) {
+  if (delayMs > 0 && !(await delay(request.signal, delayMs))) {
     await onFinish?.({ status: undefined, aborted: true });
     // Not sent: the client has disconnected.
     return new Response(null, { status: 499 });
@@ -254,19 +255,3 @@ const headersHead: ResponseHead<Headers> = {
   append: (headers, name, value) => headers.append(name, value),
   remove: (headers, name) => headers.delete(name),
 };
-
-/** Waits; returns false if the client disconnects first. */
-function delay({ signal }: Request, delayMs: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const cancel = (): void => {
-      clearTimeout(timer);
-      resolve(false);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", cancel);
-      resolve(true);
-    }, delayMs);
-    if (signal.aborted) cancel();
-    else signal.addEventListener("abort", cancel, { once: true });
-  });
-}
