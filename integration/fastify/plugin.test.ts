@@ -58,6 +58,19 @@ describe("Fastify 5, plugin", () => {
     expect(await statuses(url, "/a", "/a", "/nothing", "/own", "/own")).toEqual([200, 200, 404, 200, 429]);
   });
 
+  it("limits a route with rateLimit: true by the limits of the plugin if global is false", async () => {
+    const app = appWith({ policy: slow(1, "app"), global: false });
+    app.get("/true", { config: { rateLimit: true } }, async () => "true");
+    expect(await statuses(await served(app), "/a", "/a", "/true", "/true")).toEqual([200, 200, 200, 429]);
+  });
+
+  it("throws for rateLimit: true if there are no limits", async () => {
+    const app = fastify();
+    app.register(rateLimitPlugin, { global: false });
+    app.register(async (scope) => void scope.get("/true", { config: { rateLimit: true } }, async () => "true"));
+    await expect(app.ready()).rejects.toThrow("requires exactly one of policy");
+  });
+
   it("belongs to the scope that registers it", async () => {
     const app = fastify();
     for (const prefix of ["/one", "/two"]) {

@@ -1,7 +1,7 @@
 /** `sluice/nestjs` with resolvers of GraphQL: Apollo on Express. */
 import "reflect-metadata";
 import { ApolloDriver, type ApolloDriverConfig } from "@nestjs/apollo";
-import type { ExecutionContext } from "@nestjs/common";
+import { type ExecutionContext, UseGuards } from "@nestjs/common";
 import { APP_GUARD } from "@nestjs/core";
 import { Args, GraphQLModule, Mutation, Query, Resolver } from "@nestjs/graphql";
 import {
@@ -22,6 +22,9 @@ class GreetingResolver {
   @Query("hello") hello(@Args("name") name: string) {
     return `hello ${name}`;
   }
+  @Query("twice") @UseGuards(RateLimitGuard) twice() {
+    return "twice";
+  }
   @Query("free") @SkipRateLimit() free() {
     return "free";
   }
@@ -30,7 +33,8 @@ class GreetingResolver {
   }
 }
 
-const typeDefs = "type Query { hello(name: String!): String free: String } type Mutation { send: String }";
+const typeDefs =
+  "type Query { hello(name: String!): String twice: String free: String } type Mutation { send: String }";
 
 async function started(options: RateLimitModuleOptions, more: Partial<ApolloDriverConfig> = {}) {
   const { url, close } = await served("Express", {
@@ -71,6 +75,13 @@ describe("NestJS 12 with GraphQL", () => {
     expect(error?.extensions).toMatchObject({ code: "TOO_MANY_REQUESTS", policy: "api" });
     expect(error?.extensions.retryAfterMs).toBeGreaterThan(28_000_000);
     expect([second.status, second.header("Retry-After")]).toEqual([200, "28800"]);
+  });
+
+  it("counts a field once if the guard is bound to the app and to the resolver", async () => {
+    const send = await started({ policy: slow(3, "api") });
+    const { data, header } = await send("{ a: twice b: twice }");
+    expect(data).toEqual({ a: "twice", b: "twice" });
+    expect(header("RateLimit")).toMatch(/^"api";r=1;/);
   });
 
   it("limits decorated resolvers by their own limits", async () => {

@@ -45,6 +45,27 @@ describe("tRPC 11, beyond adapters", () => {
     await expect(keyed.echo(2)).rejects.toMatchObject({ code: "TOO_MANY_REQUESTS", cause: expect.any(RateLimitError) });
   });
 
+  it("does not make a delayed call whose client has disconnected", async () => {
+    const calls: unknown[] = [];
+    const outcomes: unknown[] = [];
+    const router = routerWith(
+      {
+        policy: { algorithm: "leaky-bucket", capacity: 2, leaksPerSecond: "1/m" },
+        maxDelayMs: 3_600_000,
+        key: byUser,
+        refundIf: (outcome) => outcomes.push(outcome) === 0,
+      },
+      calls,
+    );
+    const client = new AbortController();
+    const caller = create(router)(context, { signal: client.signal });
+    await caller.echo(1);
+    const delayed = caller.echo(2);
+    client.abort();
+    await expect(delayed).rejects.toMatchObject({ code: "CLIENT_CLOSED_REQUEST" });
+    expect([calls, outcomes[1]]).toEqual([[1], { status: undefined, aborted: true }]);
+  });
+
   it("passes the path, the type and the input to callbacks", async () => {
     const seen: unknown[] = [];
     const caller = create(

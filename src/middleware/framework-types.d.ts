@@ -9,6 +9,7 @@ declare module "koa" {
   export interface Context {
     readonly req: IncomingMessage;
     readonly res: ServerResponse;
+    readonly originalUrl: string;
     status: number;
     body: unknown;
     readonly headerSent: boolean;
@@ -26,6 +27,7 @@ declare module "@sveltejs/kit" {
   export interface RequestEvent {
     readonly request: Request;
     readonly url: URL;
+    readonly isDataRequest: boolean;
     readonly platform: unknown;
     getClientAddress(): string;
   }
@@ -54,12 +56,16 @@ declare module "@netlify/edge-functions" {
 }
 
 declare module "h3" {
+  export interface H3Config {
+    readonly onResponse?: unknown;
+  }
   export interface H3Event {
+    readonly app?: { readonly config: H3Config };
     readonly req: Request & { readonly ip?: string | undefined };
     readonly res: { status?: number; readonly headers: Headers };
   }
   export type Middleware = (event: H3Event, next: () => unknown) => unknown;
-  export function toResponse(value: unknown, event: H3Event): Response | Promise<Response>;
+  export function toResponse(value: unknown, event: H3Event, config?: H3Config): Response | Promise<Response>;
 }
 
 declare module "@nestjs/common" {
@@ -140,7 +146,13 @@ declare module "@trpc/server" {
   export class TRPCError extends Error {
     constructor(options: {
       message?: string;
-      code: "BAD_REQUEST" | "FORBIDDEN" | "TOO_MANY_REQUESTS" | "SERVICE_UNAVAILABLE" | "INTERNAL_SERVER_ERROR";
+      code:
+        | "BAD_REQUEST"
+        | "CLIENT_CLOSED_REQUEST"
+        | "FORBIDDEN"
+        | "TOO_MANY_REQUESTS"
+        | "SERVICE_UNAVAILABLE"
+        | "INTERNAL_SERVER_ERROR";
       cause?: unknown;
     });
   }

@@ -1,5 +1,5 @@
 /** `rateLimit` for h3 2, and with it for Nitro 3. */
-import { type H3Event, type Middleware, toResponse as toH3Response } from "h3";
+import { type H3Config, type H3Event, type Middleware, toResponse as toH3Response } from "h3";
 import { decisionOf } from "./gate/decisions.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
@@ -28,7 +28,7 @@ export function rateLimit<F extends string = never>(options: H3RateLimitOptions<
     }
     return enterOnFetch(gate, [event], event.req, {
       // A handler may return any value. As a response, its status and headers decide which fields are added.
-      next: async () => toH3Response(await next(), event),
+      next: async () => toH3Response(await next(), event, configOf(event)),
       fail(error) {
         throw error;
       },
@@ -36,6 +36,12 @@ export function rateLimit<F extends string = never>(options: H3RateLimitOptions<
       onLimited,
     });
   };
+}
+
+/** How the app responds to errors and paths that are not found. It calls `onResponse` itself, when this has returned. */
+function configOf({ app }: H3Event): H3Config {
+  const { onResponse: _, ...config } = app?.config ?? {};
+  return config;
 }
 
 /** The headers that earlier middleware has set. h3 adds them to successful responses, and would add them twice. */

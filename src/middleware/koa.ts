@@ -7,6 +7,7 @@ import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/op
 import { hasNodeBody } from "./gate/preflight.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
+import { isClosed } from "./hosts/node-head.ts";
 import { readNodeBody } from "./hosts/request-body.ts";
 
 /** The arguments that callbacks of `rateLimit` receive. */
@@ -26,7 +27,8 @@ const contextHead: ResponseHead<Context> = {
 export function rateLimit<F extends string = never>(options: KoaRateLimitOptions<F> & RequiredFacts<F>): Middleware {
   const gate = openGate<KoaArgs, unknown>(options as KoaRateLimitOptions, {
     method: ([{ req }]) => req.method ?? "",
-    path: ([{ req }]) => (req as { originalUrl?: string }).originalUrl ?? req.url ?? "",
+    // Not `req.url`, from which koa-mount removes the path that an app is mounted at.
+    path: ([context]) => (context.req as { originalUrl?: string }).originalUrl ?? context.originalUrl,
     header: ([{ req }], name) => headerOf(req, name),
     peer: ([{ req }]) => req.socket.remoteAddress,
     hasBody: ([{ req }]) => hasNodeBody(req),
@@ -38,6 +40,7 @@ export function rateLimit<F extends string = never>(options: KoaRateLimitOptions
       return rejectWrongFramework("koa", [context, next, ...rest]);
     }
     return new Promise<void>((resolve, reject) => {
+      let isPassed = false;
       const respond = (body: unknown): void => {
         // Koa responds with 204 if there is no body, and with its own status if none was set.
         const { status } = context;
@@ -58,19 +61,31 @@ export function rateLimit<F extends string = never>(options: KoaRateLimitOptions
         },
         send: (body) => respond(body instanceof Uint8Array ? Buffer.from(body) : body),
         sendCustom(custom) {
-          // A callback may set ctx.body itself.
-          respond(custom ?? context.body);
+          respond(custom);
           return "sent";
         },
-        onLimited,
+        // A callback may set ctx.body itself.
+        onLimited: onLimited && (async (limited) => (await onLimited(limited)) ?? context.body ?? undefined),
       });
-      enterOnNode({
+      const entered = enterOnNode({
         gate,
         args: [context],
         response: context.res,
-        next: () => void Promise.resolve(next()).then(() => resolve(), reject),
+        next() {
+          isPassed = true;
+          Promise.resolve(next()).then(() => resolve(), reject);
+        },
         responderFor,
       });
+      // Without a handler or a response: the middleware before this one waits for the promise.
+      const resolveOnClose = (): void => {
+        const { res } = context;
+        if (isPassed) return;
+        if (isClosed(res) || res.writableEnded) resolve();
+        else res.once("close", () => isPassed || resolve());
+      };
+      if (entered) entered.then(resolveOnClose);
+      else resolveOnClose();
     });
   };
 }

@@ -78,10 +78,18 @@ function wrapper(options: NextRateLimitOptions, endsEarly: boolean): WrapRoute {
           gate.requestFailed(error);
           return toResponse(internalError(request.headers.get("accept") ?? undefined));
         },
+        statusOf: statusOfThrown,
         onLimited,
       });
     };
   };
+}
+
+/** The status of what `redirect`, `notFound` and others throw. Next.js turns it into a response by its `digest`. */
+function statusOfThrown(error: unknown): number | undefined {
+  const { digest } = (error ?? {}) as { digest?: unknown };
+  const [, status] = /^(?:NEXT_REDIRECT;.*|NEXT_HTTP_ERROR_FALLBACK);(\d{3});?$/s.exec(String(digest)) ?? [];
+  return status === undefined ? undefined : Number(status);
 }
 
 /** The response with which a proxy continues a request, as `NextResponse.next()` returns it. */
@@ -127,6 +135,7 @@ export function limitAction<Args extends unknown[], Result, F extends string = n
     const given = (await headers()) as Headers;
     return enterCall<ActionArgs, Result>(gate, [given, ...args], {
       next: () => action(...args),
+      statusOf: statusOfThrown,
       reject(_rejection, limited) {
         if (limited) return onLimited(limited);
         const message = "The action could not be checked, and onError rejected it.";

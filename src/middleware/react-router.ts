@@ -28,6 +28,7 @@ export function rateLimit<F extends string = never>(
 ): MiddlewareFunction<Response> {
   const gate = openFetchGate<ReactRouterArgs>(options as ReactRouterRateLimitOptions, {
     request: ([{ request }]) => request,
+    path: ([args]) => routedPath(args),
     peer: () => undefined,
     peerless: true,
   });
@@ -49,6 +50,15 @@ export function rateLimit<F extends string = never>(
       onLimited,
     });
   };
+}
+
+/**
+ * The path without the `.data` that requests of the client end with. React Router 8 passes it beside the request; 7
+ * changes the request itself.
+ */
+function routedPath(args: object): string | undefined {
+  const { url } = args as { url?: URL };
+  return url && url.pathname + url.search;
 }
 
 /**

@@ -27,6 +27,8 @@ export function rateLimit<F extends string = never>(
 ): SvelteKitHandle {
   const gate = openFetchGate<SvelteKitArgs>(options as SvelteKitRateLimitOptions, {
     request: ([event]) => event.request,
+    // Without `__data.json`. Not for other requests: the URL of a remote function is that of a header.
+    path: ([{ isDataRequest, url }]) => (isDataRequest ? url.pathname + url.search : undefined),
     peer: ([event]) => addressOf(event),
   });
   const { onLimited } = options;

@@ -120,10 +120,11 @@ export function rateLimit<Context extends object, F extends string = never>(
           throw (limited && (await ownError(gate, limited, onLimited))) ?? errorFor(status, messageOf(body), limited);
         },
         addHeaders: (pendingHeaders) => headers.add(seen.ctx, pendingHeaders),
-        isAborted: () => seen.signal?.aborted ?? false,
+        signal: seen.signal,
+        disconnected: () => new TRPCError({ code: "CLIENT_CLOSED_REQUEST" }),
         errorOf: (result) => (result.ok ? undefined : result.error),
         watch(result, finish) {
-          const data = watchStream((result as { data: unknown }).data, finish);
+          const data = watchStream((result as { data: unknown }).data, finish, seen.signal);
           return data === undefined ? undefined : ({ ...result, data } as Result);
         },
       });

@@ -30,10 +30,12 @@ export function routeLimits<Args extends HandlerArgs, Own, Limit>(
   const { policy, policies, ...others } = options;
   // One limiter for all routes: each `policy` would have buckets of its own.
   const defaults = (policy ?? policies) ? { ...others, limiter: limiterFrom(options) } : others;
-  const appLimit = isGlobal ? create(defaults) : undefined;
+  let appLimit = isGlobal ? create(defaults) : undefined;
   const limits = new WeakMap<object, Limit>();
   return (route) => {
-    if (route === undefined || route === true) return appLimit;
+    // Without `global`, a route may ask for the limits of the app, and throws if there are none.
+    if (route === true) return (appLimit ??= create(defaults));
+    if (route === undefined) return isGlobal ? appLimit : undefined;
     if (route === false) return undefined;
     if (typeof route !== "object" || route === null) {
       throw optionError("invalid-option", "rateLimit", "options, or false for no limit", route);

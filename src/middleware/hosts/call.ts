@@ -4,6 +4,7 @@ import type { PendingHeaders } from "../../http/response.ts";
 import type { Gate, GateResult } from "../gate/gate.ts";
 import type { LimitedRequest, RequestOutcome } from "../gate/options.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
+import { delay } from "./delay.ts";
 
 /** What happens to a call. */
 export interface CallResponder<Args extends HandlerArgs, Result> {
@@ -13,10 +14,14 @@ export interface CallResponder<Args extends HandlerArgs, Result> {
   reject(rejection: ResponseData, limited: LimitedRequest<Args> | undefined): Promise<Result> | Result;
   /** Passes on the header fields of a call that continues, where there is a response to add them to. */
   addHeaders?(pendingHeaders: PendingHeaders): void;
-  /** Whether the client has disconnected. */
-  isAborted?(): boolean;
+  /** Aborted when the client disconnects. */
+  readonly signal?: AbortSignal | undefined;
+  /** The error of a call whose client disconnects before it is made. Default: the call is made. */
+  disconnected?(): Error;
   /** The error that a result contains; `undefined` if the call succeeded. Default: only thrown errors. */
   errorOf?(result: Result): unknown;
+  /** The status of the response that the framework makes of a thrown error, such as a redirect. Default: none. */
+  statusOf?(error: unknown): number | undefined;
   /**
    * Returns the result of a call that goes on after it has returned, such as a subscription, and calls `finish` when it
    * ends. `undefined`: the call has ended.
@@ -47,15 +52,20 @@ export async function enterCall<Args extends HandlerArgs, Result>(
   if (result.answer) return responder.reject(result.answer, undefined);
   if (result.rejection) return responder.reject(result.rejection, result.limited);
   const { pendingHeaders, delayMs, onFinish } = result;
-  if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
+  const { signal } = responder;
+  if (delayMs > 0 && !(await delay(signal, delayMs)) && responder.disconnected) {
+    await onFinish?.({ status: undefined, aborted: true });
+    throw responder.disconnected();
+  }
   if (pendingHeaders) responder.addHeaders?.(pendingHeaders);
   if (!onFinish) return responder.next();
-  const finish: FinishCall = (error) => onFinish(outcomeOf(error, responder.isAborted?.() ?? false));
+  const finish: FinishCall = (error) => onFinish(outcomeOf(error, signal?.aborted ?? false));
   let value: Result;
   try {
     value = await responder.next();
   } catch (error) {
-    await finish(error);
+    const status = responder.statusOf?.(error);
+    await finish(status !== undefined && status < 400 ? undefined : error);
     throw error;
   }
   const error = responder.errorOf?.(value);

@@ -9,6 +9,8 @@ import { readBody } from "./request-body.ts";
 /** How a framework's arguments are read. */
 export interface FetchArgsReader<Args extends HandlerArgs> {
   request(args: Args): Request;
+  /** Path and query, if a framework routes by others than those of the request's URL. Default: those. */
+  path?(args: Args): string | undefined;
   /** The IP address at the other end of the socket. */
   peer(args: Args): string | undefined;
   /** Whether this runtime exposes no socket addresses, so `identity` or `key` is required. Default: false. */
@@ -20,14 +22,14 @@ export interface FetchArgsReader<Args extends HandlerArgs> {
 /** Validates the options, and creates the gate. */
 export function openFetchGate<Args extends HandlerArgs>(
   options: RateLimitOptions<Args, CustomResponse>,
-  { request, peer, peerless = false, endsEarly = false }: FetchArgsReader<Args>,
+  { request, path, peer, peerless = false, endsEarly = false }: FetchArgsReader<Args>,
 ): Gate<Args> {
   return openGate<Args, CustomResponse>(options, {
     method: (args) => request(args).method,
     header: (args, name) => request(args).headers.get(name) ?? undefined,
     peer,
     hasBody: (args) => hasBody(request(args), undefined),
-    path: (args) => targetOf(request(args)),
+    path: (args) => path?.(args) ?? targetOf(request(args)),
     body: (args, maxBytes) => readBody(request(args), maxBytes),
     peerless,
     endsEarly,

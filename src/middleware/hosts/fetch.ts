@@ -15,6 +15,7 @@ import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
 import type { LimitedRequest } from "../gate/options.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
+import { delay } from "./delay.ts";
 import { type OnClose, onceSent } from "./once-sent.ts";
 
 /** A return value of `onLimited`; `undefined` for the problem document. */
@@ -34,6 +35,8 @@ export interface FetchResponder<Args extends HandlerArgs> {
   readonly onClose?: OnClose;
   /** The error that the handler threw, if the framework has turned it into a response. */
   thrown?(): unknown;
+  /** The status of the response that the framework makes of a thrown error, such as a redirect. Default: none. */
+  statusOf?(error: unknown): number | undefined;
   readonly onLimited: ((limited: LimitedRequest<Args>) => CustomResponse) | undefined;
 }
 
@@ -201,7 +204,7 @@ async function continueRequest<Args extends HandlerArgs>(
   request: Request,
   responder: FetchResponder<Args>,
 ): Promise<Response> {
-  if (delayMs > 0 && !(await delay(request, delayMs))) {
+  if (delayMs > 0 && !(await delay(request.signal, delayMs))) {
     await onFinish?.({ status: undefined, aborted: true });
     // Not sent: the client has disconnected.
     return new Response(null, { status: 499 });
@@ -226,7 +229,10 @@ async function continueRequest<Args extends HandlerArgs>(
     return pendingHeaders ? withHeaders(response, pendingHeaders) : response;
   } catch (error) {
     // The handler threw, or returned a value that can't be sent.
-    await onFinish?.({ status: undefined, error, aborted: signal.aborted });
+    const { aborted } = signal;
+    const status = aborted ? undefined : responder.statusOf?.(error);
+    const isError = status === undefined || status >= 400;
+    await onFinish?.({ status, error: isError ? error : undefined, aborted });
     throw error;
   }
 }
@@ -249,19 +255,3 @@ const headersHead: ResponseHead<Headers> = {
   append: (headers, name, value) => headers.append(name, value),
   remove: (headers, name) => headers.delete(name),
 };
-
-/** Waits; returns false if the client disconnects first. */
-function delay({ signal }: Request, delayMs: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const cancel = (): void => {
-      clearTimeout(timer);
-      resolve(false);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", cancel);
-      resolve(true);
-    }, delayMs);
-    if (signal.aborted) cancel();
-    else signal.addEventListener("abort", cancel, { once: true });
-  });
-}

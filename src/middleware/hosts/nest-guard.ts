@@ -94,6 +94,9 @@ export function guardContext(options: RateLimitOptions<NestArgs, unknown>): Guar
       const message = `The GraphQL context has no request and response. Return ${expected} from the option context of GraphQLModule.`;
       throw new SluiceError("invalid-option", message, { option: "context", expected, received: graphql });
     }
+    // As above. Every field has an info of its own.
+    if (seen.has(info ?? context)) return true;
+    seen.add(info ?? context);
     const args: NestArgs = [request, response, context];
     return enter(fieldGate, args, (settle) => fieldResponder(args, settle));
   };

@@ -45,22 +45,22 @@ export interface NodeEntry<Args extends HandlerArgs> {
   readonly responderFor: () => Responder<Args>;
 }
 
-/** Runs a request through the gate. */
-export function enterOnNode<Args extends HandlerArgs>(entry: NodeEntry<Args>): void {
+/** Runs a request through the gate. Returns a promise if the decision takes one; it resolves once that is applied. */
+export function enterOnNode<Args extends HandlerArgs>(entry: NodeEntry<Args>): Promise<void> | undefined {
   const { gate, args, response, next } = entry;
   let result: GateResult<Args> | Promise<GateResult<Args>>;
   try {
     result = gate.enter(args);
   } catch (error) {
     handleGateError(entry, error);
-    return;
+    return undefined;
   }
   if (!isPromise(result)) {
     applyResult(entry, result);
-    return;
+    return undefined;
   }
   const later = { ...entry, next: unlessResponded(response, next) };
-  result.then(
+  return result.then(
     (result) => applyResult(later, result),
     (error) => handleGateError(later, error),
   );

@@ -12,19 +12,44 @@ interface Observer {
   complete(): void;
 }
 
-/** Returns the stream with `finish` called when it ends or its reader stops; `undefined` if the value is not a stream. */
-export function watchStream(value: unknown, finish: FinishCall): unknown {
+/** tRPC reads a stream at once, or never: it refuses one that the client's link does not support. */
+const MAX_UNREAD_MS = 10_000;
+/** How long a generator may take to end after a disconnect. One that ignores its signal may wait for ever. */
+const MAX_STOP_MS = 1000;
+
+/**
+ * Returns the stream with `finish` called when it ends, its reader stops, the client disconnects or nobody reads it;
+ * `undefined` if the value is not a stream.
+ */
+export function watchStream(value: unknown, finish: FinishCall, signal: AbortSignal | undefined): unknown {
   if (typeof value !== "object" || value === null) return undefined;
-  if (Symbol.asyncIterator in value) return watchIterable(value as AsyncIterable<unknown>, finish);
+  if (Symbol.asyncIterator in value) return watchIterable(value as AsyncIterable<unknown>, finish, signal);
   if (typeof (value as Partial<Observable>).subscribe === "function")
     return watchObservable(value as Observable, finish);
   return undefined;
 }
 
 /** Not a generator: one that is stopped before its first value runs no `finally`. */
-function watchIterable(iterable: AsyncIterable<unknown>, finish: FinishCall): AsyncIterable<unknown> {
+function watchIterable(
+  iterable: AsyncIterable<unknown>,
+  finishCall: FinishCall,
+  signal: AbortSignal | undefined,
+): AsyncIterable<unknown> {
+  let isFinished = false;
+  const finish: FinishCall = (error) => {
+    isFinished = true;
+    clearTimeout(unread);
+    signal?.removeEventListener("abort", stop);
+    return finishCall(error);
+  };
+  const unread = finishAfter(MAX_UNREAD_MS, finish);
+  const stop = (): void => void finishAfter(MAX_STOP_MS, finish);
+  if (signal?.aborted) stop();
+  else signal?.addEventListener("abort", stop, { once: true });
   return {
     [Symbol.asyncIterator](): AsyncIterator<unknown> {
+      if (isFinished) throw new Error("The stream was not read in time, so its limits have been released.");
+      clearTimeout(unread);
       const iterator = iterable[Symbol.asyncIterator]();
       return {
         async next() {
@@ -48,6 +73,12 @@ function watchIterable(iterable: AsyncIterable<unknown>, finish: FinishCall): As
       };
     },
   };
+}
+
+function finishAfter(delayMs: number, finish: FinishCall): ReturnType<typeof setTimeout> {
+  const timer = setTimeout(() => void finish(), delayMs);
+  (timer as { unref?(): void }).unref?.();
+  return timer;
 }
 
 function watchObservable(observable: Observable, finish: FinishCall): Observable {

@@ -6,7 +6,8 @@ import { rateLimit } from "sluice/sveltekit";
 // All clients, per IP address. Calls of the app's own routes in `load` are not counted again.
 const limit = rateLimit({
   policy: tokenBucket("5/h", { name: "site" }),
-  skip: ({ url, isSubRequest }) => isSubRequest || url.pathname === "/health",
+  // Not `url`: for remote functions, SvelteKit takes its path from a header of the client.
+  skip: ({ request, isSubRequest }) => isSubRequest || new URL(request.url).pathname === "/health",
 });
 
 // A path with a limit of its own.
