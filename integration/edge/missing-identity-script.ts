@@ -4,9 +4,9 @@ import { rateLimit as limitFetch } from "sluice/fetch";
 import { rateLimit as limitHono } from "sluice/hono";
 
 /** Created while the script loads, as in an app. */
-const errors = [limitFetch, limitHono].map((rateLimit) => {
+const errors = [() => limitFetch({ policy: "5/m" }), () => limitHono({ policy: "5/m" })].map((create) => {
   try {
-    rateLimit({ policy: "5/m" });
+    create();
     return { code: "none", message: "no error" };
   } catch (error) {
     return error instanceof SluiceError
