@@ -52,13 +52,10 @@ export function rateLimit<F extends string = never>(
   };
 }
 
-/**
- * The path without the `.data` that requests of the client end with. React Router 8 passes it beside the request; 7
- * changes the request itself.
- */
-function routedPath(args: object): string | undefined {
-  const { url } = args as { url?: URL };
-  return url && url.pathname + url.search;
+/** The path without the `.data` that requests of the client end with, which React Router passes beside the request. */
+function routedPath({ request, url }: RouteArgs & { readonly url?: URL }): string | undefined {
+  const query = request.url.indexOf("?");
+  return url && url.pathname + (query === -1 ? "" : request.url.slice(query));
 }
 
 /**
