@@ -26,7 +26,9 @@ export const t = initTRPC.context<Context>().create({
 
 const userOf = (req: IncomingMessage | Request): string => {
   const { headers } = req;
-  return (headers instanceof Headers ? headers.get("x-user") : (headers["x-user"] as string | undefined)) ?? "nobody";
+  return (
+    (headers instanceof Headers ? headers.get("x-user") : (headers["x-user"] as string | undefined)) ?? "anonymous"
+  );
 };
 
 /** Creates the listener of each adapter. */

@@ -87,7 +87,7 @@ async function applyApart(
     const decision = enforced.length > 0 ? await applyJointly(enforced) : undefined;
     return { enforced: decision, counted: await counting };
   } catch (error) {
-    // The request fails, so nobody ends what the counted groups hold for it. If that fails too, it ends by itself.
+    // The request fails, so nothing else ends what the counted groups hold. If that fails too, it ends by itself.
     counting.then((decisions) => releaseHolds(counted, decisions)).catch(() => {});
     throw error;
   }

@@ -7,7 +7,7 @@ import { rateLimit, rateLimitErrorFormatter } from "sluice/trpc";
 const createContext = ({ req, res }: CreateHTTPContextOptions) => ({
   req,
   res,
-  user: req.headers["x-user"] ?? "nobody",
+  user: req.headers["x-user"] ?? "anonymous",
 });
 type Context = Awaited<ReturnType<typeof createContext>>;
 

@@ -18,7 +18,7 @@ const MAX_UNREAD_MS = 10_000;
 const MAX_STOP_MS = 1000;
 
 /**
- * Returns the stream with `finish` called when it ends, its reader stops, the client disconnects or nobody reads it;
+ * Returns the stream with `finish` called when it ends, its reader stops, the client disconnects or it is never read;
  * `undefined` if the value is not a stream.
  */
 export function watchStream(value: unknown, finish: FinishCall, signal: AbortSignal | undefined): unknown {
