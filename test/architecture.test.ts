@@ -18,8 +18,21 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   middleware: ["core", "algorithms", "http", "limiter", "resilience", "stores"],
   ws: ["core", "algorithms", "http", "limiter", "resilience"],
   rules: ["core", "algorithms", "http", "limiter", "resilience", "stores"],
+  abuse: ["core", "http", "limiter", "resilience"],
   testing: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws", "rules"],
-  entries: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws", "rules", "testing"],
+  entries: [
+    "core",
+    "algorithms",
+    "stores",
+    "resilience",
+    "limiter",
+    "http",
+    "middleware",
+    "ws",
+    "rules",
+    "abuse",
+    "testing",
+  ],
 };
 
 /** Only a store's shortcut may import the limiter, which imports stores. */
@@ -28,7 +41,7 @@ const SHORTCUT = /^stores\/.*\/rate-limiter\.ts$/;
 const MEMORY = /^stores\/memory\//;
 
 /** Packages that are bundled. */
-const BUNDLED = /^@noble\/hashes\/|^ipaddr\.js$|^hono\/router\/trie-router$/;
+const BUNDLED = /^@noble\/hashes\/|^ipaddr\.js$|^hono\/router\/trie-router$|^isbot$/;
 /** Packages whose types a middleware imports. */
 const SERVER: Record<string, readonly string[]> = {
   "middleware/node.ts": ["node:http"],

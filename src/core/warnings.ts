@@ -18,6 +18,10 @@ export type WarningCode =
   | "SLUICE_REQUEST_FAILED"
   /** A caller has a plan that the rules don't list. */
   | "SLUICE_UNKNOWN_PLAN"
+  /** A list of clients could not be loaded, and an old one is in use, or none. */
+  | "SLUICE_LIST_STALE"
+  /** The provider of challenges is unavailable, so nobody can solve one. */
+  | "SLUICE_PROVIDER_DOWN"
   /** The limiter is used in a way that does not limit anything, or limits everyone together. */
   | "SLUICE_MISUSE";
 

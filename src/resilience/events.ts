@@ -23,6 +23,10 @@ export type LimiterEvent =
   | { readonly type: "unknown-plan"; readonly policy: string; readonly plan: string }
   /** The function `overrides` of a rule set failed. The last known override or the rule's own limit applies. */
   | { readonly type: "override-failed"; readonly policy: string; readonly error: SluiceError }
+  /** A list of `abuse` could not be loaded. The old list stays in use; without one, the list is empty. */
+  | { readonly type: "list-stale"; readonly policy: string; readonly list: string; readonly error: SluiceError }
+  /** The provider of challenges could not verify a solution, so the request was denied. */
+  | { readonly type: "provider-down"; readonly policy: string; readonly provider: string; readonly error: SluiceError }
   /** Something works, but not as it should. */
   | { readonly type: "warning"; readonly policy: string; readonly message: string };
 
