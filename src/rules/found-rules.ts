@@ -2,9 +2,9 @@
 import { isCost } from "../core/charge.ts";
 import { optionError, SluiceError } from "../core/errors.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
+import type { Fact, RequestValues } from "../http/request-values.ts";
 import type { ActiveCharge } from "./charge-group.ts";
 import { ANY_PLAN, type CompiledRule, type RulePlan } from "./compiled-rules.ts";
-import type { Fact, RequestValues } from "./request-values.ts";
 
 /** A rule that applies to a request, and the index of its buckets. */
 export interface FoundRule {

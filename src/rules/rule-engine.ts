@@ -2,6 +2,7 @@
 import { MAX_CHARGES } from "../core/charge.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { RequestContext } from "../http/request-charges.ts";
+import { type Known, PENDING, RequestValues } from "../http/request-values.ts";
 import type { StorePort } from "../limiter/sync-port.ts";
 import type { ActiveCharge } from "./charge-group.ts";
 import {
@@ -29,7 +30,6 @@ import {
 import { type Candidate, Matcher } from "./matching/matcher.ts";
 import type { Overrides } from "./overrides.ts";
 import type { LimitSpec, ParsedRules } from "./parsed-rules.ts";
-import { type Known, PENDING, RequestValues } from "./request-values.ts";
 import { RuleCharges } from "./rule-charges.ts";
 
 /** The charges of a request; `"exempt"`: it is not limited. `"ambiguous"`: its path matches too many rules. */

@@ -1,8 +1,8 @@
 /** What applies to a request, without charging it: for `find` and `explain`. */
 import { isCost } from "../core/charge.ts";
+import { PENDING, RequestValues } from "../http/request-values.ts";
 import type { RuleCharge } from "./compiled-rules.ts";
 import { type FoundRule, planFor } from "./found-rules.ts";
-import { PENDING, RequestValues } from "./request-values.ts";
 import type { RuleEngine } from "./rule-engine.ts";
 import type { FactValues, LimitText, Per } from "./rules-data.ts";
 

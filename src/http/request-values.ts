@@ -1,8 +1,8 @@
-/** The facts and identities of one request. Each is computed when a rule first needs it, and at most once. */
+/** The facts and identities of one request. Each is computed when it is first needed, and at most once. */
 import { SluiceError, show } from "../core/errors.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
-import { parseAddress, widerNetworkOf } from "../http/identity/address.ts";
-import type { RequestContext } from "../http/request-charges.ts";
+import { parseAddress, widerNetworkOf } from "./identity/address.ts";
+import type { RequestContext } from "./request-charges.ts";
 
 /** A value that is not known yet. It is in the list of pending ones. */
 export const PENDING: unique symbol = Symbol("pending");
@@ -30,6 +30,12 @@ export class RequestValues {
     const { pending } = this;
     this.pending = [];
     return Promise.all(pending);
+  }
+
+  /** Awaits what is pending, for callers that need one value. */
+  later<T>(read: () => Known<T>): MaybePromise<T> {
+    const value = read();
+    return value === PENDING ? this.settled().then(() => this.later(read)) : value;
   }
 
   /** A fact. An empty text is an unknown fact, because it would be one key for all callers without it. */

@@ -1,0 +1,43 @@
+/** Requests of a middleware, as rules and abuse prevention read them. */
+import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { MountedMiddleware, RequestContext } from "./request-charges.ts";
+
+/** The functions of facts by name. */
+export type Facts<Args extends readonly unknown[]> = Readonly<Record<string, ((...args: Args) => unknown) | undefined>>;
+
+/** The context of a request. A class, because one is created per request and an object of functions costs more. */
+export class MountedContext<Args extends readonly unknown[]> implements RequestContext {
+  private readonly middleware: MountedMiddleware<Args>;
+  private readonly facts: Facts<Args>;
+  private readonly args: Args;
+
+  constructor(middleware: MountedMiddleware<Args>, facts: Facts<Args>, args: Args) {
+    this.middleware = middleware;
+    this.facts = facts;
+    this.args = args;
+  }
+
+  get method(): string {
+    return this.middleware.reader.method(this.args);
+  }
+
+  get path(): string {
+    return this.middleware.reader.path(this.args);
+  }
+
+  ip(): string | undefined {
+    return this.middleware.parts.ip(this.args);
+  }
+
+  user(): MaybePromise<string | undefined> {
+    return this.middleware.parts.user(this.args);
+  }
+
+  apiKey(): MaybePromise<string | undefined> {
+    return this.middleware.parts.apiKey(this.args);
+  }
+
+  fact(name: string): unknown {
+    return this.facts[name]?.(...this.args);
+  }
+}
