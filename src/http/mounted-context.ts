@@ -1,6 +1,7 @@
 /** Requests of a middleware, as rules and abuse prevention read them. */
 import type { MaybePromise } from "../core/maybe-promise.ts";
-import type { MountedMiddleware, RequestContext } from "./request-charges.ts";
+import type { MountedMiddleware } from "./request-charges.ts";
+import type { RequestContext } from "./request-context.ts";
 
 /** The functions of facts by name. */
 export type Facts<Args extends readonly unknown[]> = Readonly<Record<string, ((...args: Args) => unknown) | undefined>>;

@@ -5,8 +5,12 @@
 import type { Decision } from "../core/decision.ts";
 import type { Hold } from "../core/hold.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
+import type { Store } from "../core/store.ts";
 import type { Policies } from "./headers/policies.ts";
 import type { ResponseData } from "./rejection.ts";
+import type { RequestContext } from "./request-context.ts";
+import type { RequestValues } from "./request-values.ts";
 
 /** Everything that a request is charged: one decision. */
 export interface RequestCharges {
@@ -40,6 +44,8 @@ export interface RuleOutcome {
   readonly isEnforced: boolean;
   /** Whether something is held until the response ends. */
   readonly isOpen: boolean;
+  /** Whether a denial is only due to limits with the action `"challenge"`. */
+  endsInChallenge(decision: Decision): boolean;
   /**
    * Adds `settle` to the decision, for the handler, and returns a function to call when the request has ended: it settles
    * what is held, and refunds what is due. `open` renews holds meanwhile. `undefined`: there is nothing to do.
@@ -67,21 +73,6 @@ export interface CountedDecision {
   readonly decision: Decision;
 }
 
-/** What is known about a request. A value is computed when it is first used, and once. */
-export interface RequestContext {
-  readonly method: string;
-  /** The request target as it was received. */
-  readonly path: string;
-  /** The key of the IP address, such as `ip:203.0.113.7`; `undefined` if it is unknown. */
-  ip(): string | undefined;
-  /** The key of the verified user; `undefined` without one. */
-  user(): MaybePromise<string | undefined>;
-  /** The key of the holder of a verified API key; `undefined` without one. */
-  apiKey(): MaybePromise<string | undefined>;
-  /** The value of a fact. */
-  fact(name: string): MaybePromise<unknown>;
-}
-
 /** The member of a rule set that middleware uses. */
 export const REQUEST_RULES: unique symbol = Symbol.for("sluice.rules") as never;
 
@@ -94,14 +85,20 @@ export interface RequestRules<F extends string = string> {
 export interface RulesMount<F extends string = string> {
   /** The facts that the rules need. */
   readonly facts: readonly F[];
+  /** Where their buckets are stored. */
+  readonly store: Store;
   /**
    * Returns a function that finds the charges of a request. `undefined`: it is not counted. A response is sent without
    * charging anything. Throws if the middleware lacks what the rules need; later versions of the rules are checked too.
    */
-  mount<Args extends readonly unknown[]>(
-    middleware: MountedMiddleware<Args>,
-  ): (args: Args) => MaybePromise<RequestCharges | ResponseData | undefined>;
+  mount<Args extends readonly unknown[]>(middleware: MountedMiddleware<Args>): FindCharges<Args>;
 }
+
+/** Finds the charges of a request. `values` are what abuse prevention knows about it, if it is used. */
+export type FindCharges<Args extends readonly unknown[]> = (
+  args: Args,
+  values?: RequestValues,
+) => MaybePromise<RequestCharges | ResponseData | undefined>;
 
 /** A middleware as rules use it. `Args` are the arguments that its server passes. */
 export interface MountedMiddleware<Args extends readonly unknown[]> {
@@ -112,6 +109,30 @@ export interface MountedMiddleware<Args extends readonly unknown[]> {
   readonly parts: {
     readonly [part in "ip" | "user" | "apiKey"]: (args: Args) => ReturnType<RequestContext[part]>;
   };
+  /** What abuse prevention adds to the rules; `undefined` without it. */
+  readonly abuse?: AbuseAbilities | undefined;
+}
+
+/** What abuse prevention adds to limits. */
+export interface AbuseAbilities {
+  /** Charged with the limits of every request, at most two. */
+  readonly penalties: readonly RequestPenalty[];
+  /** Whether limits may end in a challenge. */
+  readonly hasChallenge: boolean;
+  /** Whether denials may be strikes. */
+  readonly hasStrikes: boolean;
+  /** Whether signals provide a fact; further ones than `bot` are known only when a request arrives. */
+  mayProvide(fact: string): boolean;
+}
+
+/** A penalty that blocks keys. */
+export interface RequestPenalty {
+  /** The identities that its keys are made of, such as ip and account. */
+  readonly identities: readonly string[];
+  /** A limiter with a penalty policy. */
+  readonly limiter: RateLimiter;
+  /** Whether a denial is a strike. If not, it only denies while the key is blocked. */
+  readonly isStruck: boolean;
 }
 
 /** Whether the result of `chargesFor` is a response. */

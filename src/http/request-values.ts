@@ -2,7 +2,7 @@
 import { SluiceError, show } from "../core/errors.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { parseAddress, widerNetworkOf } from "./identity/address.ts";
-import type { RequestContext } from "./request-charges.ts";
+import type { RequestContext } from "./request-context.ts";
 
 /** A value that is not known yet. It is in the list of pending ones. */
 export const PENDING: unique symbol = Symbol("pending");

@@ -19,9 +19,9 @@ export interface GroupDecisions {
   readonly counted: readonly Decision[];
 }
 
-/** The charges of one request, all on one port. No bucket is named twice in a group. */
+/** The charges of one request, all on one port except penalties. No bucket is named twice in a group. */
 export interface ChargeGroups {
-  /** All or nothing. May be empty. */
+  /** All or nothing. May be empty. Penalties come last. */
   readonly enforced: readonly JointCharge[];
   /** Each all or nothing, and none empty. They never deny the request. */
   readonly counted: readonly (readonly JointCharge[])[];
@@ -30,6 +30,8 @@ export interface ChargeGroups {
 /** Applies the groups; without a promise if the store is synchronous. */
 export function applyGroups(port: StorePort, { enforced, counted }: ChargeGroups): MaybePromise<GroupDecisions> {
   const { syncStore } = port;
+  const last = enforced[enforced.length - 1];
+  if (last && last.port !== port) return applyApart(enforced, counted);
   if (syncStore) {
     const decide = (group: readonly JointCharge[]): Decision => mergeGroup(syncStore.applySync(group));
     return {
@@ -75,7 +77,7 @@ async function applyInOneCall(
   return { enforced: decision, counted: rest };
 }
 
-/** Groups of several shards: each shard is called on its own. */
+/** Groups of several shards or stores: each is called on its own. */
 async function applyApart(
   enforced: readonly JointCharge[],
   counted: readonly (readonly JointCharge[])[],

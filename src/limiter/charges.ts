@@ -2,13 +2,12 @@
 import type { Decision } from "../core/decision.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import { consumeChecked, jointCharges, type LimiterCharge } from "./combine.ts";
+import { type CheckedCharge, consumeChecked, jointCharges } from "./combine.ts";
 import { refundJointly } from "./joint-charge.ts";
 import { type JointCharge, partsOf } from "./limiter-part.ts";
 import { takeCharge } from "./part-charges.ts";
 
-/** One key and cost for one limiter. Key and cost have been checked. */
-export type CheckedCharge = Readonly<Required<LimiterCharge>>;
+export type { CheckedCharge };
 
 /** Whether a limiter has a concurrency limit, which can only be held. */
 export function hasConcurrency(limiter: Pick<Partial<RateLimiter>, "getPolicy" | "getPolicies">): boolean {
@@ -38,10 +37,10 @@ export async function refundTaken(
   const taken: JointCharge[] = [];
   const decisions: Decision[] = [];
   let index = 0;
-  for (const { limiter, key, cost, isHeld } of charges) {
+  for (const { limiter, key, cost, isHeld, isPeeked } of charges) {
     for (const part of partsOf(limiter)) {
       const decision = parts[index++] as Decision;
-      if (isHeld) continue;
+      if (isHeld || isPeeked) continue;
       taken.push(takeCharge(part, key, cost));
       decisions.push(decision);
     }

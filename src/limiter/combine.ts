@@ -13,7 +13,7 @@ import { applyJointly, checkTogether, refundJointly } from "./joint-charge.ts";
 import { Limiter } from "./limiter.ts";
 import { type JointCharge, type LimiterPart, partsOf } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
-import { hasRate, takeCharge } from "./part-charges.ts";
+import { hasRate, peekCharge, takeCharge } from "./part-charges.ts";
 
 /** Combines limiters that are charged the same key and cost, all or nothing: a burst limit and a daily quota. */
 export function combine(limiters: readonly SyncRateLimiter[]): SyncRateLimiter;
@@ -125,14 +125,23 @@ export async function consumeAll(charges: readonly LimiterCharge[]): Promise<Dec
   return consumeChecked(checked);
 }
 
+/** One key and cost for one limiter. Key and cost have been checked. */
+export interface CheckedCharge extends Readonly<Required<LimiterCharge>> {
+  /** Whether nothing is taken: a penalty that only denies while its key is blocked. Default: false. */
+  readonly isPeeked?: boolean;
+}
+
 /** The same for charges whose keys and costs are checked, without a promise if every store is synchronous. */
-export function consumeChecked(charges: readonly Required<LimiterCharge>[]): MaybePromise<Decision> {
+export function consumeChecked(charges: readonly CheckedCharge[]): MaybePromise<Decision> {
   const all = jointCharges(charges);
   checkTogether("charges", all);
   return applyJointly(all);
 }
 
 /** The charges to all parts of the limiters, in order. */
-export function jointCharges(charges: readonly Required<LimiterCharge>[]): JointCharge[] {
-  return charges.flatMap(({ limiter, key, cost }) => partsOf(limiter).map((part) => takeCharge(part, key, cost)));
+export function jointCharges(charges: readonly CheckedCharge[]): JointCharge[] {
+  return charges.flatMap(({ limiter, key, cost, isPeeked }) => {
+    const takeOrPeek = isPeeked ? peekCharge : takeCharge;
+    return partsOf(limiter).map((part) => takeOrPeek(part, key, cost));
+  });
 }

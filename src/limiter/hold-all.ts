@@ -6,11 +6,11 @@ import { type HoldDecision, type HoldOptions, parseHoldOptions } from "../core/h
 import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import { checkOptions } from "../core/options.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import type { LimiterCharge } from "./combine.ts";
+import type { CheckedCharge } from "./combine.ts";
 import { checkAmount, withHold } from "./hold.ts";
 import { applyJointly, checkTogether } from "./joint-charge.ts";
 import { type JointCharge, type LimiterPart, partsOf } from "./limiter-part.ts";
-import { holdCharge, leaseOf, takeCharge } from "./part-charges.ts";
+import { holdCharge, leaseOf, peekCharge, takeCharge } from "./part-charges.ts";
 
 /** A charge of `holdAll`: `amount` is held, `cost` is taken at once. */
 export type HoldCharge =
@@ -62,7 +62,7 @@ export async function holdAll(charges: readonly HoldCharge[], options: HoldOptio
 }
 
 /** A charge of `holdAll` whose key and cost are checked. */
-export interface CheckedHoldCharge extends Required<LimiterCharge> {
+export interface CheckedHoldCharge extends CheckedCharge {
   /** Whether the cost is held, and not taken. */
   readonly isHeld: boolean;
 }
@@ -73,10 +73,11 @@ export function holdCharges(charges: readonly CheckedHoldCharge[], options: Hold
   const hold = parseHoldOptions(options, leaseOf(parts.flat()));
   const joint: JointCharge[] = [];
   const indexes: number[] = [];
-  for (const [index, { key, cost, isHeld }] of charges.entries()) {
+  for (const [index, { key, cost, isHeld, isPeeked }] of charges.entries()) {
     for (const part of parts[index] as readonly LimiterPart[]) {
       const isNew = options.id === undefined;
-      joint.push(isHeld ? holdCharge(part, key, cost, hold, isNew) : takeCharge(part, key, cost));
+      const takeOrPeek = isPeeked ? peekCharge : takeCharge;
+      joint.push(isHeld ? holdCharge(part, key, cost, hold, isNew) : takeOrPeek(part, key, cost));
       indexes.push(index);
     }
   }

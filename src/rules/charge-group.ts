@@ -2,7 +2,7 @@
 import type { Decision } from "../core/decision.ts";
 import { type Hold, parseHoldOptions } from "../core/hold.ts";
 import { createHold } from "../limiter/hold.ts";
-import { holdTo, type JointCharge } from "../limiter/limiter-part.ts";
+import { chargeTo, holdTo, type JointCharge } from "../limiter/limiter-part.ts";
 import { takeCharge } from "../limiter/part-charges.ts";
 import type { RuleCharge } from "./compiled-rules.ts";
 import { isByPlan, type LimitSpec, type ParsedRule } from "./parsed-rules.ts";
@@ -43,13 +43,23 @@ export const NO_HOLDS: HoldIds = { hold: undefined, lease: undefined };
 export function groupOf(mode: Group["mode"], active: readonly ActiveCharge[], ids: HoldIds): Group {
   const charges: JointCharge[] = [];
   for (const { charge, key, amount } of active) {
-    const hold = charge.mode === "take" ? undefined : ids[charge.mode];
+    const { mode } = charge;
+    if (mode === "penalty" || mode === "peek") {
+      charges.push(chargeTo(charge.part, key, amount, mode));
+      continue;
+    }
+    const hold = mode === "take" ? undefined : ids[mode];
     // An estimate of 0 holds 1, because only the actual amount of what is held is charged later.
     charges.push(
       hold ? holdTo(charge.part, key, Math.max(1, amount), hold, true) : takeCharge(charge.part, key, amount),
     );
   }
   return { mode, active, charges };
+}
+
+/** Whether a charge is that of a penalty, which limits nothing while the key is not blocked. */
+export function isPenalty({ mode }: RuleCharge): boolean {
+  return mode === "penalty" || mode === "peek";
 }
 
 /** Creates the holds of a group that was admitted. */
@@ -87,7 +97,7 @@ export function holdIdsOf(active: readonly ActiveCharge[]): HoldIds {
 }
 
 function hasHolds(active: readonly ActiveCharge[]): boolean {
-  for (const { charge } of active) if (charge.mode !== "take") return true;
+  for (const { charge } of active) if (charge.mode === "hold" || charge.mode === "lease") return true;
   return false;
 }
 

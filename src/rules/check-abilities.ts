@@ -1,10 +1,11 @@
 /** Checks that an application provides what its rules need: facts, and features that they name. */
 import { SluiceError } from "../core/errors.ts";
+import type { AbuseAbilities } from "../http/request-charges.ts";
 import { canBeFact } from "./identities.ts";
 import { at, Issues, invalidRules, type Place, quoted, ROOT } from "./issues.ts";
 import { isByPlan, type ParsedLimit, type ParsedRule, type ParsedRules } from "./parsed-rules.ts";
 
-/** Throws if rules use facts that the application did not declare. */
+/** Throws if rules use facts that the application did not declare. `bot` may be that of a signal. */
 export function checkFacts(rules: ParsedRules, declared: readonly string[]): void {
   if (!Array.isArray(declared) || !declared.every((name) => typeof name === "string" && canBeFact(name))) {
     const expected = 'a list of names such as ["tenant", "plan"], without ip, network, client and global';
@@ -16,23 +17,32 @@ export function checkFacts(rules: ParsedRules, declared: readonly string[]): voi
   }
   const issues = new Issues();
   for (const { fact, place } of usesOf(rules)) {
-    if (declared.includes(fact) || isVerified(fact)) continue;
+    if (declared.includes(fact) || isVerified(fact) || fact === "bot") continue;
     const known = declared.length > 0 ? `the facts are ${quoted(declared)}` : "no facts are declared";
     issues.addUnknown(place, "fact", fact, declared, known);
   }
   if (issues.count > 0) throw invalidRules(issues.list);
 }
 
-/** Throws if a middleware with these facts lacks what rules need. */
-export function checkAbilities(rules: ParsedRules, facts: readonly string[]): void {
-  checkSupported(rules);
+/** What a middleware provides for rules: functions of facts, and what abuse prevention adds. */
+export interface Abilities {
+  readonly facts: readonly string[];
+  readonly abuse: AbuseAbilities | undefined;
+}
+
+/** Throws if a middleware lacks what rules need. */
+export function checkAbilities(rules: ParsedRules, { facts, abuse }: Abilities): void {
+  for (const rule of [...rules.rules, rules.fallback]) {
+    const missing = missingAbility(rule, abuse);
+    if (missing) throw new SluiceError("invalid-option", missing.message, missing);
+  }
   for (const name of facts) {
     if (canBeFact(name)) continue;
     const message = `facts.${name}: this name is a built-in identity or not the name of a fact, which is like "tenant".`;
     throw new SluiceError("invalid-option", message, { option: `facts.${name}`, expected: "the name of a fact" });
   }
   for (const fact of rules.facts) {
-    if (facts.includes(fact) || isVerified(fact)) continue;
+    if (facts.includes(fact) || isVerified(fact) || abuse?.mayProvide(fact)) continue;
     const uses = usesOf(rules).filter((use) => use.fact === fact);
     const users = [...new Set(uses.flatMap(({ rules }) => rules))];
     const verb = uses.some(({ isCondition }) => isCondition) ? "depend on it" : "are limited by it";
@@ -40,24 +50,29 @@ export function checkAbilities(rules: ParsedRules, facts: readonly string[]): vo
       users.length === 1
         ? `rule ${quoted(users)} ${verb.replace("are", "is").replace("depend", "depends")}`
         : `rules ${quoted(users)} ${verb}`;
-    const message = `facts.${fact}: missing a function; ${subject}.`;
+    const source = fact === "bot" ? "missing a function, or abuse({ signals })" : "missing a function";
+    const message = `facts.${fact}: ${source}; ${subject}.`;
     throw new SluiceError("invalid-option", message, { option: `facts.${fact}`, expected: "a function" });
   }
 }
 
-/** Throws if rules need a challenge or a penalty, which nothing provides. */
-export function checkSupported(rules: ParsedRules): void {
-  for (const rule of [...rules.rules, rules.fallback]) {
-    const challenged = rule.limits.find(({ action }) => action === "challenge");
-    if (challenged) {
-      const message = `${rule.path}.action: "challenge" for "${challenged.per}" is not available yet; set action: "deny" in this rule.`;
-      throw new SluiceError("invalid-option", message, { option: `${rule.path}.action`, expected: '"deny" or "flag"' });
-    }
-    if (rule.penalty) {
-      const message = `${rule.path}.penalty: penalties are not available yet; set penalty: false in this rule.`;
-      throw new SluiceError("invalid-option", message, { option: `${rule.path}.penalty`, expected: "false" });
-    }
+/** What a rule needs from abuse prevention that is missing: the option, and a sentence about it. */
+export function missingAbility(
+  rule: ParsedRule,
+  abuse: AbuseAbilities | undefined,
+): { readonly option: string; readonly expected: string; readonly message: string } | undefined {
+  const challenged = rule.limits.find(({ action }) => action === "challenge");
+  if (challenged && !abuse?.hasChallenge) {
+    const option = `${rule.path}.action`;
+    const message = `${option}: "challenge" for "${challenged.per}" needs abuse({ challenge }); configure it or choose another action.`;
+    return { option, expected: "abuse({ challenge })", message };
   }
+  if (rule.penalty && !abuse?.hasStrikes) {
+    const option = `${rule.path}.penalty`;
+    const message = `${option}: needs abuse({ penalty }), which counts strikes; configure it or set penalty: false.`;
+    return { option, expected: "abuse({ penalty })", message };
+  }
+  return undefined;
 }
 
 /** Whether `identity` may provide it instead of a function. */

@@ -18,18 +18,17 @@ export function checkLaws(issues: Issues, { rule, place }: RuleResult, plans: re
   if (rule.isUnlimited) return;
   const shared = rule.budgets.flatMap(({ limits }) => limits);
   const all = [...rule.limits, ...shared];
-  const cleared = [...rule.limits.filter(({ action }) => action !== "challenge"), ...rule.withClearance, ...shared];
-  const isPlanned = [...all, ...rule.withClearance].some(({ spec }) => isByPlan(spec));
+  const cleared = rule.cleared ? [...rule.cleared, ...shared] : [];
+  const isPlanned = [...all, ...cleared].some(({ spec }) => isByPlan(spec));
   const cases = isPlanned ? plans : [undefined];
   const before = issues.count;
   for (const plan of cases) {
     // One issue per rule and law: those of other plans have the same cause.
     if (issues.count === before) checkCallers(issues, place, all, plan, cases);
-    if (issues.count === before)
-      checkCount(issues, place, [all, ...(rule.withClearance.length > 0 ? [cleared] : [])], plan);
+    if (issues.count === before) checkCount(issues, place, [all, cleared], plan);
   }
   for (const limit of shared) checkWeight(issues, at(place, "weight"), limit, rule.weight);
-  if (rule.holdMs !== undefined) checkHold(issues, at(place, "hold"), [...all, ...rule.withClearance]);
+  if (rule.holdMs !== undefined) checkHold(issues, at(place, "hold"), [...all, ...cleared]);
 }
 
 /** The limits that apply on a plan. */

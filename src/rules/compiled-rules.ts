@@ -36,7 +36,10 @@ export interface RuleCharge extends Overridable {
   readonly resolved: ResolvedPolicy;
   /** The amount of a request, if no fact is counted. */
   readonly amount: number;
-  /** Whether the amount is taken, held until it is settled, or a lease that is held while the request runs. */
+  /**
+   * Whether the amount is taken, held until it is settled, or a lease that is held while the request runs; of a penalty,
+   * whether a denial is a strike, or only a block denies.
+   */
   readonly mode: ChargeMode;
   /** Whether it applies to every caller. */
   readonly isUniversal: boolean;
@@ -44,7 +47,7 @@ export interface RuleCharge extends Overridable {
   readonly group: "enforced" | "shadow" | "flag";
 }
 
-type ChargeMode = "take" | "hold" | "lease";
+type ChargeMode = "take" | "hold" | "lease" | "penalty" | "peek";
 
 /** A limit that may have an override. */
 interface Overridable {
@@ -76,6 +79,8 @@ export interface CompiledRule {
   readonly isByPlan: boolean;
   /** The charges by plan, for each pattern that has buckets of its own. */
   readonly variants: readonly ReadonlyMap<string, RulePlan>[];
+  /** The same for callers with a clearance; `undefined` if it makes no difference. */
+  readonly cleared: readonly ReadonlyMap<string, RulePlan>[] | undefined;
 }
 
 /** The plan of rules whose limits don't depend on it. */
@@ -170,7 +175,7 @@ export class PolicyTable {
     let found = this.overrides.get(id);
     if (!found) {
       const compiled = compileNamed(policy, `${limit.name}@override`, prefix);
-      const isOwn = rule.limits.includes(limit);
+      const isOwn = !rule.budgets.some(({ limits }) => limits.includes(limit));
       const reason = misfitOf(rule, overridden, isOwn, { ...spec, compiled });
       if (reason === undefined) {
         const own = this.newPart(compiled, onStoreErrorOf(rule, limit, isOwn));
@@ -215,13 +220,32 @@ export function compileRules(
 }
 
 function compileRule(rule: ParsedRule, plans: readonly string[], table: PolicyTable): CompiledRule {
-  const limits = [
-    ...rule.limits.map((limit) => ({ limit, isOwn: true })),
+  const withBudgets = (own: readonly ParsedLimit[]): RuleLimit[] => [
+    ...own.map((limit) => ({ limit, isOwn: true })),
     ...rule.budgets.flatMap((budget) => budget.limits.map((limit) => ({ limit, isOwn: false }))),
   ];
-  const dependsOnPlan = limits.some(({ limit }) => isByPlan(limit.spec));
+  const limits = withBudgets(rule.limits);
+  const cleared = rule.cleared && withBudgets(rule.cleared);
+  const dependsOnPlan = [...limits, ...(cleared ?? [])].some(({ limit }) => isByPlan(limit.spec));
+  const compile = (limits: readonly RuleLimit[]): CompiledRule["variants"] =>
+    compileVariants(rule, limits, dependsOnPlan ? plans : [ANY_PLAN], table);
+  return { rule, isByPlan: dependsOnPlan, variants: compile(limits), cleared: cleared && compile(cleared) };
+}
+
+/** A limit, and whether it is the rule's own or that of a budget. */
+interface RuleLimit {
+  readonly limit: ParsedLimit;
+  readonly isOwn: boolean;
+}
+
+function compileVariants(
+  rule: ParsedRule,
+  limits: readonly RuleLimit[],
+  plans: readonly string[],
+  table: PolicyTable,
+): CompiledRule["variants"] {
   const patterns = rule.perPattern ? rule.patterns.map(({ text }) => text) : [undefined];
-  const variants = patterns.map((pattern) => {
+  return patterns.map((pattern) => {
     const compilePlan = (plan: string): [string, RulePlan] => {
       const charges = limits.flatMap(({ limit, isOwn }) => table.charge(rule, limit, isOwn, plan, pattern) ?? []);
       for (const { part, mode } of charges) {
@@ -233,9 +257,8 @@ function compileRule(rule: ParsedRule, plans: readonly string[], table: PolicyTa
       );
       return [plan, { charges, unlimited, policyLists: new Map() }];
     };
-    return new Map((dependsOnPlan ? plans : [ANY_PLAN]).map(compilePlan));
+    return new Map(plans.map(compilePlan));
   });
-  return { rule, isByPlan: dependsOnPlan, variants };
 }
 
 function chargeOf(

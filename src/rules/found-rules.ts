@@ -2,7 +2,7 @@
 import { isCost } from "../core/charge.ts";
 import { optionError, SluiceError } from "../core/errors.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
-import type { Fact, RequestValues } from "../http/request-values.ts";
+import { type Fact, type Known, PENDING, type RequestValues } from "../http/request-values.ts";
 import type { ActiveCharge } from "./charge-group.ts";
 import { ANY_PLAN, type CompiledRule, type RulePlan } from "./compiled-rules.ts";
 
@@ -15,8 +15,21 @@ export interface FoundRule {
 }
 
 /** The charges of a rule for a plan. */
-export function planFor({ isByPlan, variants }: CompiledRule, variant: number, plan: string): RulePlan {
-  return variants[variant]?.get(isByPlan ? plan : ANY_PLAN) as RulePlan;
+export function planFor(
+  { isByPlan, variants, cleared }: CompiledRule,
+  variant: number,
+  plan: string,
+  isCleared = false,
+): RulePlan {
+  const plans = (isCleared && cleared) || variants;
+  return plans[variant]?.get(isByPlan ? plan : ANY_PLAN) as RulePlan;
+}
+
+/** Whether the caller has a clearance, if the rule makes a difference for it. */
+export function isCleared({ cleared }: CompiledRule, values: RequestValues): Known<boolean> {
+  if (!cleared) return false;
+  const clearance = values.fact("clearance");
+  return clearance === PENDING ? PENDING : clearance !== undefined;
 }
 
 export function dependOnPlan(rules: readonly FoundRule[]): boolean {
@@ -49,13 +62,13 @@ export function distinct(found: readonly FoundRule[]): FoundRule[] {
 /** The policies of the enforced charges. A list is reused, since header fields are cached by its identity. */
 export function policiesOf(
   active: readonly ActiveCharge[],
-  plan: RulePlan | undefined,
+  lists: RulePlan["policyLists"] | undefined,
   applied: number,
 ): readonly ResolvedPolicy[] {
-  let policies = plan?.policyLists.get(applied);
+  let policies = lists?.get(applied);
   if (!policies) {
     policies = active.flatMap(({ charge }) => (charge.group === "enforced" ? [charge.resolved] : []));
-    plan?.policyLists.set(applied, policies);
+    lists?.set(applied, policies);
   }
   return policies;
 }

@@ -1,7 +1,15 @@
 /** What limits are counted per: built-in identities and facts, alone or joined, and the keys of each. */
 
-/** The identities that every request or its `identity` provides. Others are facts. */
-export const BUILT_IN_IDENTITIES: readonly string[] = ["ip", "network", "client", "global", "user", "apiKey"];
+/** The identities that every request, its `identity` or its clearance provides. Others are facts. */
+export const BUILT_IN_IDENTITIES: readonly string[] = [
+  "ip",
+  "network",
+  "client",
+  "global",
+  "user",
+  "apiKey",
+  "clearance",
+];
 /** The identities that every request has. */
 const OF_ALL_CALLERS: readonly string[] = ["ip", "network", "client", "global"];
 /** The name of a fact. */
@@ -29,9 +37,9 @@ export function isFact(identity: string): boolean {
   return !BUILT_IN_IDENTITIES.includes(identity);
 }
 
-/** Whether it may be a fact: a user and an API key may be given as one. */
+/** Whether it may be a fact: a user and an API key may be given as one. A clearance is verified. */
 export function canBeFact(name: string): boolean {
-  return FACT.test(name) && !OF_ALL_CALLERS.includes(name);
+  return FACT.test(name) && !OF_ALL_CALLERS.includes(name) && name !== "clearance";
 }
 
 /** Parses `ip+account`. Returns its parts, or what is wrong with it. */

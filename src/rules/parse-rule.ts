@@ -23,8 +23,7 @@ import type { Action, PresetName } from "./rules-data.ts";
 export interface CompiledRule extends ParsedRule {
   readonly limits: readonly CompiledLimit[];
   readonly budgets: readonly CompiledBudget[];
-  /** Limits of callers with a clearance, which replace those that end in a challenge. */
-  readonly withClearance: readonly CompiledLimit[];
+  readonly cleared: readonly CompiledLimit[] | undefined;
 }
 
 /** The settings of rules that do not set their own. */
@@ -169,12 +168,20 @@ function parseSettings(
   );
   const actionOf = parseAction(issues, at(place, "action"), members, written);
   const limits = written.flatMap((limit) => parseLimits(context, limit, `${name}.${limit.per}`, actionOf(limit.per)));
-  const clearance = writtenLimits(issues, at(place, "withClearance"), own.withClearance);
-  const withClearance = clearance.flatMap((limit) => parseLimits(context, limit, `${name}.${limit.per}`, "deny"));
-  if (own.withClearance !== undefined && !written.some(({ per }) => actionOf(per) === "challenge")) {
+  const challenged = written.filter(({ per }) => actionOf(per) === "challenge");
+  const withClearance = writtenLimits(issues, at(place, "withClearance"), own.withClearance);
+  if (own.withClearance !== undefined && challenged.length === 0) {
     const message = 'replaces nothing, because no limit of the rule has the action "challenge"';
     issues.add(at(place, "withClearance"), message);
   }
+  const replacements = clearedLimits(at(place, "withClearance"), withClearance, challenged);
+  const cleared =
+    challenged.length === 0
+      ? undefined
+      : [
+          ...limits.filter(({ action }) => action !== "challenge"),
+          ...replacements.flatMap((limit) => parseLimits(context, limit, `${name}.cleared.${limit.per}`)),
+        ];
   const budgets =
     members.budgets === undefined
       ? unlimited === true
@@ -183,7 +190,7 @@ function parseSettings(
       : parseBudgetNames(issues, at(place, "budgets"), members.budgets, budgetsByName);
   const known = budgets.filter((budget) => budget !== undefined);
   // A rule may replace the limits of its preset that count a fact. The preset's hold has nothing to hold then.
-  const counted = [...limits, ...withClearance, ...known.flatMap(({ limits }) => limits)];
+  const counted = [...limits, ...(cleared ?? []), ...known.flatMap(({ limits }) => limits)];
   const canHold = counted.some((limit) => specsOf(limit).some(([, { of }]) => of !== undefined));
   const holdMs = parseHold(issues, at(place, "hold"), canHold ? members.hold : own.hold);
   if (holdMs !== undefined && members.refundIf !== undefined) {
@@ -197,7 +204,7 @@ function parseSettings(
     isUnlimited: unlimited === true,
     limits: Object.freeze(limits),
     budgets: Object.freeze(known),
-    withClearance: Object.freeze(withClearance),
+    cleared: cleared && Object.freeze(cleared),
     perPattern: booleanAt(issues, at(place, "perPattern"), members) ?? false,
     weight: parseWeight(issues, at(place, "weight"), members.weight),
     holdMs,
@@ -224,6 +231,24 @@ function merge(own: readonly WrittenLimit[], preset: Members | undefined, place:
     ([per, value]) => own.find((limit) => limit.per === per) ?? { per, value, place: at(at(place, "limits"), per) },
   );
   return [...inherited, ...own.filter(({ per }) => !Object.hasOwn(preset, per))];
+}
+
+/** What a clearance is always counted per: one solution, and one address that solves many. */
+const COUNTED_PER = ["clearance", "ip"];
+
+/**
+ * The limits that replace those that end in a challenge: as written, else those limits themselves. Limits without an
+ * identity of their own for clearances and IP addresses are counted per both.
+ */
+function clearedLimits(
+  place: Place,
+  written: readonly WrittenLimit[],
+  challenged: readonly WrittenLimit[],
+): readonly WrittenLimit[] {
+  const source = written.length > 0 ? written : challenged;
+  const values = source.flatMap(({ value }) => (Array.isArray(value) ? (value as unknown[]) : [value]));
+  const missing = COUNTED_PER.filter((per) => !written.some((limit) => limit.per === per));
+  return [...written, ...missing.map((per) => ({ per, value: values, place: at(place, per) }))];
 }
 
 /** Returns the action of the limits of each identity. */

@@ -43,6 +43,8 @@ export interface ParsedRule {
   readonly isUnlimited: boolean;
   /** Its own limits, in order. */
   readonly limits: readonly ParsedLimit[];
+  /** Its own limits for callers with a clearance; `undefined` if no limit ends in a challenge. */
+  readonly cleared: readonly ParsedLimit[] | undefined;
   /** The budgets that it charges, in order, each once. */
   readonly budgets: readonly ParsedBudget[];
   readonly perPattern: boolean;

@@ -19,6 +19,7 @@ import {
   type HoldIds,
   holdIdsOf,
   holdsOf,
+  isPenalty,
   limitingOf,
   NO_HOLDS,
   notLimited,
@@ -72,7 +73,7 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   }
 
   get isFree(): boolean {
-    return this.groups().every(({ active }) => active.every(({ amount }) => amount === 0));
+    return this.groups().every(({ active }) => active.every(({ charge, amount }) => amount === 0 || isPenalty(charge)));
   }
 
   /** Whether something is held, so that the request has to be finished. */
@@ -87,8 +88,13 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     );
   }
 
+  /** The rules that were found. */
+  get foundRules(): readonly ParsedRule[] {
+    return [...new Set(this.groups().flatMap(({ active }) => active.map(({ rule }) => rule)))];
+  }
+
   get isEnforced(): boolean {
-    return this.policies.length > 0;
+    return this.enforced.active.some(({ charge }) => !isPenalty(charge));
   }
 
   get isOpen(): boolean {
@@ -127,6 +133,19 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
 
   ruleOf(decision: Decision): string {
     return limitingOf(this.enforced, decision)?.rule.name ?? this.firstRule;
+  }
+
+  endsInChallenge(decision: Decision): boolean {
+    const { parts = [decision] } = decision;
+    let isChallenged = false;
+    for (const [i, part] of parts.entries()) {
+      if (part.allowed) continue;
+      const { limit } = (this.enforced.active[i] as ActiveCharge).charge;
+      // A cost that can never fit, and a store that can't decide, are not solved by a person.
+      if (limit.action !== "challenge" || part.retryAfterMs === null || part.unavailable) return false;
+      isChallenged = true;
+    }
+    return isChallenged;
   }
 
   /** Records the actual amounts of held facts. Throws for a fact that is not held. */
@@ -221,7 +240,9 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
 
   /** Records the decisions. Returns that on the enforced charges. */
   private applied(decisions: GroupDecisions, sentAt: number): Decision {
-    const decision = decisions.enforced ?? notLimited();
+    const decided = decisions.enforced;
+    // While a key is not blocked, the numbers of its penalty mean nothing.
+    const decision = decided && (this.isEnforced || !decided.allowed) ? decided : notLimited();
     this.enforced.decision = decision;
     const described = decision as { rule?: string; limited?: true };
     described.rule = this.ruleOf(decision);

@@ -1,8 +1,7 @@
 /** Finds the charges of a request: its rule by path and conditions, its plan, its keys and its amounts. */
 import { MAX_CHARGES } from "../core/charge.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
-import type { RequestContext } from "../http/request-charges.ts";
-import { type Known, PENDING, RequestValues } from "../http/request-values.ts";
+import { type Known, PENDING, type RequestValues } from "../http/request-values.ts";
 import type { StorePort } from "../limiter/sync-port.ts";
 import type { ActiveCharge } from "./charge-group.ts";
 import {
@@ -22,6 +21,7 @@ import {
   type FoundRule,
   foundRule,
   hasUniversal,
+  isCleared,
   isIdentified,
   planFor,
   policiesOf,
@@ -30,6 +30,7 @@ import {
 import { type Candidate, Matcher } from "./matching/matcher.ts";
 import type { Overrides } from "./overrides.ts";
 import type { LimitSpec, ParsedRules } from "./parsed-rules.ts";
+import type { RulePenalties } from "./penalties.ts";
 import { RuleCharges } from "./rule-charges.ts";
 
 /** The charges of a request; `"exempt"`: it is not limited. `"ambiguous"`: its path matches too many rules. */
@@ -38,6 +39,8 @@ export type FoundCharges = RuleCharges | "exempt" | "ambiguous";
 const NONE: readonly never[] = [];
 /** Set in a mask of charges if one of them is an override. A rule has at most 14 charges. */
 const OVERRIDDEN = 1 << 20;
+/** The first bit of penalties in such a mask. */
+const PENALTIES = 1 << 21;
 
 /** One version of the rules. It never changes, so a request that has started keeps its version. */
 export class RuleEngine {
@@ -76,18 +79,22 @@ export class RuleEngine {
   }
 
   /** Finds the charges of a request. Without a promise unless a fact, an identity or an override has one. */
-  chargesFor(context: RequestContext): MaybePromise<FoundCharges> {
-    const readings = this.matcher.find(context.method, context.path);
-    const values = new RequestValues(context);
-    const found = this.find(readings, values);
-    return found === PENDING ? this.findLater(readings, values) : found;
+  chargesFor(values: RequestValues, penalties?: RulePenalties): MaybePromise<FoundCharges> {
+    const { method, path } = values.context;
+    const readings = this.matcher.find(method, path);
+    const found = this.find(readings, values, penalties);
+    return found === PENDING ? this.findLater(readings, values, penalties) : found;
   }
 
   /** Everything that was computed is kept, so that a search is repeated when more is known. */
-  private async findLater(readings: readonly (readonly Candidate[])[], values: RequestValues): Promise<FoundCharges> {
+  private async findLater(
+    readings: readonly (readonly Candidate[])[],
+    values: RequestValues,
+    penalties: RulePenalties | undefined,
+  ): Promise<FoundCharges> {
     for (;;) {
       await values.settled();
-      const found = this.find(readings, values);
+      const found = this.find(readings, values, penalties);
       if (found !== PENDING) return found;
     }
   }
@@ -134,7 +141,11 @@ export class RuleEngine {
     return defaultPlan;
   }
 
-  private find(readings: readonly (readonly Candidate[])[], values: RequestValues): Known<FoundCharges> {
+  private find(
+    readings: readonly (readonly Candidate[])[],
+    values: RequestValues,
+    penalties: RulePenalties | undefined,
+  ): Known<FoundCharges> {
     const rules = this.rulesFor(readings, values);
     if (rules === PENDING) return PENDING;
     if (rules === undefined || rules.length === 0) return "exempt";
@@ -145,7 +156,9 @@ export class RuleEngine {
     let charged: RulePlan | undefined;
     let applied = 0;
     for (const { compiled, variant } of rules) {
-      const rulePlan = planFor(compiled, variant, plan);
+      const cleared = isCleared(compiled, values);
+      if (cleared === PENDING) return PENDING;
+      const rulePlan = planFor(compiled, variant, plan, cleared);
       for (let i = 0; i < rulePlan.charges.length; i++) {
         const charge = rulePlan.charges[i] as RuleCharge;
         const found = this.activate(compiled, charge, values);
@@ -167,13 +180,18 @@ export class RuleEngine {
     }
     if (isPending) return PENDING;
     const [first] = rules as [FoundRule];
-    if (active.length > MAX_CHARGES) return "ambiguous";
     if (!hasUniversal(active)) {
       if (!isIdentified(rules, plan, values)) throw unidentified(first.compiled.rule.name);
       if (active.length === 0) return "exempt";
     }
+    // After that check: a penalty limits nothing while the key is not blocked.
+    const penalized = penalties?.addTo(active, rules, values) ?? 0;
+    if (penalized === PENDING) return PENDING;
+    if (active.length > MAX_CHARGES) return "ambiguous";
     const known = rules.length === 1 && applied < OVERRIDDEN ? charged : undefined;
-    return new RuleCharges(this.port, first.compiled.rule.name, active, policiesOf(active, known, applied));
+    const lists = known && penalties ? penalties.listsFor(known) : known?.policyLists;
+    const policies = policiesOf(active, lists, applied + penalized * PENALTIES);
+    return new RuleCharges(this.port, first.compiled.rule.name, active, policies);
   }
 
   /** The first rule whose conditions are met. */

@@ -2,7 +2,7 @@
 import { isCost } from "../core/charge.ts";
 import { PENDING, RequestValues } from "../http/request-values.ts";
 import type { RuleCharge } from "./compiled-rules.ts";
-import { type FoundRule, planFor } from "./found-rules.ts";
+import { type FoundRule, isCleared, planFor } from "./found-rules.ts";
 import type { RuleEngine } from "./rule-engine.ts";
 import type { FactValues, LimitText, Per } from "./rules-data.ts";
 
@@ -58,7 +58,12 @@ export function rulesOf(
   }
   const rules = found.map((one): ExplainedRule => {
     const plan = one.compiled.isByPlan ? (engine.planOf(values) as string) : "";
-    const { charges: written, unlimited } = planFor(one.compiled, one.variant, plan);
+    const { charges: written, unlimited } = planFor(
+      one.compiled,
+      one.variant,
+      plan,
+      isCleared(one.compiled, values) === true,
+    );
     const charges = [...written, ...unlimited].map((limited) => {
       const { rule } = one.compiled;
       const key = values.key(limited.limit.identities);

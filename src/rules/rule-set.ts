@@ -1,13 +1,14 @@
 /** Rule sets: rules that are in force, and can be replaced while they are. */
 import { optionError, rejectDisposed, SluiceError, show } from "../core/errors.ts";
-import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
+import { isPromise } from "../core/maybe-promise.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Store } from "../core/store.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
 import { networkOf, parseAddress } from "../http/identity/address.ts";
 import { MountedContext } from "../http/mounted-context.ts";
 import type { ResponseData } from "../http/rejection.ts";
-import { type MountedMiddleware, REQUEST_RULES, type RulesMount } from "../http/request-charges.ts";
+import { type FindCharges, type MountedMiddleware, REQUEST_RULES, type RulesMount } from "../http/request-charges.ts";
+import { RequestValues } from "../http/request-values.ts";
 import { hasLeases, releaseLeases } from "../limiter/leases.ts";
 import { replaceNames } from "../limiter/names.ts";
 import { emitStoreWarning, portOf } from "../limiter/store-port.ts";
@@ -19,7 +20,7 @@ import { healthOf } from "../resilience/store-health.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { changesBetween } from "./changes.ts";
 import { notLimited } from "./charge-group.ts";
-import { checkAbilities, checkFacts, checkSupported } from "./check-abilities.ts";
+import { type Abilities, checkAbilities, checkFacts, missingAbility } from "./check-abilities.ts";
 import { PolicyTable } from "./compiled-rules.ts";
 import { explainRequest, explainRules } from "./explain.ts";
 import { invalidRules } from "./issues.ts";
@@ -28,6 +29,7 @@ import { factsOf } from "./mounted-facts.ts";
 import { Overrides } from "./overrides.ts";
 import { parseRules } from "./parse-rules.ts";
 import type { LimitSpec } from "./parsed-rules.ts";
+import { RulePenalties } from "./penalties.ts";
 import { RuleCharges } from "./rule-charges.ts";
 import { type FoundCharges, RuleEngine } from "./rule-engine.ts";
 import { matchRequest, type RuleMatch } from "./rule-match.ts";
@@ -72,8 +74,8 @@ class RulesInForce implements RuleSet {
   private readonly port: StorePort;
   private readonly watcher: Watcher;
   private readonly overrides: Overrides | undefined;
-  /** The facts of the middleware that use the rules, each list once. */
-  private readonly mounts: Map<string, readonly string[]> = new Map();
+  /** What the middleware that use the rules provide, each kind once. */
+  private readonly mounts: Map<string, Abilities> = new Map();
   private readonly unknownPlans: Set<string> = new Set();
   /** Limits of rules that were replaced, with leases of requests that are in flight. */
   private leased: readonly FailurePolicy[] = [];
@@ -111,6 +113,7 @@ class RulesInForce implements RuleSet {
   get [REQUEST_RULES](): RulesMount {
     return {
       facts: this.engine.parsed.facts,
+      store: this.store,
       mount: (middleware) => this.mount(middleware),
     };
   }
@@ -153,7 +156,7 @@ class RulesInForce implements RuleSet {
   replace(next: unknown): readonly string[] {
     if (this.isDisposed) rejectDisposed("rule set");
     const engine = this.build(next);
-    for (const facts of this.mounts.values()) checkAbilities(engine.parsed, facts);
+    for (const abilities of this.mounts.values()) checkAbilities(engine.parsed, abilities);
     const before = this.engine;
     replaceNames(this.store, before.table.all(), engine.table.all());
     // One assignment: requests that have started keep the rules that they were matched with.
@@ -183,17 +186,17 @@ class RulesInForce implements RuleSet {
     return new RuleEngine(rules, table, this.port, this.overrides, (plan) => this.reportPlan(plan));
   }
 
-  private mount<Args extends readonly unknown[]>(
-    middleware: MountedMiddleware<Args>,
-  ): (args: Args) => MaybePromise<RuleCharges | ResponseData | undefined> {
+  private mount<Args extends readonly unknown[]>(middleware: MountedMiddleware<Args>): FindCharges<Args> {
     if (this.isDisposed) rejectDisposed("rule set");
     const facts = factsOf(middleware);
-    const names = Object.keys(facts).sort();
-    checkAbilities(this.engine.parsed, names);
-    this.mounts.set(names.join(), names);
-    return (args) => {
+    const { abuse } = middleware;
+    const abilities: Abilities = { facts: Object.keys(facts).sort(), abuse };
+    checkAbilities(this.engine.parsed, abilities);
+    this.mounts.set(`${abilities.facts.join()} ${abuse?.hasChallenge} ${abuse?.hasStrikes}`, abilities);
+    const penalties = abuse && abuse.penalties.length > 0 ? new RulePenalties(abuse.penalties) : undefined;
+    return (args, values = new RequestValues(new MountedContext(middleware, facts, args))) => {
       if (this.isDisposed) rejectDisposed("rule set");
-      const found = this.engine.chargesFor(new MountedContext(middleware, facts, args));
+      const found = this.engine.chargesFor(values, penalties);
       return isPromise(found) ? found.then(responseFor) : responseFor(found);
     };
   }
@@ -207,12 +210,10 @@ class RulesInForce implements RuleSet {
       if (typeof value !== "string" || value === "")
         throw optionError("invalid-option", name, "a string that is not empty", value);
     }
-    const { parsed } = this.engine;
-    checkSupported(parsed);
     const address = parseAddress(ip);
     if (ip !== undefined && !address) throw optionError("invalid-option", "ip", "an IP address", ip);
     const none = (): undefined => undefined;
-    const found = await this.engine.chargesFor({
+    const values = new RequestValues({
       method,
       path,
       ip: () => address && `ip:${networkOf(address, IPV6_PREFIX)}`,
@@ -220,11 +221,20 @@ class RulesInForce implements RuleSet {
       apiKey: none,
       fact: (name) => (Object.hasOwn(facts, name) ? facts[name] : undefined),
     });
+    const found = await this.engine.chargesFor(values);
     if (found === "ambiguous") {
       const message = `The path ${show(path)} matches too many rules in its different readings. Reject the request.`;
       throw new SluiceError("too-many-charges", message, { option: "path", expected: "a usual path", received: path });
     }
-    if (found !== "exempt") return found;
+    if (found !== "exempt") {
+      for (const rule of found.foundRules) {
+        const missing = missingAbility(rule, undefined);
+        if (!missing) continue;
+        const message = `${what}() can't challenge or block callers. Use rateLimit({ rules, abuse }) for rule "${rule.name}". ${missing.message}`;
+        throw new SluiceError("unsupported", message, { ...missing, received: rule.name });
+      }
+      return found;
+    }
     const { rule } = this.find(method, path, facts);
     return Object.assign(notLimited(), { rule });
   }

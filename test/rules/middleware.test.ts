@@ -43,12 +43,12 @@ describe("the option rules", () => {
         rules: rules([{ name: "login", match: "/login", preset: "login" }], ["account"]),
         facts: { account: () => "a" },
       },
-      /rules\[0\]\.action: "challenge" for "account" is not available yet; set action: "deny"/,
+      /rules\[0\]\.action: "challenge" for "account" needs abuse\(\{ challenge \}\)/,
     ],
     [
       "a penalty",
       { rules: rules([{ name: "mfa", match: "/mfa", preset: "mfa" }]) },
-      /rules\[0\]\.penalty: penalties are not available yet; set penalty: false/,
+      /rules\[0\]\.penalty: needs abuse\(\{ penalty \}\), which counts strikes/,
     ],
   ])("is refused with %s", (_, options, message) => {
     expect(() => app(options)).toThrow(message);

@@ -9,6 +9,7 @@ import { checkOptions, checkWhole } from "../../core/options.ts";
 import { type Address, networkOf } from "./address.ts";
 import { type ApiKeyOptions, apiKeyHolder } from "./api-key.ts";
 import {
+  type AddressResolver,
   addressResolver,
   cachedByOptions,
   headerReader,
@@ -48,6 +49,10 @@ type IdentifyCredential = (header: ReadHeader, context?: unknown) => MaybePromis
 
 /** Identifies the client of a request, as a whole or by one part. */
 export interface Identifier {
+  /** The IP address itself; `undefined` if it is unknown. */
+  readonly resolve: AddressResolver["resolve"];
+  /** The key of an IP address, such as `ip:203.0.113.7`. */
+  readonly keyOf: (address: Address) => string;
   /** By verified credentials, or by IP address. */
   readonly client: Identify;
   /** By IP address only. */
@@ -70,13 +75,16 @@ const identifyFor = /* @__PURE__ */ cachedByOptions((identity: Identity): Identi
 export function identifier(identity: Identity, warn: Warn = warnProcess): Identifier {
   const options: IdentityOptions = typeof identity === "object" && identity !== null ? identity : {};
   checkOptions("identity", options, [...TRUST_OPTIONS, "ipv6Prefix", "jwt", "apiKey", "unidentified"]);
-  const address = addressKey(identity, options, warn);
+  const resolver = addressResolver(identity, warn);
+  const keyOf = addressKeys(options);
+  const address = addressKey(resolver, keyOf);
+  const { resolve } = resolver;
   const user = options.jwt === undefined ? undefined : jwtSubject(options.jwt, warn);
   const apiKey = options.apiKey === undefined ? undefined : apiKeyHolder(options.apiKey);
-  if (!user && !apiKey) return { client: address, address, user, apiKey };
+  if (!user && !apiKey) return { client: address, address, user, apiKey, resolve, keyOf };
   const client: Identify = async (peer, header, context) =>
     (await user?.(header, context)) ?? (await apiKey?.(header)) ?? address(peer, header, context);
-  return { client, address, user, apiKey };
+  return { client, address, user, apiKey, resolve, keyOf };
 }
 
 /** Peers whose key is cached, so an address is parsed once per socket and not with every request. */
@@ -84,20 +92,23 @@ const MAX_CACHED_PEERS = 1000;
 /** The key that all requests without an address share. No address is written like this. */
 export const UNIDENTIFIED = "ip:unidentified";
 
-function addressKey(identity: Identity, options: IdentityOptions, warn: Warn): IdentifyAddress {
-  const resolver = addressResolver(identity, warn);
+/** Returns a function for the key of an address, or of a request without one. */
+function addressKeys(options: IdentityOptions): (address: Address | undefined) => string {
   const { ipv6Prefix = 56, unidentified = "refuse" } = options;
   checkWhole("ipv6Prefix", ipv6Prefix, 32, 64);
   if (unidentified !== "refuse" && unidentified !== "share") {
     throw optionError("invalid-option", "unidentified", '"refuse" or "share"', unidentified);
   }
-  const keyOf = (address: Address | undefined): string => {
+  return (address) => {
     if (address) return `ip:${networkOf(address, ipv6Prefix)}`;
     if (unidentified === "share") return UNIDENTIFIED;
     const message =
       'The request has no IP address to identify its client by. Set identity to the platform or the proxies in front, or to { unidentified: "share" }.';
     throw new SluiceError("unidentified", message, { option: "identity", expected: "the platform or the proxies" });
   };
+}
+
+function addressKey(resolver: AddressResolver, keyOf: (address: Address | undefined) => string): IdentifyAddress {
   if (resolver.readsHeaders) return (peer, header, context) => keyOf(resolver.resolve(peer, header, context));
   const keysByPeer = new Map<string, string>();
   return (peer, header) => {

@@ -3,6 +3,7 @@ import { checkCost } from "../../core/charge.ts";
 import { optionError, SluiceError, show } from "../../core/errors.ts";
 import { parseHoldMs } from "../../core/hold.ts";
 import { checkOptions, checkWhole, type OptionHints } from "../../core/options.ts";
+import { checkAbuse } from "./abuse.ts";
 import { refundedHold } from "./holds.ts";
 import { checkLimits } from "./limits.ts";
 import type { RateLimitOptions, RequestHold } from "./options.ts";
@@ -14,6 +15,7 @@ export const SOURCES = ["policy", "policies", "limiter", "limits", "rules"] as c
 const KNOWN = [
   ...SOURCES,
   "facts",
+  "abuse",
   "key",
   "cost",
   "hold",
@@ -89,7 +91,9 @@ export function checkRateLimitOptions<Args extends HandlerArgs, Own>(options: Ra
   if (typeof refundIf !== "function" && !outcomes.includes(refundIf)) {
     throw optionError("invalid-option", "refundIf", '"failed", "succeeded" or a function', refundIf);
   }
-  if (key !== undefined && identity !== undefined) {
+  if (options.abuse !== undefined) checkAbuse(options.abuse);
+  // Abuse prevention uses identity for lists and penalties, whatever the key is.
+  if (key !== undefined && identity !== undefined && options.abuse === undefined) {
     const message =
       "key and identity can't be combined, because key replaces identity. To use both, call clientKey() of sluice/http inside of key.";
     throw new SluiceError("invalid-option", message, { option: "identity", expected: "key or identity" });

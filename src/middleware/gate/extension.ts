@@ -112,7 +112,12 @@ export function enterExtension<Args extends HandlerArgs, Result extends Extensio
     if ("status" in entered) return { answer: entered };
     const { set, capture } = entered;
     const failed = (error: unknown): GateFailure => ({ failure: { error }, set, capture });
-    const extend = (result: Result | undefined) => ({ ...(result ?? UNCOUNTED), set, capture });
+    // Another extension may have added something to the result.
+    const extend = (result: Result | undefined) => ({
+      ...(result ?? UNCOUNTED),
+      set: result?.set ? { ...result.set, ...set } : set,
+      capture: capture ?? result?.capture,
+    });
     try {
       const result = next();
       return isPromise(result) ? result.then(extend, failed) : extend(result);

@@ -6,8 +6,10 @@ import type { Decision, Denied } from "../../core/decision.ts";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { describeError } from "../../core/warnings.ts";
 import { type Rejection, type ResponseData, rejection } from "../../http/rejection.ts";
+import type { MountedAbuse, ScreenedRequest } from "../../http/request-abuse.ts";
 import { isResponse, type RequestCharges } from "../../http/request-charges.ts";
 import type { PendingHeaders } from "../../http/response.ts";
+import { mountAbuse, penalizedCharges } from "./abuse.ts";
 import { checkRateLimitOptions } from "./check-options.ts";
 import { recordDecision } from "./decisions.ts";
 import {
@@ -22,7 +24,7 @@ import {
 import { GateHeaders } from "./gate-headers.ts";
 import { endsTooEarly, RequestHolds } from "./holds.ts";
 import { type Keys, keysOf } from "./keys.ts";
-import { errorFrom } from "./limiters.ts";
+import { errorFrom, limiterFrom } from "./limiters.ts";
 import { jointCharges } from "./limits.ts";
 import { deniedForDelay } from "./max-delay.ts";
 import type { DecidedRequest, LimitedRequest, RateLimitOptions, RequestOutcome } from "./options.ts";
@@ -94,6 +96,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
   private readonly options: RateLimitOptions<Args, unknown>;
   private readonly reader: RequestReader<Args>;
   private readonly chargesFor: ChargesFor<Args>;
+  private readonly abuse: MountedAbuse<Args> | undefined;
   private readonly extension: GateExtension<Args> | undefined;
   private readonly keys: Keys<Args>;
   private readonly preflights: PreflightBudget | undefined;
@@ -118,9 +121,16 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     this.headers = new GateHeaders(options, this.reports);
     this.keys = keysOf(options, reader, this.reports);
     this.preflights = preflightBudget(options.preflight);
-    this.chargesFor = options.rules
-      ? ruleCharges(options, this.keys, reader)
-      : (options.limits ? jointCharges : singleCharge)(options, this.keys, this.reports);
+    const { keys, reports } = this;
+    const { rules, limits } = options;
+    const limiter = rules || limits ? undefined : limiterFrom(options);
+    this.abuse = mountAbuse(options, keys, reader, reports, limiter);
+    const ownCharges = (): ChargesFor<Args> =>
+      limiter ? singleCharge(options, keys, reports, limiter) : jointCharges(options, keys, reports);
+    const penalties = this.abuse?.penalties ?? [];
+    if (rules) this.chargesFor = ruleCharges(options, keys, reader, this.abuse);
+    else if (penalties.length === 0) this.chargesFor = ownCharges();
+    else this.chargesFor = penalizedCharges(ownCharges(), penalties, limiter ?? limits ?? []);
     if (reader.endsEarly) for (const name of ["refundIf", "hold"] as const) if (options[name]) throw endsTooEarly(name);
     this.extension = extensionOf(options);
     if (!reader.repeatable) this.seenRequests = new WeakSet();
@@ -192,37 +202,71 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
 
   private enterCounted(args: Args): MaybePromise<GateResult<Args>> {
     const { skip } = this.options;
-    if (!skip) return this.enterExtended(args);
-    return andThen(skip(...args), (isSkipped) => (isSkipped ? undefined : this.enterExtended(args)));
+    if (!skip) return this.enterScreened(args);
+    return andThen(skip(...args), (isSkipped) => (isSkipped ? undefined : this.enterScreened(args)));
   }
 
-  private enterExtended(args: Args): MaybePromise<GateResult<Args>> {
+  /** Lists, traps and solutions of challenges, which need no decision. */
+  private enterScreened(args: Args): MaybePromise<GateResult<Args>> {
+    if (!this.abuse) return this.enterExtended(args);
+    return andThen(this.abuse.enter(args), (screened): MaybePromise<GateResult<Args>> => {
+      if (screened === "exempt") return undefined;
+      if ("status" in screened) return this.isShadow ? undefined : { answer: screened };
+      const { set } = screened;
+      if (!set) return this.enterExtended(args, screened);
+      const extension: GateExtension<Args> = { enter: () => ({ set }) };
+      return this.runExtension(extension, args, () => this.enterExtended(args, screened));
+    });
+  }
+
+  private enterExtended(args: Args, screened?: ScreenedRequest): MaybePromise<GateResult<Args>> {
     const { extension } = this;
-    if (!extension) return this.applyCharges(args);
-    const next = () => this.applyCharges(args) as MaybePromise<GatePass | GateReject<Args> | undefined>;
-    return enterExtension(extension, new RequestView(args, this.reader), next);
+    if (!extension) return this.applyCharges(args, screened);
+    return this.runExtension(extension, args, () => this.applyCharges(args, screened));
   }
 
-  private applyCharges(args: Args): MaybePromise<GateResult<Args>> {
-    const charges = this.chargesFor(args);
-    return isPromise(charges) ? charges.then((charges) => this.decide(args, charges)) : this.decide(args, charges);
+  private runExtension(
+    extension: GateExtension<Args>,
+    args: Args,
+    next: () => MaybePromise<GateResult<Args>>,
+  ): MaybePromise<GateResult<Args>> {
+    const entered = () => next() as MaybePromise<GatePass | GateReject<Args> | undefined>;
+    return enterExtension(extension, new RequestView(args, this.reader), entered);
   }
 
-  private decide(args: Args, charges: RequestCharges | ResponseData | undefined): MaybePromise<GateResult<Args>> {
+  private applyCharges(args: Args, screened: ScreenedRequest | undefined): MaybePromise<GateResult<Args>> {
+    const charges = this.chargesFor(args, screened);
+    return isPromise(charges)
+      ? charges.then((charges) => this.decide(args, charges, screened))
+      : this.decide(args, charges, screened);
+  }
+
+  private decide(
+    args: Args,
+    charges: RequestCharges | ResponseData | undefined,
+    screened: ScreenedRequest | undefined,
+  ): MaybePromise<GateResult<Args>> {
     if (!charges) return undefined;
     if (isResponse(charges)) return this.isShadow ? undefined : { answer: charges };
     const decision = charges.apply();
     return isPromise(decision)
-      ? decision.then((decision) => this.gateResultFor(args, charges, decision))
-      : this.gateResultFor(args, charges, decision);
+      ? decision.then((decision) => this.gateResultFor(args, charges, decision, screened))
+      : this.gateResultFor(args, charges, decision, screened);
   }
 
-  private gateResultFor(args: Args, charges: RequestCharges, decision: Decision): MaybePromise<GateResult<Args>> {
+  private gateResultFor(
+    args: Args,
+    charges: RequestCharges,
+    decision: Decision,
+    screened: ScreenedRequest | undefined,
+  ): MaybePromise<GateResult<Args>> {
     const { isShadow, maxDelayMs } = this;
     const { rules } = charges;
     if (rules) for (const counted of rules.counted) this.callOnDecision({ args, ...counted });
     if (!isShadow) {
-      if (!decision.allowed) return this.reject(args, charges, decision);
+      if (!decision.allowed) {
+        return screened ? this.rejectScreened(args, charges, decision, screened) : this.reject(args, charges, decision);
+      }
       if ((decision.delayMs ?? 0) > maxDelayMs) {
         // The queue has accepted the request: remove it before the response asks for a retry.
         const denied = deniedForDelay(decision, maxDelayMs, (index) => charges.costAt(index));
@@ -248,6 +292,22 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     const fields = this.headers.fieldsFor(args, charges, decision);
     const pendingHeaders = fields && { fields, exhausted: decision.remaining === 0 };
     return { pendingHeaders, delayMs: decision.delayMs ?? 0, onFinish, isHeld };
+  }
+
+  /** Challenges the caller if that is what the limits ask for. Delays the response to a blocked key. */
+  private rejectScreened(
+    args: Args,
+    charges: RequestCharges,
+    decision: Denied,
+    screened: ScreenedRequest,
+  ): MaybePromise<GateResult<Args>> {
+    const { rules } = charges;
+    if (rules?.endsInChallenge(decision)) {
+      this.callOnDecision(decidedRequest(args, charges, decision));
+      return { answer: screened.challenge(rules.ruleOf(decision)) };
+    }
+    const rejected = this.reject(args, charges, decision);
+    return this.abuse?.delayBlocked(decision)?.then(() => rejected) ?? rejected;
   }
 
   private reject(args: Args, charges: RequestCharges, decision: Denied): GateReject<Args> {

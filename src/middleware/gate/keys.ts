@@ -1,11 +1,11 @@
 /** Determines the key that a request is charged to: that of the application's `key`, or that of the client. */
 import { SluiceError } from "../../core/errors.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
-import { privateAddress } from "../../http/identity/address.ts";
+import { type Address, privateAddress } from "../../http/identity/address.ts";
 import type { ReadHeader, Warn } from "../../http/identity/client-ip.ts";
 import { identifier, UNIDENTIFIED } from "../../http/identity/client-key.ts";
 import { presets } from "../../http/identity/presets.ts";
-import type { RequestContext } from "../../http/request-charges.ts";
+import type { RequestContext } from "../../http/request-context.ts";
 import { watchKeys } from "./key-cardinality.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { Reports } from "./reports.ts";
@@ -19,6 +19,10 @@ export interface Keys<Args extends HandlerArgs> {
   address(args: Args): string;
   /** The identity of the request's client by its parts, for rules. */
   readonly parts: KeyParts<Args>;
+  /** The IP address of the request's client; `undefined` if it is unknown. */
+  resolve(args: Args): Address | undefined;
+  /** The key of an IP address. */
+  keyOf(address: Address): string;
   /** Called when an IP address has exhausted its budget: warns if the address is that of a proxy. */
   exhausted?(args: Args): void;
 }
@@ -34,17 +38,19 @@ export function keysOf<Args extends HandlerArgs>(
   reader: RequestReader<Args>,
   reports: Reports<Args>,
 ): Keys<Args> {
-  const { key, identity, limits } = options;
+  const { key, identity, limits, abuse } = options;
   const hasOwnKeys = key !== undefined || (identity === undefined && (limits?.every(({ key }) => key) ?? false));
-  if (!hasOwnKeys && identity === undefined && reader.peerless) {
+  // Lists and penalties need the address also if the application has keys of its own.
+  if ((!hasOwnKeys || abuse) && identity === undefined && reader.peerless) {
     const names = Object.keys(presets).join(", ");
-    const message = `This runtime exposes no socket addresses. Set identity to the platform in front (one of ${names}) or to { trustedProxies }, or set key.`;
+    const instead = abuse ? "" : ", or set key";
+    const message = `This runtime exposes no socket addresses. Set identity to the platform in front (one of ${names}) or to { trustedProxies }${instead}.`;
     throw new SluiceError("invalid-option", message, { option: "identity", expected: `one of ${names}` });
   }
   // Without a request, if the options are wrong.
   const warn: Warn = (message, args = [], code) => reports.warn(message, args as Args, code);
   // With keys of the application, the address is only needed for preflights, which may come without one.
-  const identify = identifier(hasOwnKeys ? { unidentified: "share" } : (identity ?? "peer"), warn);
+  const identify = identifier(identity ?? (hasOwnKeys ? { unidentified: "share" } : "peer"), warn);
   const headerOf = (args: Args): ReadHeader => {
     return (name) => reader.header(args, name);
   };
@@ -66,13 +72,20 @@ export function keysOf<Args extends HandlerArgs>(
     user: (args) => identify.user?.(headerOf(args), args),
     apiKey: (args) => identify.apiKey?.(headerOf(args), args),
   };
+  const resolve = (args: Args): Address | undefined => {
+    watchProxy?.(args);
+    return identify.resolve(reader.peer(args), headerOf(args), args);
+  };
+  const { keyOf } = identify;
   if (hasOwnKeys) {
     const client = key ? watchedKey(key, options, reports) : address;
-    return { client, address, parts, exhausted: preflightWatch(reader, warn) };
+    return { client, address, parts, resolve, keyOf, exhausted: preflightWatch(reader, warn) };
   }
   return {
     address,
     parts,
+    resolve,
+    keyOf,
     client(args) {
       watchProxy?.(args);
       return identify.client(reader.peer(args), headerOf(args), args);

@@ -4,10 +4,9 @@ import { optionError, SluiceError } from "../../core/errors.ts";
 import type { HoldOptions } from "../../core/hold.ts";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { checkOptions } from "../../core/options.ts";
-import type { ResolvedPolicy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { WarningCode } from "../../core/warnings.ts";
-import { type CheckedCharge, hasConcurrency } from "../../limiter/charges.ts";
+import { hasConcurrency } from "../../limiter/charges.ts";
 import type { ComposableLimiter } from "../../limiter/limiter-part.ts";
 import { bucketWatch } from "./bucket-watch.ts";
 import { refundedHold } from "./holds.ts";
@@ -16,7 +15,7 @@ import { limiterWatch } from "./limiter-watch.ts";
 import { notALimiter } from "./limiters.ts";
 import type { LimiterLike, RateLimitOptions, RequestLimit } from "./options.ts";
 import type { Reports } from "./reports.ts";
-import { type ChargesFor, JointCharges, policyCount, type RequestCharge } from "./request-charges.ts";
+import { type ChargesFor, JointCharges, PolicyLists, policyCount, type RequestCharge } from "./request-charges.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
 /** Throws for limits that can't work. */
@@ -137,24 +136,4 @@ export function jointCharges<Args extends HandlerArgs>(
     };
     return collect(0);
   };
-}
-
-/** Combinations of limiters that are remembered: plans and optional limits produce a few of them. */
-const MAX_LISTS = 32;
-
-/** Lists the policies of charges. A list is reused, since header fields are cached by the identity of the list. */
-class PolicyLists {
-  private readonly known: { limiters: readonly RateLimiter[]; policies: readonly ResolvedPolicy[] }[] = [];
-
-  of(charges: readonly CheckedCharge[]): readonly ResolvedPolicy[] {
-    const found = this.known.find(
-      ({ limiters }) =>
-        limiters.length === charges.length && limiters.every((limiter, i) => limiter === charges[i]?.limiter),
-    );
-    if (found) return found.policies;
-    const limiters = charges.map(({ limiter }) => limiter);
-    const policies = limiters.flatMap((limiter) => limiter.getPolicies?.() ?? [limiter.getPolicy()]);
-    if (this.known.length < MAX_LISTS) this.known.push({ limiters, policies });
-    return policies;
-  }
 }

@@ -7,6 +7,7 @@ import type { Duration } from "../../core/rate.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { HeaderMode, HeaderOptions } from "../../http/headers/rate-limit-headers.ts";
 import type { Identity } from "../../http/identity/client-key.ts";
+import type { RequestAbuse } from "../../http/request-abuse.ts";
 import type { RequestRules } from "../../http/request-charges.ts";
 import type { LimiterEvent } from "../../resilience/events.ts";
 import type { HandlerArgs } from "./request-reader.ts";
@@ -131,6 +132,8 @@ export interface RateLimitOptions<Args extends HandlerArgs, Own, F extends strin
   rules?: RequestRules<F>;
   /** One function per fact that the rules use: `{ tenant: (req) => req.session.tenantId }`. Required if they use facts. */
   facts?: FactFunctions<F, Args>;
+  /** Lists, signals, penalties, traps and challenges, made by `abuse(...)` of `sluice/abuse`. Default: none. */
+  abuse?: RequestAbuse<Args>;
   /** Returns the key to charge. Default: the client's key, as determined by `identity`. */
   key?: (...args: Args) => string | PromiseLike<string>;
   /** The cost of the request, a whole number. Default: 1. */

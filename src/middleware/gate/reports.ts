@@ -6,7 +6,15 @@ import type { RateLimitOptions } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
 /** Callbacks whose errors do not affect the request. */
-export type Callback = "onLimited" | "onDecision" | "onEvent" | "onError" | "refundIf" | "hold.actual" | "hold.settle";
+export type Callback =
+  | "signals"
+  | "onLimited"
+  | "onDecision"
+  | "onEvent"
+  | "onError"
+  | "refundIf"
+  | "hold.actual"
+  | "hold.settle";
 
 /** The callbacks `onError` and `onEvent` of one middleware, and the process warnings it has emitted. */
 export class Reports<Args extends HandlerArgs> {
@@ -29,6 +37,12 @@ export class Reports<Args extends HandlerArgs> {
   warn(message: string, args: Args, code?: WarningCode): void {
     if (this.onEvent) this.emit({ type: "warning", policy: "", message }, args);
     else if (code) this.warnOnce(code, message, message);
+  }
+
+  /** Reports a problem with an event of its own; without `onEvent`, as a process warning. */
+  report(event: LimiterEvent, code: WarningCode, message: string, args: Args): void {
+    if (this.onEvent) this.emit(event, args);
+    else this.warnOnce(code, message, message);
   }
 
   /** Calls a callback without awaiting it. */

@@ -3,8 +3,11 @@ import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
 import type { HoldOptions } from "../../core/hold.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import type { ResolvedPolicy } from "../../core/policy.ts";
+import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { Policies } from "../../http/headers/policies.ts";
 import type { ResponseData } from "../../http/rejection.ts";
+import type { ScreenedRequest } from "../../http/request-abuse.ts";
 import type { RequestCharges } from "../../http/request-charges.ts";
 import { applyCharges, type CheckedCharge, limitingCharge, refundCharges, refundTaken } from "../../limiter/charges.ts";
 import { holdCharges } from "../../limiter/hold-all.ts";
@@ -16,16 +19,19 @@ import type { HandlerArgs } from "./request-reader.ts";
 export interface RequestCharge extends CheckedCharge {
   /** Whether the cost is held until the response ends. */
   readonly isHeld: boolean;
+  /** Whether nothing is taken: a penalty that only denies while its key is blocked. Default: false. */
+  readonly isPeeked?: boolean;
 }
 
 /** Finds the charges of a request. `undefined`: it is not counted. A response is sent without charging anything. */
 export type ChargesFor<Args extends HandlerArgs> = (
   args: Args,
+  screened?: ScreenedRequest,
 ) => MaybePromise<RequestCharges | ResponseData | undefined>;
 
 /** One charge, to any limiter. */
 export class SingleCharge implements RequestCharges {
-  private readonly limiter: LimiterLike;
+  readonly limiter: LimiterLike;
   private readonly key: string;
   private readonly cost: number;
   private readonly held: HoldOptions | undefined;
@@ -77,6 +83,13 @@ export class SingleCharge implements RequestCharges {
     return undefined;
   }
 
+  /** The same with further charges, all or nothing. The limiter must be one of sluice. */
+  joined(added: readonly RequestCharge[], lists: PolicyLists): JointCharges {
+    const { limiter, key, cost, held } = this;
+    const own = { limiter: limiter as RateLimiter, key, cost, isHeld: held !== undefined && cost > 0 };
+    return JointCharges.of([own, ...added], lists, held ?? {});
+  }
+
   costAt(): number {
     return this.cost;
   }
@@ -100,6 +113,16 @@ export class JointCharges implements RequestCharges {
     this.charges = charges;
     this.policies = policies;
     this.hold = hold;
+  }
+
+  /** Lists the policies of charges that are found for a request. */
+  static of(charges: readonly RequestCharge[], lists: PolicyLists, hold: HoldOptions): JointCharges {
+    return new JointCharges(charges, lists.of(charges), hold);
+  }
+
+  /** The same with further charges, all or nothing. */
+  joined(added: readonly RequestCharge[], lists: PolicyLists): JointCharges {
+    return JointCharges.of([...this.charges, ...added], lists, this.hold);
   }
 
   get isFree(): boolean {
@@ -142,4 +165,24 @@ export class JointCharges implements RequestCharges {
 /** The number of policies that a limiter charges. */
 export function policyCount(limiter: CheckedCharge["limiter"]): number {
   return limiter.getPolicies?.().length ?? 1;
+}
+
+/** Combinations of limiters that are remembered: plans and optional limits produce a few of them. */
+const MAX_LISTS = 32;
+
+/** Lists the policies of charges. A list is reused, since header fields are cached by the identity of the list. */
+export class PolicyLists {
+  private readonly known: { limiters: readonly RateLimiter[]; policies: readonly ResolvedPolicy[] }[] = [];
+
+  of(charges: readonly CheckedCharge[]): readonly ResolvedPolicy[] {
+    const found = this.known.find(
+      ({ limiters }) =>
+        limiters.length === charges.length && limiters.every((limiter, i) => limiter === charges[i]?.limiter),
+    );
+    if (found) return found.policies;
+    const limiters = charges.map(({ limiter }) => limiter);
+    const policies = limiters.flatMap((limiter) => limiter.getPolicies?.() ?? [limiter.getPolicy()]);
+    if (this.known.length < MAX_LISTS) this.known.push({ limiters, policies });
+    return policies;
+  }
 }

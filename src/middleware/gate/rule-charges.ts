@@ -1,6 +1,6 @@
 /** Finds the charges of a request for the option `rules`. */
 import { optionError } from "../../core/errors.ts";
-import { REQUEST_RULES, type RequestRules } from "../../http/request-charges.ts";
+import { type AbuseAbilities, REQUEST_RULES, type RequestRules } from "../../http/request-charges.ts";
 import type { Keys } from "./keys.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { ChargesFor } from "./request-charges.ts";
@@ -11,9 +11,11 @@ export function ruleCharges<Args extends HandlerArgs>(
   options: RateLimitOptions<Args, unknown>,
   keys: Keys<Args>,
   reader: RequestReader<Args>,
+  abuse: AbuseAbilities | undefined,
 ): ChargesFor<Args> {
   const { parts } = keys;
-  return (options.rules as RequestRules)[REQUEST_RULES].mount({ options, reader, parts });
+  const find = (options.rules as RequestRules)[REQUEST_RULES].mount({ options, reader, parts, abuse });
+  return (args, screened) => find(args, screened?.values);
 }
 
 /** Throws if the value is not a rule set. */

@@ -8,22 +8,22 @@ import { bucketWatch } from "./bucket-watch.ts";
 import { refundedHold } from "./holds.ts";
 import type { Keys } from "./keys.ts";
 import { limiterWatch, type WatchLimiter } from "./limiter-watch.ts";
-import { checkLimiter, limiterFrom } from "./limiters.ts";
+import { checkLimiter } from "./limiters.ts";
 import type { LimiterLike, RateLimitOptions } from "./options.ts";
 import type { Reports } from "./reports.ts";
 import { type ChargesFor, SingleCharge } from "./request-charges.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
-/** Creates the limiter from the options. Nothing is awaited unless a callback returns a promise. */
+/** `limiter` is that of the options. Nothing is awaited unless a callback returns a promise. */
 export function singleCharge<Args extends HandlerArgs>(
   options: RateLimitOptions<Args, unknown>,
   keys: Keys<Args>,
   reports: Reports<Args>,
+  limiter: NonNullable<RateLimitOptions<Args, unknown>["limiter"]>,
 ): ChargesFor<Args> {
   const { refundIf, hold } = options;
   const cost = hold?.estimate ?? options.cost ?? 1;
   const holdOptions: HoldOptions = hold?.forMs === undefined ? {} : { forMs: hold.forMs };
-  const limiter = limiterFrom(options);
   const heldBy = (limiter: LimiterLike): HoldOptions | undefined =>
     hold || hasConcurrency(limiter) ? holdOptions : undefined;
   const alwaysHeld = typeof limiter === "object" ? heldBy(limiter) : undefined;

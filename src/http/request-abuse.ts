@@ -1,0 +1,78 @@
+/**
+ * The contract between the gate of a middleware and abuse prevention. The gate knows nothing else about it, so an
+ * application without `sluice/abuse` does not contain it.
+ */
+import type { Decision } from "../core/decision.ts";
+import type { SluiceError } from "../core/errors.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { Store } from "../core/store.ts";
+import type { WarningCode } from "../core/warnings.ts";
+import type { Address } from "./identity/address.ts";
+import type { ResponseData } from "./rejection.ts";
+import type { AbuseAbilities, MountedMiddleware } from "./request-charges.ts";
+import type { RequestValues } from "./request-values.ts";
+import type { ResponseFields } from "./response.ts";
+
+/** The member of `abuse(...)` that middleware uses. Registered, because the two builds of the package share it. */
+export const REQUEST_ABUSE: unique symbol = Symbol.for("sluice.abuse") as never;
+
+/** Abuse prevention as middleware uses it. `Args` are the arguments that its server passes. */
+export interface RequestAbuse<Args extends readonly unknown[]> {
+  readonly [REQUEST_ABUSE]: AbuseMount<Args>;
+}
+
+/** Connects abuse prevention with middleware. */
+export interface AbuseMount<Args extends readonly unknown[]> {
+  /** Throws if the middleware lacks what it needs, such as a store for penalties. */
+  mount(middleware: ScreenedMiddleware<Args>): MountedAbuse<Args>;
+}
+
+/** A middleware as abuse prevention uses it. */
+export interface ScreenedMiddleware<Args extends readonly unknown[]> extends MountedMiddleware<Args> {
+  readonly reader: ScreenedReader<Args>;
+  /** The store of the limits; `undefined` if the limiter is chosen for each request, or is not one of sluice. */
+  readonly store: Store | undefined;
+  /** Whether the limits are those of rules, which have facts and say which denials are strikes. */
+  readonly hasRules: boolean;
+  /** The IP address of the client; `undefined` if it is unknown. */
+  address(args: Args): Address | undefined;
+  /** The key of an IP address, such as `ip:203.0.113.7`. */
+  keyOf(address: Address): string;
+  /** Reports a problem: to `onEvent`, else as a process warning, once per code and subject. */
+  report(event: AbuseEvent, code: WarningCode, message: string, args: Args): void;
+  /** Reports the error of a function of the application that does not fail the request. */
+  signalFailed(error: unknown, args: Args): void;
+}
+
+/** How requests are read. */
+interface ScreenedReader<Args extends readonly unknown[]> {
+  method(args: Args): string;
+  path(args: Args): string;
+  header(args: Args, name: string): string | undefined;
+  peer(args: Args): string | undefined;
+  extra?(args: Args): unknown;
+  body(args: Args, maxBytes: number): Promise<Uint8Array | { readonly parsed: unknown } | undefined>;
+}
+
+/** Events of abuse prevention. */
+export type AbuseEvent =
+  | { readonly type: "list-stale"; readonly policy: string; readonly list: string; readonly error: SluiceError }
+  | { readonly type: "provider-down"; readonly policy: string; readonly provider: string; readonly error: SluiceError };
+
+/** Abuse prevention of one middleware. */
+export interface MountedAbuse<Args extends readonly unknown[]> extends AbuseAbilities {
+  /** Checks lists, traps and solutions of challenges. `"exempt"`: the request is neither counted nor limited. */
+  enter(args: Args): MaybePromise<ScreenedRequest | ResponseData | "exempt">;
+  /** Delays the response to a blocked key. `undefined`: it is sent at once. */
+  delayBlocked(decision: Decision): Promise<void> | undefined;
+}
+
+/** A request that lists and traps let pass. */
+export interface ScreenedRequest {
+  /** Its facts, with those of signals. */
+  readonly values: RequestValues;
+  /** Fields to set on the response, such as the cookie of a clearance. */
+  readonly set: ResponseFields | undefined;
+  /** The response to a request that exceeded a limit of this rule with the action `"challenge"`. */
+  challenge(rule: string): ResponseData;
+}
