@@ -1,4 +1,5 @@
 /** `sluice/rules`: limits of many endpoints, plans and shared budgets in one file. */
+export type { Per } from "../http/identity/identities.ts";
 export type { FactFunction, FactFunctions } from "../middleware/gate/options.ts";
 export { defineRules, type LoadRulesOptions, loadRules } from "../rules/define-rules.ts";
 export type { FindOverride } from "../rules/overrides.ts";
@@ -14,7 +15,6 @@ export type {
   Issue,
   Limits,
   LimitText,
-  Per,
   PresetName,
   RuleData,
   RulesData,

@@ -8,9 +8,9 @@ export type Facts<Args extends readonly unknown[]> = Readonly<Record<string, ((.
 
 /** The context of a request. A class, because one is created per request and an object of functions costs more. */
 export class MountedContext<Args extends readonly unknown[]> implements RequestContext {
-  private readonly middleware: MountedMiddleware<Args>;
-  private readonly facts: Facts<Args>;
-  private readonly args: Args;
+  protected readonly middleware: MountedMiddleware<Args>;
+  protected readonly facts: Facts<Args>;
+  protected readonly args: Args;
 
   constructor(middleware: MountedMiddleware<Args>, facts: Facts<Args>, args: Args) {
     this.middleware = middleware;
@@ -38,7 +38,7 @@ export class MountedContext<Args extends readonly unknown[]> implements RequestC
     return this.middleware.parts.apiKey(this.args);
   }
 
-  fact(name: string): unknown {
+  fact(name: string): MaybePromise<unknown> {
     return this.facts[name]?.(...this.args);
   }
 }

@@ -86,6 +86,21 @@ export function internalError(accept: string | undefined): ProblemResponse {
   return plainProblem(500, "Internal Server Error", "The request could not be checked.", accept);
 }
 
+/** The response to a client on a deny list. Without a reason, which would describe the list. */
+export function forbidden(accept: string | undefined): ProblemResponse {
+  const asText = prefersText(accept);
+  return {
+    status: 403,
+    headers: { "Cache-Control": "no-store", "Content-Type": asText ? TEXT : JSON_PROBLEM },
+    body: asText ? "Forbidden\n" : JSON.stringify({ type: "about:blank", title: "Forbidden", status: 403 }),
+  };
+}
+
+/** The response to a request for something that does not exist. */
+export function notFound(): ProblemResponse {
+  return { status: 404, headers: { "Cache-Control": "no-store", "Content-Type": TEXT }, body: "Not Found\n" };
+}
+
 /** The headers without `Content-Type`, for a body that the application writes. */
 export function withoutContentType({ "Content-Type": _, ...headers }: HeaderFields): HeaderFields {
   return headers;

@@ -1,7 +1,7 @@
 /** Checks that an application provides what its rules need: facts, and features that they name. */
 import { SluiceError } from "../core/errors.ts";
+import { canBeFact } from "../http/identity/identities.ts";
 import type { AbuseAbilities } from "../http/request-charges.ts";
-import { canBeFact } from "./identities.ts";
 import { at, Issues, invalidRules, type Place, quoted, ROOT } from "./issues.ts";
 import { isByPlan, type ParsedLimit, type ParsedRule, type ParsedRules } from "./parsed-rules.ts";
 

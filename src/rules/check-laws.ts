@@ -2,8 +2,8 @@
 import { algorithms } from "../algorithms/algorithms.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { show } from "../core/errors.ts";
+import { isOfAllCallers, missingParts } from "../http/identity/identities.ts";
 import { MAX_HELD_LOG_LIMIT, MAX_HELD_WINDOW_MS } from "../limiter/part-charges.ts";
-import { isOfAllCallers, missingParts } from "./identities.ts";
 import { at, type Issues, type Place } from "./issues.ts";
 import type { CompiledSpec } from "./limit-text.ts";
 import { type CompiledLimit, specsOf } from "./parse-limits.ts";

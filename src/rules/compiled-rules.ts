@@ -5,6 +5,7 @@ import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { show } from "../core/errors.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import type { Store } from "../core/store.ts";
+import { isOfAllCallers } from "../http/identity/identities.ts";
 import type { LimiterPart } from "../limiter/limiter-part.ts";
 import { checkHoldable, isConcurrency } from "../limiter/part-charges.ts";
 import { portOf } from "../limiter/store-port.ts";
@@ -16,7 +17,6 @@ import {
 } from "../resilience/failure-policy.ts";
 import { cannotHold, countsWeight } from "./check-laws.ts";
 import { hexHash } from "./hex-hash.ts";
-import { isOfAllCallers } from "./identities.ts";
 import type { CompiledSpec } from "./limit-text.ts";
 import {
   isByPlan,

@@ -3,7 +3,7 @@ import { compilePolicy } from "../algorithms/compile-policy.ts";
 import { policyFromText } from "../algorithms/policy-text.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { SluiceError, show } from "../core/errors.ts";
-import { BUILT_IN_IDENTITIES, FACT } from "./identities.ts";
+import { BUILT_IN_IDENTITIES, FACT } from "../http/identity/identities.ts";
 import type { LimitSpec } from "./parsed-rules.ts";
 import type { LimitText } from "./rules-data.ts";
 

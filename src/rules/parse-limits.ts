@@ -1,6 +1,6 @@
 /** Parses limits: of a rule, of a budget, by identity and by plan. */
 import { show } from "../core/errors.ts";
-import { isFact, parsePer } from "./identities.ts";
+import { isFact, parsePer } from "../http/identity/identities.ts";
 import { at, type Issues, type Place, quoted } from "./issues.ts";
 import type { CompiledSpec, LimitTexts } from "./limit-text.ts";
 import { isMembers, type Members, objectAt } from "./members.ts";

@@ -1,7 +1,7 @@
 /** Parses overrides: limits for single keys. */
 import { show } from "../core/errors.ts";
+import { checkKey } from "../http/identity/identities.ts";
 import { cannotHold, countsWeight } from "./check-laws.ts";
-import { checkKey } from "./identities.ts";
 import { at, type Place, ROOT } from "./issues.ts";
 import type { CompiledSpec } from "./limit-text.ts";
 import { objectAt } from "./members.ts";

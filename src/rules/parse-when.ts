@@ -1,6 +1,6 @@
 /** Parses the condition of a rule: facts that must have certain values. */
 import { show } from "../core/errors.ts";
-import { canBeFact, isFact } from "./identities.ts";
+import { canBeFact, isFact } from "../http/identity/identities.ts";
 import { at, type Place } from "./issues.ts";
 import { objectAt, textsAt } from "./members.ts";
 import { type ParseContext, unknownPlan } from "./parse-limits.ts";

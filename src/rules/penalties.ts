@@ -1,13 +1,13 @@
 /** The penalties that a middleware charges with the limits of its rules. */
 import type { ResolvedPolicy } from "../core/policy.ts";
 import { UNIDENTIFIED } from "../http/identity/client-key.ts";
+import { isFact } from "../http/identity/identities.ts";
 import type { RequestPenalty } from "../http/request-charges.ts";
 import { type Known, PENDING, type RequestValues } from "../http/request-values.ts";
 import { type LimiterPart, partsOf } from "../limiter/limiter-part.ts";
 import type { ActiveCharge } from "./charge-group.ts";
 import type { RuleCharge, RulePlan } from "./compiled-rules.ts";
 import type { FoundRule } from "./found-rules.ts";
-import { isFact } from "./identities.ts";
 import type { ParsedRule } from "./parsed-rules.ts";
 
 /** A penalty as a charge that records strikes, and as one that only denies while the key is blocked. */

@@ -1,10 +1,11 @@
 /** What applies to a request, without charging it: for `find` and `explain`. */
 import { isCost } from "../core/charge.ts";
+import type { Per } from "../http/identity/identities.ts";
 import { PENDING, RequestValues } from "../http/request-values.ts";
 import type { RuleCharge } from "./compiled-rules.ts";
 import { type FoundRule, isCleared, planFor } from "./found-rules.ts";
 import type { RuleEngine } from "./rule-engine.ts";
-import type { FactValues, LimitText, Per } from "./rules-data.ts";
+import type { FactValues, LimitText } from "./rules-data.ts";
 
 /** The rule of a request, and its policies with the amounts they would be charged. */
 export interface RuleMatch {

@@ -1,13 +1,11 @@
 /** Rules as their authors write them: plain data, in TypeScript or JSON. */
 import type { PolicyText } from "../core/policy-text.ts";
 import type { Duration } from "../core/rate.ts";
+import type { Per } from "../http/identity/identities.ts";
 import type { OnStoreError } from "../resilience/failure-policy.ts";
 
 /** A policy as text. It counts requests, or the numeric fact after `of`: `"20000/d fixed of tokens"`. */
 export type LimitText = PolicyText | `${PolicyText} of ${string}` | "unlimited";
-
-/** What a limit is counted per: a built-in identity, the name of a fact, or several joined by `+`, such as `"ip+account"`. */
-export type Per = "ip" | "network" | "user" | "apiKey" | "client" | "global" | (string & {});
 
 /** One limit for all plans, or one for each plan; no plan may be missing. */
 export type ByPlan<P extends string> = LimitText | { readonly [plan in P]: LimitText };

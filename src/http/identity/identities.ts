@@ -1,5 +1,8 @@
 /** What limits are counted per: built-in identities and facts, alone or joined, and the keys of each. */
 
+/** What a limit is counted per: a built-in identity, the name of a fact, or several joined by `+`, such as `"ip+account"`. */
+export type Per = "ip" | "network" | "user" | "apiKey" | "client" | "global" | (string & {});
+
 /** The identities that every request, its `identity` or its clearance provides. Others are facts. */
 export const BUILT_IN_IDENTITIES: readonly string[] = [
   "ip",

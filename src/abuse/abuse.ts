@@ -1,0 +1,220 @@
+/** `abuse`: lists, signals, penalties, traps and challenges for `rateLimit({ abuse })`. */
+import { checkKey, isCost } from "../core/charge.ts";
+import { optionError, SluiceError, show } from "../core/errors.ts";
+import { checkOptions } from "../core/options.ts";
+import type { Duration } from "../core/rate.ts";
+import { originOf, type Store } from "../core/store.ts";
+import { type Address, networkOf, parseAddress } from "../http/identity/address.ts";
+import { checkKey as keyProblem } from "../http/identity/identities.ts";
+import { type MountedAbuse, REQUEST_ABUSE, type RequestAbuse, type ScreenedMiddleware } from "../http/request-abuse.ts";
+import { createLimiter } from "../limiter/create-limiter.ts";
+import { CHALLENGE } from "./challenge/challenge-types.ts";
+import { LIST } from "./lists/list.ts";
+import { type AbuseLimiters, type CompiledAbuse, MiddlewareAbuse } from "./mounted-abuse.ts";
+import type { AbuseOptions, BlockStatus, ListOrFunction } from "./options.ts";
+import { createPenalties, needsFacts, type Penalty, type PenaltySpec, parsePenalties } from "./penalties.ts";
+import { SIGNAL } from "./signals.ts";
+import { createTarpit } from "./tarpit.ts";
+import { trapMatcher } from "./traps.ts";
+
+/** Abuse prevention for `rateLimit({ abuse })`, and its blocks. */
+export interface Abuse<Args extends readonly unknown[] = readonly unknown[]> extends RequestAbuse<Args> {
+  /** Blocks a key, such as `"ip:203.0.113.7"`, for at least this long. Needs a penalty for such keys. */
+  block(key: string, duration: Duration): Promise<void>;
+  /** Ends a block, whether set by an operator or by a penalty. Returns whether there was one. */
+  unblock(key: string): Promise<boolean>;
+  /** Records strikes for what only the application sees, such as hidden form fields. No effect while blocked. Default: 1. */
+  strike(key: string, count?: number): Promise<void>;
+  /** Returns the current block of a key; `undefined` without one. */
+  status(key: string): Promise<BlockStatus | undefined>;
+}
+
+const OPTIONS = ["deny", "allow", "signals", "penalty", "traps", "challenge", "tarpit", "store", "prefix"];
+/** Verifications per IP address: each is a call to the provider. */
+const VERIFICATIONS = "20/m";
+/** Bits of an IPv6 address that identify one client, as `identity` of middleware has it by default. */
+const IPV6_PREFIX = 56;
+
+/** Configures abuse prevention for `rateLimit({ abuse })`, with rules, policies or limiters. */
+export function abuse<Args extends readonly unknown[] = readonly unknown[]>(options: AbuseOptions<Args>): Abuse<Args> {
+  checkOptions("abuse", options, OPTIONS);
+  const { deny = [], allow = [], signals = [], traps, challenge, tarpit, store, prefix } = options;
+  checkLists("deny", deny);
+  checkLists("allow", allow);
+  if (!Array.isArray(signals) || !signals.every(isSignal)) {
+    throw optionError("invalid-option", "signals", "a list of signals, such as [userAgentBots()]", signals);
+  }
+  if (challenge !== undefined && !(typeof challenge === "object" && challenge !== null && CHALLENGE in challenge)) {
+    throw optionError("invalid-option", "challenge", "a challenge made by challenge({ provider, secret })", challenge);
+  }
+  if (store !== undefined && typeof (store as Store | null)?.apply !== "function") {
+    throw optionError("invalid-option", "store", "a store, such as memoryStore() or redisStore(client)", store);
+  }
+  if (prefix !== undefined && !(typeof prefix === "string" && /^[ -~]{1,48}$/.test(prefix))) {
+    throw optionError("invalid-option", "prefix", "1 to 48 printable ASCII characters", prefix);
+  }
+  const isTrap = traps === undefined ? undefined : trapMatcher(traps);
+  const penalties = parsePenalties(options.penalty, isTrap !== undefined, prefix);
+  if (tarpit !== undefined && penalties.length === 0) {
+    const message = "tarpit: delays responses to blocked keys; add penalty or traps, which block keys.";
+    throw new SluiceError("invalid-option", message, { option: "tarpit", expected: "penalty or traps" });
+  }
+  const compiled: CompiledAbuse<Args> = {
+    deny: [...deny],
+    allow: [...allow],
+    signals: [...signals],
+    isTrap,
+    challenge: challenge?.[CHALLENGE],
+    tarpit: tarpit === undefined ? undefined : createTarpit(tarpit),
+  };
+  return new ConfiguredAbuse(compiled, penalties, store, prefix);
+}
+
+function checkLists(option: string, lists: readonly ListOrFunction<never>[]): void {
+  if (!Array.isArray(lists)) throw optionError("invalid-option", option, "a list of lists and functions", lists);
+  for (const [i, list] of lists.entries()) {
+    if (typeof list === "function" || (typeof list === "object" && list !== null && LIST in list)) continue;
+    const expected = 'a list made by ipList() or keyList(), or a function, such as ipList(["203.0.113.0/24"])';
+    throw optionError("invalid-option", `${option}[${i}]`, expected, list);
+  }
+}
+
+function isSignal(signal: unknown): boolean {
+  return typeof signal === "function" || (typeof signal === "object" && signal !== null && SIGNAL in signal);
+}
+
+const NO_LIMITERS: AbuseLimiters = { penalties: [], verifications: undefined };
+
+class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
+  private readonly compiled: CompiledAbuse<Args>;
+  private readonly specs: readonly PenaltySpec[];
+  private readonly prefix: string | undefined;
+  private readonly hasOwnStore: boolean;
+  private limiters: (AbuseLimiters & { readonly store: Store }) | undefined;
+  private keyOf: (address: Address) => string = (address) => `ip:${networkOf(address, IPV6_PREFIX)}`;
+
+  constructor(
+    compiled: CompiledAbuse<Args>,
+    specs: readonly PenaltySpec[],
+    store: Store | undefined,
+    prefix: string | undefined,
+  ) {
+    this.compiled = compiled;
+    this.specs = specs;
+    this.prefix = prefix;
+    this.hasOwnStore = store !== undefined;
+    if (store) this.limiters = this.createLimiters(store);
+  }
+
+  get [REQUEST_ABUSE](): { mount(middleware: ScreenedMiddleware<Args>): MountedAbuse<Args> } {
+    return { mount: (middleware) => this.mount(middleware) };
+  }
+
+  async block(key: string, duration: Duration): Promise<void> {
+    const { limiter, ownKey } = this.penaltyOf("block", key);
+    await limiter.block(ownKey, duration);
+  }
+
+  async unblock(key: string): Promise<boolean> {
+    const { limiter, ownKey } = this.penaltyOf("unblock", key);
+    return limiter.unblock(ownKey);
+  }
+
+  async strike(key: string, count = 1): Promise<void> {
+    const { limiter, ownKey } = this.penaltyOf("strike", key);
+    if (!isCost(count) || count < 1) throw optionError("invalid-cost", "count", "a whole number >= 1", count);
+    await limiter.strike(ownKey, count);
+  }
+
+  async status(key: string): Promise<BlockStatus | undefined> {
+    const { limiter, ownKey } = this.penaltyOf("status", key);
+    const { strikes = 0, blockedMs = 0 } = await limiter.inspect(ownKey);
+    return blockedMs > 0 ? { retryAfterMs: blockedMs, strikes } : undefined;
+  }
+
+  private mount(middleware: ScreenedMiddleware<Args>): MountedAbuse<Args> {
+    if (!middleware.hasRules) this.checkWithoutRules();
+    const limiters = this.limitersFor(middleware.store);
+    this.keyOf = (address) => middleware.keyOf(address);
+    return new MiddlewareAbuse(this.compiled, limiters, middleware);
+  }
+
+  /** The limiters for a middleware whose limits are on this store. All middleware share one store. */
+  private limitersFor(store: Store | undefined): AbuseLimiters {
+    const { limiters, hasOwnStore } = this;
+    if (this.specs.length === 0 && !this.compiled.challenge) return NO_LIMITERS;
+    if (limiters && (hasOwnStore || !store || originOf(store) === originOf(limiters.store))) return limiters;
+    if (store && !limiters) {
+      this.limiters = this.createLimiters(store);
+      return this.limiters;
+    }
+    const reason = limiters
+      ? "One abuse() is used with limits on two stores, so a block would apply to one of them only."
+      : "abuse() has no store for its blocks, because rateLimit chooses its limiter for each request, or uses one of another library.";
+    throw new SluiceError("invalid-option", `${reason} Pass store to abuse().`, {
+      option: "store",
+      expected: "a store",
+    });
+  }
+
+  /** Without rules there are no facts, and no limits that end in a challenge. */
+  private checkWithoutRules(): void {
+    const { challenge, signals } = this.compiled;
+    const withFacts = this.specs.find(needsFacts);
+    const [option, reason] = challenge
+      ? ["challenge", 'limits that end in a challenge are those of rules with action: "challenge"']
+      : signals.length > 0
+        ? ["signals", "a signal is a fact for rules"]
+        : [`${withFacts?.option}.per`, `${show(withFacts?.per)} contains a fact, and only rules have facts`];
+    if (!challenge && signals.length === 0 && !withFacts) return;
+    const message = `${option}: needs rateLimit({ rules }), because ${reason}.`;
+    throw new SluiceError("invalid-option", message, { option: option as string, expected: "rateLimit({ rules })" });
+  }
+
+  private createLimiters(store: Store): AbuseLimiters & { readonly store: Store } {
+    const prefix = this.prefix === undefined ? {} : { prefix: this.prefix };
+    const policy = { capacity: 20, tokensPerSecond: VERIFICATIONS, name: "challenge.verify", ...prefix } as const;
+    return {
+      store,
+      penalties: createPenalties(this.specs, store),
+      verifications: this.compiled.challenge && createLimiter({ policy, store }),
+    };
+  }
+
+  /** The penalty of a key, and the key as requests have it. */
+  private penaltyOf(method: string, key: string): Penalty & { readonly ownKey: string } {
+    checkKey(key);
+    const { limiters, specs } = this;
+    if (specs.length === 0) {
+      const message = `${method}() needs a penalty. Set penalty: {} in abuse().`;
+      throw new SluiceError("invalid-option", message, { option: "penalty", expected: "a penalty" });
+    }
+    if (!limiters) {
+      const message = `${method}() has no store yet. Pass store to abuse(), or use it in rateLimit({ abuse }) first.`;
+      throw new SluiceError("invalid-option", message, { option: "store", expected: "a store" });
+    }
+    const penalty = limiters.penalties.find(({ identities }) => keyProblem(key, identities) === undefined);
+    if (!penalty) {
+      const forms = specs.map(({ identities }) => keyProblem("", identities)).join(", or ");
+      const message = `${method}() has no penalty for such keys: ${forms}.`;
+      throw new SluiceError("invalid-key", message, { option: "key", expected: forms, received: key });
+    }
+    return { ...penalty, ownKey: this.canonical(key, penalty.identities) };
+  }
+
+  /** Writes IP addresses as their keys are written: an IPv6 address is that of its network. */
+  private canonical(key: string, identities: readonly string[]): string {
+    const parts = identities.length > 1 ? key.split("+") : [key];
+    return parts
+      .map((part) => {
+        if (!part.startsWith("ip:")) return part;
+        const [text, bits] = part.slice("ip:".length).split("/");
+        const address = parseAddress(text);
+        const canonical = address && this.keyOf(address);
+        if (canonical && (bits === undefined || canonical.endsWith(`/${bits}`))) return canonical;
+        const expected = 'one IP address after "ip:", such as ip:203.0.113.7; for ranges, use deny: [ipList(ranges)]';
+        throw optionError("invalid-key", "key", expected);
+      })
+      .join("+");
+  }
+}

@@ -1,0 +1,165 @@
+/** Abuse prevention of one middleware: lists, traps and challenges in the order in which a request meets them. */
+import type { Decision } from "../core/decision.ts";
+import { SluiceError } from "../core/errors.ts";
+import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
+import type { Facts } from "../http/mounted-context.ts";
+import { forbidden, notFound, type ResponseData } from "../http/rejection.ts";
+import type { MountedAbuse, ScreenedMiddleware, ScreenedRequest } from "../http/request-abuse.ts";
+import { RequestValues } from "../http/request-values.ts";
+import type { ResponseFields } from "../http/response.ts";
+import type { ChallengeHandler } from "./challenge/challenge-types.ts";
+import { LIST, type ListedClient } from "./lists/list.ts";
+import type { ListOrFunction } from "./options.ts";
+import type { Penalty } from "./penalties.ts";
+import { ScreenedContext, type ScreeningParts } from "./screened-context.ts";
+import { SIGNAL, type Signal } from "./signals.ts";
+import type { Tarpit } from "./tarpit.ts";
+import { isFromElsewhere } from "./traps.ts";
+
+/** What the options of `abuse` were compiled to. */
+export interface CompiledAbuse<Args extends readonly unknown[]> {
+  readonly deny: readonly ListOrFunction<Args>[];
+  readonly allow: readonly ListOrFunction<Args>[];
+  readonly signals: readonly Signal<Args>[];
+  readonly isTrap: ((target: string) => boolean) | undefined;
+  readonly challenge: ChallengeHandler | undefined;
+  readonly tarpit: Tarpit | undefined;
+}
+
+/** The limiters of `abuse` on their store. */
+export interface AbuseLimiters {
+  readonly penalties: readonly Penalty[];
+  /** Limits verifications per IP address. */
+  readonly verifications: RateLimiter | undefined;
+}
+
+/** Keys of lists, by what they start with. Others are those of facts. */
+const IDENTITIES: Readonly<Record<string, string>> = { key: "apiKey", net: "network" };
+
+/** Abuse prevention of one middleware. */
+export class MiddlewareAbuse<Args extends readonly unknown[]> implements MountedAbuse<Args> {
+  readonly penalties: readonly Penalty[];
+  readonly hasChallenge: boolean;
+  readonly hasStrikes: boolean;
+  private readonly compiled: CompiledAbuse<Args>;
+  private readonly screening: ScreeningParts<Args>;
+  private readonly penaltyNames: ReadonlySet<string>;
+
+  constructor(compiled: CompiledAbuse<Args>, limiters: AbuseLimiters, middleware: ScreenedMiddleware<Args>) {
+    const { challenge, signals } = compiled;
+    const { penalties, verifications } = limiters;
+    const { facts = {} } = middleware.options as { readonly facts?: Facts<Args> };
+    this.compiled = compiled;
+    this.screening = { middleware, facts, signals, challenge, verifications };
+    this.penalties = penalties;
+    this.hasChallenge = challenge !== undefined;
+    this.hasStrikes = penalties.some(({ isStruck }) => isStruck);
+    this.penaltyNames = new Set(penalties.map(({ limiter }) => limiter.getPolicy().name));
+  }
+
+  mayProvide(fact: string): boolean {
+    if (fact === "bot") return this.compiled.signals.length > 0;
+    return this.compiled.signals.some((signal) => typeof signal === "function" && !(SIGNAL in signal));
+  }
+
+  enter(args: Args): MaybePromise<ScreenedRequest | ResponseData | "exempt"> {
+    const { deny, allow } = this.compiled;
+    const context = new ScreenedContext(this.screening, args);
+    const values = new RequestValues(context);
+    if (deny.length === 0 && allow.length === 0) return this.afterLists(context, values);
+    const client: ListedClient = {
+      address: () => context.address(),
+      key: (kind) => values.later(() => values.key([IDENTITIES[kind] ?? kind])),
+      reports: context.reports,
+    };
+    return andThen(isListed(deny, client, args), (isDenied) => {
+      if (isDenied) return forbidden(context.header("accept"));
+      return andThen(isListed(allow, client, args), (isAllowed) =>
+        isAllowed ? "exempt" : this.afterLists(context, values),
+      );
+    });
+  }
+
+  delayBlocked({ parts, policy }: Decision): Promise<void> | undefined {
+    const { tarpit } = this.compiled;
+    if (!tarpit) return undefined;
+    const isBlocked = parts
+      ? parts.some((part) => !part.allowed && this.penaltyNames.has(part.policy))
+      : this.penaltyNames.has(policy);
+    return isBlocked ? tarpit() : undefined;
+  }
+
+  private afterLists(
+    context: ScreenedContext<Args>,
+    values: RequestValues,
+  ): MaybePromise<ScreenedRequest | ResponseData> {
+    if (this.compiled.isTrap?.(context.path)) return this.spring(context, values);
+    const { challenge } = this.compiled;
+    return challenge ? this.afterSolution(challenge, context, values) : screened(context, values, undefined, challenge);
+  }
+
+  /** Blocks the IP address of a request to a trap, unless another site or a verified user may have sent it. */
+  private spring(context: ScreenedContext<Args>, values: RequestValues): MaybePromise<ResponseData> {
+    const response = notFound();
+    const address = context.address();
+    if (!address || isFromElsewhere(context)) return response;
+    return andThen(
+      values.later(() => values.key(["user"])),
+      (user): MaybePromise<ResponseData> => {
+        if (user !== undefined) return response;
+        const { limiter, spec } = this.penalties.find(({ spec }) => spec.per === "ip") as Penalty;
+        return limiter.strike(this.screening.middleware.keyOf(address), spec.strikes).then(() => response);
+      },
+    );
+  }
+
+  /** Answers a solution, or exchanges a token for a clearance that this request already uses. */
+  private afterSolution(
+    challenge: ChallengeHandler,
+    context: ScreenedContext<Args>,
+    values: RequestValues,
+  ): MaybePromise<ScreenedRequest | ResponseData> {
+    const request = context.challenged;
+    if (challenge.isSolution(request)) return challenge.solve(request);
+    const token = challenge.tokenOf(request);
+    if (token === undefined || challenge.clearanceOf(request) !== undefined) {
+      return screened(context, values, undefined, challenge);
+    }
+    return challenge.verify(token, request).then((result) => {
+      if ("status" in result) return result;
+      context.newClearance = result.id;
+      return screened(context, values, result.set, challenge);
+    });
+  }
+}
+
+function screened<Args extends readonly unknown[]>(
+  context: ScreenedContext<Args>,
+  values: RequestValues,
+  set: ResponseFields | undefined,
+  handler: ChallengeHandler | undefined,
+): ScreenedRequest {
+  return {
+    values,
+    set,
+    challenge(rule) {
+      if (handler) return handler.respond(context.challenged, rule);
+      // Rules with challenges are refused without a handler.
+      throw new SluiceError("invalid-option", `Rule "${rule}" needs abuse({ challenge }).`, { option: "challenge" });
+    },
+  };
+}
+
+/** Whether one of the lists contains the client. They are asked one after the other. */
+function isListed<Args extends readonly unknown[]>(
+  lists: readonly ListOrFunction<Args>[],
+  client: ListedClient,
+  args: Args,
+  from = 0,
+): MaybePromise<boolean> {
+  const list = lists[from];
+  if (list === undefined) return false;
+  const found = typeof list === "function" ? list(...args) : list[LIST].has(client);
+  return andThen(found, (isFound) => (isFound ? true : isListed(lists, client, args, from + 1)));
+}

@@ -1,0 +1,134 @@
+/** One request as lists, traps, signals and challenges read it. */
+import type { Decision } from "../core/decision.ts";
+import { optionError } from "../core/errors.ts";
+import { andThen, isPromise, type MaybePromise } from "../core/maybe-promise.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
+import type { Address } from "../http/identity/address.ts";
+import { UNIDENTIFIED } from "../http/identity/client-key.ts";
+import { type Facts, MountedContext } from "../http/mounted-context.ts";
+import type { ScreenedMiddleware } from "../http/request-abuse.ts";
+import type { ChallengeHandler, ChallengeRequest } from "./challenge/challenge-types.ts";
+import type { AbuseReports } from "./reports.ts";
+import { type Bot, SIGNAL, type Signal, type SignalRequest, type SignalResult } from "./signals.ts";
+
+const BOTS: readonly unknown[] = ["verified", "likely", "unlikely"] satisfies Bot[];
+
+/** What abuse prevention of one middleware is made of, as far as single requests use it. */
+export interface ScreeningParts<Args extends readonly unknown[]> {
+  readonly middleware: ScreenedMiddleware<Args>;
+  readonly facts: Facts<Args>;
+  readonly signals: readonly Signal<Args>[];
+  readonly challenge: ChallengeHandler | undefined;
+  /** Limits verifications per IP address. */
+  readonly verifications: RateLimiter | undefined;
+}
+
+/** The context of a request. Every value is computed when it is first used, and at most once. */
+export class ScreenedContext<Args extends readonly unknown[]> extends MountedContext<Args> implements SignalRequest {
+  /** The clearance that a token of this request was exchanged for. */
+  newClearance: string | undefined;
+  private readonly screening: ScreeningParts<Args>;
+  private readonly signalResults: MaybePromise<SignalResult | undefined>[] = [];
+  private foundAddress: { readonly address: Address | undefined } | undefined;
+
+  constructor(screening: ScreeningParts<Args>, args: Args) {
+    const { middleware, facts } = screening;
+    super(middleware, facts, args);
+    this.screening = screening;
+  }
+
+  get reports(): AbuseReports {
+    const { args } = this;
+    const { report } = this.screening.middleware;
+    return {
+      listStale(list, error) {
+        const message = `The list "${list}" could not be loaded, so an old one is in use, or none: ${error.message}`;
+        report({ type: "list-stale", policy: "", list, error }, "SLUICE_LIST_STALE", message, args);
+      },
+      providerDown(provider, error) {
+        const message = `Solutions of challenges can't be verified by ${provider}, so they are refused: ${error.message}`;
+        report({ type: "provider-down", policy: "", provider, error }, "SLUICE_PROVIDER_DOWN", message, args);
+      },
+    };
+  }
+
+  get extra(): unknown {
+    return this.screening.middleware.reader.extra?.(this.args);
+  }
+
+  get peer(): string | undefined {
+    return this.screening.middleware.reader.peer(this.args);
+  }
+
+  header(name: string): string | undefined {
+    return this.screening.middleware.reader.header(this.args, name);
+  }
+
+  address(): Address | undefined {
+    this.foundAddress ??= { address: this.screening.middleware.address(this.args) };
+    return this.foundAddress.address;
+  }
+
+  /** The request as challenges read it. */
+  get challenged(): ChallengeRequest {
+    const { screening, args } = this;
+    const { middleware, verifications } = screening;
+    const address = this.address();
+    return {
+      method: this.method,
+      path: this.path,
+      ip: address?.toString(),
+      header: (name) => this.header(name),
+      body: (maxBytes) => middleware.reader.body(args, maxBytes),
+      countVerification: (): MaybePromise<Decision> =>
+        (verifications as RateLimiter).consume(address ? middleware.keyOf(address) : UNIDENTIFIED),
+      reports: this.reports,
+    };
+  }
+
+  /** A fact of the application, else that of a signal. */
+  override fact(name: string): MaybePromise<unknown> {
+    if (name === "clearance") return this.newClearance ?? this.screening.challenge?.clearanceOf(this.challenged);
+    return Object.hasOwn(this.facts, name) ? super.fact(name) : this.signalFact(name, 0);
+  }
+
+  /** The fact of the first signal that provides it. */
+  private signalFact(name: string, from: number): MaybePromise<string | undefined> {
+    const signal = this.screening.signals[from];
+    if (signal === undefined) return undefined;
+    if (!(from in this.signalResults)) this.signalResults[from] = this.resultOf(signal);
+    return andThen(this.signalResults[from], (result) => {
+      const fact = name === "bot" ? result?.bot : ownFact(result?.facts, name);
+      return fact ?? this.signalFact(name, from + 1);
+    });
+  }
+
+  /** A signal that fails knows nothing: it never denies. */
+  private resultOf(signal: Signal<Args>): MaybePromise<SignalResult | undefined> {
+    const { middleware } = this.screening;
+    const failed = (error: unknown): undefined => middleware.signalFailed(error, this.args) as undefined;
+    try {
+      const result = typeof signal === "function" ? signal(...this.args) : signal[SIGNAL](this);
+      return isPromise(result) ? result.then(checkResult).then(undefined, failed) : checkResult(result);
+    } catch (error) {
+      return failed(error);
+    }
+  }
+}
+
+function ownFact(facts: SignalResult["facts"], name: string): string | undefined {
+  return facts && Object.hasOwn(facts, name) ? facts[name] : undefined;
+}
+
+function checkResult(result: SignalResult | undefined): SignalResult | undefined {
+  if (result === undefined || result === null) return undefined;
+  const { bot, facts } = result;
+  if (typeof result !== "object" || (bot !== undefined && !BOTS.includes(bot))) {
+    const expected = 'an object whose bot is "verified", "likely", "unlikely" or undefined';
+    throw optionError("invalid-option", "the result of a signal", expected, typeof result === "object" ? bot : result);
+  }
+  if (facts !== undefined && (typeof facts !== "object" || facts === null)) {
+    throw optionError("invalid-option", "facts of a signal", "an object of facts by name", facts);
+  }
+  return result;
+}
