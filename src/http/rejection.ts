@@ -150,7 +150,7 @@ function problemBody(
   const { unavailable, retryAfterMs } = decision;
   const [type, title] = unavailable
     ? ["temporary-reduced-capacity", "Temporary Reduced Capacity"]
-    : isPenalty(limitingPolicy(decision, policies))
+    : isBlocked(decision, policies)
       ? ["abnormal-usage-detected", "Abnormal Usage Detected"]
       : ["quota-exceeded", "Quota Exceeded"];
   const problem = {
@@ -189,6 +189,13 @@ function limitingPolicy({ policy }: Denied, policies: Policies | undefined): Res
   return policies && policyList(policies).find(({ name }) => name === policy);
 }
 
+/** Whether a penalty denied, also if another policy makes the caller wait longer. */
+function isBlocked({ parts, policy }: Denied, policies: Policies | undefined): boolean {
+  if (!policies) return false;
+  const names = parts ? parts.filter(({ allowed }) => !allowed).map((part) => part.policy) : [policy];
+  return policyList(policies).some((one) => isPenalty(one) && names.includes(one.name));
+}
+
 /** One sentence for a person. It names neither keys nor stores. */
 function detailOf(decision: Denied, policies: Policies | undefined, unit: string): string {
   const { unavailable, retryAfterMs, limit } = decision;
@@ -196,7 +203,7 @@ function detailOf(decision: Denied, policies: Policies | undefined, unit: string
   if (retryAfterMs === null) return `This request costs more than the limit of ${limit} and can never be allowed.`;
   const limiting = limitingPolicy(decision, policies);
   if (!limiting) return "The limit is reached. Try again later.";
-  if (isPenalty(limiting)) return "Blocked after repeated violations of a limit. Try again later.";
+  if (isBlocked(decision, policies)) return "Blocked after repeated violations of a limit. Try again later.";
   if (isConcurrency(limiting)) return `Limit of ${limit} concurrent requests reached.`;
   return `Limit of ${limit} ${limiting.unit ?? unit} per ${toSeconds(limiting.windowMs)} s reached.`;
 }

@@ -1,6 +1,7 @@
 /** The Worker of the Durable Object tests. It runs inside workerd. */
 import { algorithms } from "sluice/algorithms";
 import { addStrikeLog } from "../list-state/strike-log.ts";
+import { abuseTasks } from "./objects/abuse-tasks.ts";
 import { inputTasks } from "./objects/input-tasks.ts";
 import { lawTasks } from "./objects/law-tasks.ts";
 import { limiterTasks } from "./objects/limiter-tasks.ts";
@@ -14,4 +15,11 @@ addStrikeLog(algorithms);
 
 export { Billed, Objects, Racy } from "./objects/classes.ts";
 
-export default workerOf<Env>({ ...lawTasks, ...storageTasks, ...limiterTasks, ...inputTasks, ...rulesTasks });
+export default workerOf<Env>({
+  ...lawTasks,
+  ...storageTasks,
+  ...limiterTasks,
+  ...inputTasks,
+  ...rulesTasks,
+  ...abuseTasks,
+});

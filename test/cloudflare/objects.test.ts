@@ -1,6 +1,8 @@
 /** Durable Objects in real workerd: concurrency, restarts, expiry, failures, invalid input. Needs `npm run build`. */
-import type { Decision, Inspection } from "sluice";
+import { type Decision, type Inspection, memoryStore } from "sluice";
+import { fakeClock } from "sluice/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runTable } from "../abuse/penalty-table.ts";
 import { withWorkerd } from "../servers/needs.ts";
 import { until } from "../servers/until.js";
 import { startWorkerd, storageFolder, type Workerd } from "./workerd.ts";
@@ -325,5 +327,14 @@ describe("rules", withWorkerd, () => {
     // Denied requests refund what they have taken, so nothing is missing.
     const next = admitted < 50 ? 1 : 0;
     expect(remaining).toEqual([80 - admitted - next, 60 - admitted - next, 50 - admitted - next]);
+  });
+});
+
+describe("penalties", withWorkerd, () => {
+  it.each([1, 16, "per-key"] as const)("respond as in memory, field by field, %s shards", async (shards) => {
+    const clock = fakeClock();
+    const inMemory = await runTable(memoryStore({ clock }), (ms) => clock.advance(ms));
+    // Members that are undefined don't survive JSON.
+    expect(await workerd.run("penaltyTable", { shards })).toEqual(JSON.parse(JSON.stringify(inMemory)));
   });
 });
