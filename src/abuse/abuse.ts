@@ -6,7 +6,13 @@ import type { Duration } from "../core/rate.ts";
 import { originOf, type Store } from "../core/store.ts";
 import { type Address, networkOf, parseAddress } from "../http/identity/address.ts";
 import { checkKey as keyProblem } from "../http/identity/identities.ts";
-import { type MountedAbuse, REQUEST_ABUSE, type RequestAbuse, type ScreenedMiddleware } from "../http/request-abuse.ts";
+import {
+  type AbuseMount,
+  type MountedAbuse,
+  REQUEST_ABUSE,
+  type RequestAbuse,
+  type ScreenedMiddleware,
+} from "../http/request-abuse.ts";
 import { createLimiter } from "../limiter/create-limiter.ts";
 import { CHALLENGE } from "./challenge/challenge-types.ts";
 import { LIST } from "./lists/list.ts";
@@ -36,7 +42,10 @@ const VERIFICATIONS = "20/m";
 const IPV6_PREFIX = 56;
 
 /** Configures abuse prevention for `rateLimit({ abuse })`, with rules, policies or limiters. */
-export function abuse<Args extends readonly unknown[] = readonly unknown[]>(options: AbuseOptions<Args>): Abuse<Args> {
+export function abuse<
+  // biome-ignore lint/suspicious/noExplicitAny: apart from rateLimit, the arguments of its functions are not known
+  Args extends readonly unknown[] = readonly any[],
+>(options: NoInfer<AbuseOptions<Args>>): Abuse<Args> {
   checkOptions("abuse", options, OPTIONS);
   const { deny = [], allow = [], signals = [], traps, challenge, tarpit, store, prefix } = options;
   checkLists("deny", deny);
@@ -106,8 +115,12 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
     if (store) this.limiters = this.createLimiters(store);
   }
 
-  get [REQUEST_ABUSE](): { mount(middleware: ScreenedMiddleware<Args>): MountedAbuse<Args> } {
-    return { mount: (middleware) => this.mount(middleware) };
+  get [REQUEST_ABUSE](): AbuseMount<Args> {
+    return {
+      // The functions of the options accept the arguments of every middleware that the compiler lets them be used with.
+      mount: <A extends readonly unknown[]>(middleware: ScreenedMiddleware<A>) =>
+        this.mount(middleware as unknown as ScreenedMiddleware<Args>) as unknown as MountedAbuse<A>,
+    };
   }
 
   async block(key: string, duration: Duration): Promise<void> {

@@ -56,7 +56,7 @@ export function isFromElsewhere(request: HeaderReader): boolean {
   const site = request.header("sec-fetch-site");
   if (site !== undefined) return site !== "same-origin" && site !== "none";
   if ((request.header("sec-purpose") ?? request.header("purpose") ?? "").includes("prefetch")) return true;
-  const host = request.header("host") ?? request.header(":authority");
+  const host = request.header("host");
   return ["referer", "origin"].some((name) => {
     const page = request.header(name);
     return (

@@ -69,6 +69,11 @@ export function grantEnd(decision: Decision): number | undefined {
   return Number.isNaN(endsAt) ? undefined : endsAt;
 }
 
+/** Whether a decision has a grant, whatever is left of it. One on a charge that takes nothing has none. */
+export function hasGrant(decision: Decision): boolean {
+  return Grant.endOf(decision) !== undefined;
+}
+
 /** Copies the grant of a decision to another decision that was made from it. */
 export function copyGrant<D extends Decision>(from: Decision, to: D): D {
   const endsAt = Grant.endOf(from);

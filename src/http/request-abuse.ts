@@ -23,8 +23,10 @@ export interface RequestAbuse<Args extends readonly unknown[]> {
 
 /** Connects abuse prevention with middleware. */
 export interface AbuseMount<Args extends readonly unknown[]> {
+  /** The arguments that its functions accept. A function, so that the compiler also accepts one with fewer parameters. */
+  readonly accepts?: (...args: Args) => void;
   /** Throws if the middleware lacks what it needs, such as a store for penalties. */
-  mount(middleware: ScreenedMiddleware<Args>): MountedAbuse<Args>;
+  mount<A extends readonly unknown[]>(middleware: ScreenedMiddleware<A>): MountedAbuse<A>;
 }
 
 /** A middleware as abuse prevention uses it. */

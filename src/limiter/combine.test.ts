@@ -261,4 +261,16 @@ describe("a remote and a synchronous store in one decision", () => {
     await limiter.reset("k");
     expect(await limiter.consume("k")).toMatchObject({ allowed: true, remaining: 4 });
   });
+
+  it("refunds limits beside a penalty, which keeps its strikes", async () => {
+    for (const store of [memoryStore(), toyStore(fakeClock())]) {
+      const strikes = createLimiter({ policy: { algorithm: "penalty", strikes: 2, blockMs: "1m", name: "p" }, store });
+      const both = combine([createLimiter({ policy: slow(1, "limit"), store }), strikes]);
+      await strikes.strike("k");
+      const decision = await both.consume("k");
+      await both.refund("k", 1, decision);
+      expect(await both.consume("k")).toMatchObject({ allowed: true });
+      expect(await strikes.inspect("k")).toMatchObject({ strikes: 1 });
+    }
+  });
 });

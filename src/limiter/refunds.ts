@@ -1,6 +1,7 @@
 /** Turns charges and the decisions on them into refunds. */
+import { MODES } from "../algorithms/modes.ts";
 import type { Decision } from "../core/decision.ts";
-import { refundOf } from "../core/grant.ts";
+import { hasGrant, refundOf } from "../core/grant.ts";
 import type { PartCharge } from "../resilience/failure-policy.ts";
 import { hasRate } from "./part-charges.ts";
 
@@ -8,8 +9,11 @@ import { hasRate } from "./part-charges.ts";
 export function refundsOf(charges: readonly PartCharge[], decisions?: readonly Decision[]): PartCharge[] {
   const refunds: PartCharge[] = [];
   charges.forEach((charge, i) => {
+    const decision = decisions?.[i];
     if (charge.cost === 0 && !hasRate(charge.policy)) return;
-    const refund = refundOf(decisions?.[i], charge.cost);
+    // A penalty that admits its group has taken nothing.
+    if (decision && !MODES[charge.mode].apply && !hasGrant(decision)) return;
+    const refund = refundOf(decision, charge.cost);
     if (refund) refunds.push({ ...charge, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt });
   });
   return refunds;
