@@ -13,12 +13,20 @@ import {
   type RequestAbuse,
   type ScreenedMiddleware,
 } from "../http/request-abuse.ts";
+import type { LimitStorage } from "../http/request-charges.ts";
 import { createLimiter } from "../limiter/create-limiter.ts";
 import { CHALLENGE } from "./challenge/challenge-types.ts";
 import { LIST } from "./lists/list.ts";
 import { type AbuseLimiters, type CompiledAbuse, MiddlewareAbuse } from "./mounted-abuse.ts";
 import type { AbuseOptions, BlockStatus, ListOrFunction } from "./options.ts";
-import { createPenalties, needsFacts, type Penalty, type PenaltySpec, parsePenalties } from "./penalties.ts";
+import {
+  type AbuseStorage,
+  createPenalties,
+  needsFacts,
+  type Penalty,
+  type PenaltySpec,
+  parsePenalties,
+} from "./penalties.ts";
 import { SIGNAL } from "./signals.ts";
 import { createTarpit } from "./tarpit.ts";
 import { trapMatcher } from "./traps.ts";
@@ -98,7 +106,7 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
   private readonly compiled: CompiledAbuse<Args>;
   private readonly specs: readonly PenaltySpec[];
   private readonly prefix: string | undefined;
-  private readonly hasOwnStore: boolean;
+  private readonly ownStore: Store | undefined;
   private limiters: (AbuseLimiters & { readonly store: Store }) | undefined;
   private keyOf: (address: Address) => string = (address) => `ip:${networkOf(address, IPV6_PREFIX)}`;
 
@@ -111,8 +119,7 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
     this.compiled = compiled;
     this.specs = specs;
     this.prefix = prefix;
-    this.hasOwnStore = store !== undefined;
-    if (store) this.limiters = this.createLimiters(store);
+    this.ownStore = store;
   }
 
   get [REQUEST_ABUSE](): AbuseMount<Args> {
@@ -147,20 +154,19 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
 
   private mount(middleware: ScreenedMiddleware<Args>): MountedAbuse<Args> {
     if (!middleware.hasRules) this.checkWithoutRules();
-    const limiters = this.limitersFor(middleware.store);
+    const limiters = this.limitersFor(middleware.storage);
     this.keyOf = (address) => middleware.keyOf(address);
     return new MiddlewareAbuse(this.compiled, limiters, middleware);
   }
 
-  /** The limiters for a middleware whose limits are on this store. All middleware share one store. */
-  private limitersFor(store: Store | undefined): AbuseLimiters {
-    const { limiters, hasOwnStore } = this;
+  /** The limiters for a middleware whose limits are stored there. All middleware share one store. */
+  private limitersFor(storage: LimitStorage | undefined): AbuseLimiters {
     if (this.specs.length === 0 && !this.compiled.challenge) return NO_LIMITERS;
-    if (limiters && (hasOwnStore || !store || originOf(store) === originOf(limiters.store))) return limiters;
-    if (store && !limiters) {
-      this.limiters = this.createLimiters(store);
-      return this.limiters;
-    }
+    const { limiters, ownStore } = this;
+    const isShared = !storage || ownStore || originOf(storage.store) === (limiters && originOf(limiters.store));
+    if (limiters && isShared) return limiters;
+    const store = ownStore ?? storage?.store;
+    if (store && !limiters) return this.createLimiters(store, storage);
     const reason = limiters
       ? "One abuse() is used with limits on two stores, so a block would apply to one of them only."
       : "abuse() has no store for its blocks, because rateLimit chooses its limiter for each request, or uses one of another library.";
@@ -184,29 +190,37 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
     throw new SluiceError("invalid-option", message, { option: option as string, expected: "rateLimit({ rules })" });
   }
 
-  private createLimiters(store: Store): AbuseLimiters & { readonly store: Store } {
+  private createLimiters(store: Store, options: Partial<LimitStorage> = {}): AbuseLimiters {
+    const { deadlineMs, localDenialMs, onEvent } = options as Partial<AbuseStorage>;
+    const given = Object.entries({ deadlineMs, localDenialMs, onEvent }).filter(([, value]) => value !== undefined);
+    const storage: AbuseStorage = { ...Object.fromEntries(given), store };
     const prefix = this.prefix === undefined ? {} : { prefix: this.prefix };
     const policy = { capacity: 20, tokensPerSecond: VERIFICATIONS, name: "challenge.verify", ...prefix } as const;
-    return {
+    this.limiters = {
       store,
-      penalties: createPenalties(this.specs, store),
-      verifications: this.compiled.challenge && createLimiter({ policy, store }),
+      penalties: createPenalties(this.specs, storage),
+      verifications: this.compiled.challenge && createLimiter({ ...storage, policy }),
     };
+    return this.limiters;
   }
 
   /** The penalty of a key, and the key as requests have it. */
   private penaltyOf(method: string, key: string): Penalty & { readonly ownKey: string } {
     checkKey(key);
-    const { limiters, specs } = this;
+    const { specs, ownStore } = this;
     if (specs.length === 0) {
       const message = `${method}() needs a penalty. Set penalty: {} in abuse().`;
       throw new SluiceError("invalid-option", message, { option: "penalty", expected: "a penalty" });
     }
+    const limiters = this.limiters ?? (ownStore && this.createLimiters(ownStore));
     if (!limiters) {
       const message = `${method}() has no store yet. Pass store to abuse(), or use it in rateLimit({ abuse }) first.`;
       throw new SluiceError("invalid-option", message, { option: "store", expected: "a store" });
     }
-    const penalty = limiters.penalties.find(({ identities }) => keyProblem(key, identities) === undefined);
+    // Joined keys first: a key of one identity may contain "+".
+    const penalty = limiters.penalties
+      .toSorted((a, b) => b.identities.length - a.identities.length)
+      .find(({ identities }) => keyProblem(key, identities) === undefined);
     if (!penalty) {
       const forms = specs.map(({ identities }) => keyProblem("", identities)).join(", or ");
       const message = `${method}() has no penalty for such keys: ${forms}.`;

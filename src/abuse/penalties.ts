@@ -7,7 +7,7 @@ import type { PenaltyLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
 import { isFact, parsePer } from "../http/identity/identities.ts";
 import type { RequestPenalty } from "../http/request-charges.ts";
-import { createLimiter } from "../limiter/create-limiter.ts";
+import { createLimiter, type LimiterOptions } from "../limiter/create-limiter.ts";
 import type { PenaltyOptions } from "./options.ts";
 
 /** A joint charge has room for two penalties beside the limits of a rule. */
@@ -112,11 +112,14 @@ function checkPer(option: string, per: unknown): readonly string[] {
   });
 }
 
+/** Where penalties are stored, and the options for a store that can fail. */
+export type AbuseStorage = Pick<LimiterOptions, "deadlineMs" | "localDenialMs" | "onEvent"> & { readonly store: Store };
+
 /** Creates the limiters of penalties. */
-export function createPenalties(specs: readonly PenaltySpec[], store: Store): readonly Penalty[] {
+export function createPenalties(specs: readonly PenaltySpec[], storage: AbuseStorage): readonly Penalty[] {
   return specs.map((spec) => {
     const { identities, policy, isStruck } = spec;
-    return { spec, identities, isStruck, limiter: createLimiter({ policy, store }) };
+    return { spec, identities, isStruck, limiter: createLimiter({ ...storage, policy }) };
   });
 }
 

@@ -5,11 +5,10 @@
 import type { Decision } from "../core/decision.ts";
 import type { SluiceError } from "../core/errors.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
-import type { Store } from "../core/store.ts";
 import type { WarningCode } from "../core/warnings.ts";
 import type { Address } from "./identity/address.ts";
 import type { ResponseData } from "./rejection.ts";
-import type { AbuseAbilities, MountedMiddleware } from "./request-charges.ts";
+import type { AbuseAbilities, LimitStorage, MountedMiddleware } from "./request-charges.ts";
 import type { RequestValues } from "./request-values.ts";
 import type { ResponseFields } from "./response.ts";
 
@@ -32,8 +31,8 @@ export interface AbuseMount<Args extends readonly unknown[]> {
 /** A middleware as abuse prevention uses it. */
 export interface ScreenedMiddleware<Args extends readonly unknown[]> extends MountedMiddleware<Args> {
   readonly reader: ScreenedReader<Args>;
-  /** The store of the limits; `undefined` if the limiter is chosen for each request, or is not one of sluice. */
-  readonly store: Store | undefined;
+  /** The storage of the limits; `undefined` if the limiter is chosen for each request, or is not one of sluice. */
+  readonly storage: LimitStorage | undefined;
   /** Whether the limits are those of rules, which have facts and say which denials are strikes. */
   readonly hasRules: boolean;
   /** The IP address of the client; `undefined` if it is unknown. */

@@ -85,13 +85,21 @@ export interface RequestRules<F extends string = string> {
 export interface RulesMount<F extends string = string> {
   /** The facts that the rules need. */
   readonly facts: readonly F[];
-  /** Where their buckets are stored. */
-  readonly store: Store;
+  /** Where and how their buckets are stored. */
+  readonly storage: LimitStorage;
   /**
    * Returns a function that finds the charges of a request. `undefined`: it is not counted. A response is sent without
    * charging anything. Throws if the middleware lacks what the rules need; later versions of the rules are checked too.
    */
   mount<Args extends readonly unknown[]>(middleware: MountedMiddleware<Args>): FindCharges<Args>;
+}
+
+/** Where buckets are stored, and the options for a store that can fail. */
+export interface LimitStorage {
+  readonly store: Store;
+  readonly deadlineMs?: number | string | undefined;
+  readonly localDenialMs?: number | string | undefined;
+  readonly onEvent?: ((event: never) => void) | undefined;
 }
 
 /** Finds the charges of a request. `values` are what abuse prevention knows about it, if it is used. */

@@ -263,7 +263,15 @@ describe("a remote and a synchronous store in one decision", () => {
   });
 
   it("refunds limits beside a penalty, which keeps its strikes", async () => {
-    for (const store of [memoryStore(), toyStore(fakeClock())]) {
+    const memory = memoryStore();
+    const { apply, inspect, dispose } = memory;
+    const remote: Store = {
+      consistency: "exact",
+      apply: apply.bind(memory),
+      inspect: inspect.bind(memory),
+      dispose: dispose.bind(memory),
+    };
+    for (const store of [memoryStore(), remote]) {
       const strikes = createLimiter({ policy: { algorithm: "penalty", strikes: 2, blockMs: "1m", name: "p" }, store });
       const both = combine([createLimiter({ policy: slow(1, "limit"), store }), strikes]);
       await strikes.strike("k");

@@ -113,7 +113,7 @@ class RulesInForce implements RuleSet {
   get [REQUEST_RULES](): RulesMount {
     return {
       facts: this.engine.parsed.facts,
-      store: this.store,
+      storage: { ...this.options, store: this.store },
       mount: (middleware) => this.mount(middleware),
     };
   }

@@ -2,11 +2,11 @@
 import { MAX_CHARGES } from "../../core/charge.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
 import { andThen, type MaybePromise } from "../../core/maybe-promise.ts";
-import type { Store } from "../../core/store.ts";
 import { UNIDENTIFIED } from "../../http/identity/client-key.ts";
 import { type MountedAbuse, REQUEST_ABUSE, type ScreenedRequest } from "../../http/request-abuse.ts";
 import {
   isResponse,
+  type LimitStorage,
   REQUEST_RULES,
   type RequestCharges,
   type RequestPenalty,
@@ -44,7 +44,7 @@ export function mountAbuse<Args extends HandlerArgs>(
     options,
     reader,
     parts: keys.parts,
-    store: rules ? (rules as RequestRules)[REQUEST_RULES].store : storeOf(options, limiter),
+    storage: rules ? (rules as RequestRules)[REQUEST_RULES].storage : storageOf(options, limiter),
     hasRules: rules !== undefined,
     address: (args) => keys.resolve(args),
     keyOf: (address) => keys.keyOf(address),
@@ -53,14 +53,15 @@ export function mountAbuse<Args extends HandlerArgs>(
   });
 }
 
-/** The store of the limits. */
-function storeOf<Args extends HandlerArgs>(
+/** The storage of the limits. */
+function storageOf<Args extends HandlerArgs>(
   { limits = [] }: RateLimitOptions<Args, unknown>,
   limiter: LimiterSource<Args> | undefined,
-): Store | undefined {
+): LimitStorage | undefined {
   const sources: readonly unknown[] = [limiter, ...limits.map((limit: RequestLimit<Args>) => limit.limiter)];
   const composable = sources.find((source) => typeof source === "object" && source !== null && isComposable(source));
-  return (composable as ComposableLimiter | undefined)?.parts()[0]?.port.store;
+  const part = (composable as ComposableLimiter | undefined)?.parts()[0];
+  return part && { ...part.failurePolicy, store: part.port.store };
 }
 
 function isComposable(limiter: object): limiter is ComposableLimiter {
