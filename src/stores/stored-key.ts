@@ -74,5 +74,5 @@ function escapeCharacter(character: string): string {
 
 /** The HMAC tag of a key in hexadecimal. */
 function hmacTag(key: string, secret: string): string {
-  return bytesToHex(keyHmac(encoder.encode(secret), key));
+  return bytesToHex(keyHmac(encoder.encode(secret))(key));
 }

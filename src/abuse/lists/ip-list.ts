@@ -12,8 +12,8 @@ import { runSteps, type Steps } from "./slices.ts";
  * that loads such text. At most 1 000 000 ranges and 64 Mi characters.
  */
 export function ipList(source: readonly string[] | string | (() => Promise<string>), options: ListOptions = {}): List {
-  const settings = parseListOptions("ipList", options, typeof source === "function");
-  const except = runSteps(readArray(settings.except, "except"));
+  const { except: exceptions, ...settings } = parseListOptions("ipList", options, typeof source === "function");
+  const except = runSteps(readArray(exceptions, "except"));
   const { name } = settings;
   /** Looks up the client's address in the list, if the address is known. */
   const listOf = (use: (client: ListedClient) => MaybePromise<AddressSet | undefined>): List => ({

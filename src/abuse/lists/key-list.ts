@@ -15,8 +15,8 @@ export function keyList(
   source: readonly string[] | (() => Promise<readonly string[]>),
   options: ListOptions = {},
 ): List {
-  const settings = parseListOptions("keyList", options, typeof source === "function");
-  const except = hashedOnce(runSteps(parseKeys(settings.except, "except")));
+  const { except: exceptions, ...settings } = parseListOptions("keyList", options, typeof source === "function");
+  const except = hashedOnce(runSteps(parseKeys(exceptions, "except")));
   const { name } = settings;
   /** Looks up the client's keys in the list, one kind after the other. */
   const contains = (set: KeySet, client: ListedClient, i = 0): MaybePromise<boolean> => {

@@ -97,12 +97,12 @@ function keyError(problem: string): SluiceError {
   return new SluiceError("invalid-option", `keyList: ${problem}`, { option: "source", expected });
 }
 
-let secret: Uint8Array | undefined;
+let hash: ((key: string) => Uint8Array) | undefined;
 
-/** The HMAC tag of a key, as four numbers of 32 bits. The secret is one of this process. */
+/** The HMAC tag of a key, as four numbers of 32 bits. The secret is a random one of this process. */
 function tagOf(key: string): Uint32Array {
-  secret ??= crypto.getRandomValues(new Uint8Array(32));
-  const tag = keyHmac(secret, key);
+  hash ??= keyHmac(crypto.getRandomValues(new Uint8Array(32)));
+  const tag = hash(key);
   const view = new DataView(tag.buffer, tag.byteOffset, tag.byteLength);
   return Uint32Array.of(view.getUint32(0), view.getUint32(4), view.getUint32(8), view.getUint32(12));
 }

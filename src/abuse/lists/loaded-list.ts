@@ -7,7 +7,7 @@ import type { ListSettings } from "./list-options.ts";
 import { runInSlices, type Steps } from "./slices.ts";
 
 /** How a list is loaded and built. */
-export interface ListLoader<Source, Content> extends ListSettings {
+export interface ListLoader<Source, Content> extends Omit<ListSettings, "except"> {
   /** The function that creates the list, for errors. */
   readonly what: string;
   /** The function of the application. */
