@@ -5,9 +5,11 @@
  * - The hash tag in braces depends on the key alone: all policies of one key share a cluster slot or shard, and a caller
  *   can't choose one. Braces in the key are escaped, so the tag ends where the key ends.
  */
+import { hmac } from "@noble/hashes/hmac.js";
+import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { optionError, SluiceError } from "../core/errors.ts";
-import { keyHmac } from "../core/key-hmac.ts";
+import { utf16Bytes } from "../core/utf16-bytes.ts";
 
 /** Options that change how keys are stored. */
 export interface KeyOptions {
@@ -72,7 +74,7 @@ function escapeCharacter(character: string): string {
   return `%${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-/** The HMAC tag of a key in hexadecimal. */
+/** The first 128 bits of the HMAC-SHA-256 of the key's UTF-16 units, in hexadecimal. */
 function hmacTag(key: string, secret: string): string {
-  return bytesToHex(keyHmac(encoder.encode(secret))(key));
+  return bytesToHex(hmac(sha256, encoder.encode(secret), utf16Bytes(key)).subarray(0, 16));
 }
