@@ -87,19 +87,17 @@ export function readRange(text: unknown): Range | RangeProblem {
 export function parseRange(option: string, text: unknown): Range {
   const range = readRange(text);
   if (typeof range !== "string") return range;
-  if (range === "malformed") {
-    const expected = "IP addresses and ranges such as 10.0.0.0/8 or 2001:db8::/32";
-    const [host = ""] = typeof text === "string" ? text.split("/", 1) : [];
-    if (!Object.hasOwn(EXPRESS_RANGES, host)) throw optionError("invalid-option", option, expected, text);
-    const message = `${option} must be ${expected}. For Express's "${host}", write ${EXPRESS_RANGES[host]}.`;
-    throw new SluiceError("invalid-option", message, { option, expected, received: text });
-  }
-  const expected =
-    range === "zone"
-      ? "an address without a zone, because fe80::1%eth0 would match every interface"
-      : "a range that does not contain every address";
-  throw optionError("invalid-option", option, expected, text);
+  const expected = EXPECTED[range] ?? "a range that does not contain every address";
+  const [host = ""] = typeof text === "string" ? text.split("/") : [];
+  if (!Object.hasOwn(EXPRESS_RANGES, host)) throw optionError("invalid-option", option, expected, text);
+  const message = `${option} must be ${expected}. For Express's "${host}", write ${EXPRESS_RANGES[host]}.`;
+  throw new SluiceError("invalid-option", message, { option, expected, received: text });
 }
+
+const EXPECTED: { readonly [problem in RangeProblem]?: string } = {
+  malformed: "IP addresses and ranges such as 10.0.0.0/8 or 2001:db8::/32",
+  zone: "an address without a zone, because fe80::1%eth0 would match every interface",
+};
 
 /**
  * Writes the bits of an address to `words`, 32 to each, and returns their number: 1 for IPv4, 4 for IPv6. Doesn't compare
