@@ -66,6 +66,16 @@ describe("ipList", () => {
     for (const ip of ["2001:db8::ffff:fffe", "2001:db8::1:0:1"]) expect(hasIp(adjacent, ip), ip).toBe(false);
   });
 
+  it("finds addresses of the package's other build, which has classes of its own", () => {
+    const list = ipList(["10.0.0.1", "2001:db8::a"]);
+    const reports = { listStale() {}, providerDown() {} };
+    const has = (address: object) => list[LIST].has({ address: () => address as never, key: () => undefined, reports });
+    expect(has({ kind: () => "ipv4", octets: [10, 0, 0, 1] })).toBe(true);
+    expect(has({ kind: () => "ipv4", octets: [10, 0, 0, 2] })).toBe(false);
+    expect(has({ kind: () => "ipv6", parts: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 10] })).toBe(true);
+    expect(has({ kind: () => "ipv6", parts: [0x2001, 0xdb8, 0, 0, 0, 0, 0, 11] })).toBe(false);
+  });
+
   it("does not list an unknown address", () => {
     const list = ipList(["0.0.0.0/1", "::/1"]);
     for (const ip of [undefined, "", "unknown", "unix:/socket"]) expect(hasIp(list, ip)).toBe(false);

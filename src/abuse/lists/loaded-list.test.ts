@@ -70,7 +70,7 @@ describe("the first load", () => {
     expect(await Promise.all([first, second])).toEqual([false, false]);
     expect(reports).toHaveLength(1);
     expect(reports[0]?.list).toBe("tor");
-    expect(reports[0]?.error.message).toContain("ipList: the function that loads the list took longer than 3 s.");
+    expect(reports[0]?.error.message).toContain("ipList: loading the list took longer than 3 s.");
     // Later requests don't wait for the same load.
     expect(hasIp(list, "10.0.0.1")).toBe(false);
     calls[0]?.resolve("10.0.0.1");

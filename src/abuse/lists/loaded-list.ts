@@ -120,7 +120,7 @@ export class LoadedList<Source, Content extends object> {
   }
 
   private loadError(problem: string, cause?: unknown): SluiceError {
-    const message = `${this.loader.what}: the function that loads the list ${problem}. The old list stays in use; without one, the list is empty.`;
+    const message = `${this.loader.what}: loading the list ${problem}. The old list stays in use; without one, the list is empty.`;
     return new SluiceError("invalid-option", message, { option: "source", cause });
   }
 }

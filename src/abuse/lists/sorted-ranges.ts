@@ -76,6 +76,7 @@ export class RangeBuilder {
     const { width, length } = this;
     const order = yield* sortedOrder(this.starts, length, width);
     const starts = new Uint32Array(length * width);
+    yield;
     const ends = new Uint32Array(length * width);
     const end = new Uint32Array(width);
     let last = -1;
@@ -93,9 +94,15 @@ export class RangeBuilder {
       }
       if (i % ITEMS_PER_STEP === 0) yield;
     }
-    // Copies, so that no memory is kept for ranges that were merged.
-    return new SortedRanges(width, starts.slice(0, (last + 1) * width), ends.slice(0, (last + 1) * width));
+    return new SortedRanges(width, yield* shortened(starts, last + 1, width), yield* shortened(ends, last + 1, width));
   }
+}
+
+/** The first numbers in an array of their size, so that no memory is kept for ranges that were merged. */
+function* shortened(numbers: Uint32Array, length: number, width: number): Steps<Uint32Array> {
+  if (numbers.length === length * width) return numbers;
+  yield;
+  return numbers.slice(0, length * width);
 }
 
 /** The bits of word number `i` that are not part of a prefix. */
@@ -109,6 +116,7 @@ function hostMask(prefix: number, i: number): number {
 function* sortedOrder(numbers: Uint32Array, length: number, width: number): Steps<Uint32Array> {
   let [from, to] = [new Uint32Array(length), new Uint32Array(length)];
   for (let i = 0; i < length; i++) from[i] = i;
+  yield;
   for (let run = 1; run < length; run *= 2) {
     for (let start = 0; start < length; start += 2 * run) {
       const [middle, end] = [Math.min(start + run, length), Math.min(start + 2 * run, length)];
