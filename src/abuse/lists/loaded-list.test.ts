@@ -315,12 +315,13 @@ describe("a reload in slices", () => {
     const { load, calls } = controlledLoader<string[]>();
     const list = keyList(load);
     void hasKeys(list, { user: "user:1" });
-    const source = keys("user");
+    // So many that their check takes more than one slice.
+    const source = Array.from({ length: 20_000 }, (_, i) => `user:${i}`);
     calls[0]?.resolve(source);
     await Promise.resolve();
     await Promise.resolve();
     source.length = 0;
     await advance(2000);
-    expect(hasKeys(list, { user: "user:4999" })).toBe(true);
+    expect(hasKeys(list, { user: "user:19999" })).toBe(true);
   });
 });

@@ -78,7 +78,8 @@ export class LoadedList<Source, Content extends object> {
       const source = await this.loader.load();
       load.giveUpAtMs = monotonicMs() + MAX_LOAD_MS;
       const content = await runInSlices(this.loader.build(source), isCurrent);
-      if (!isCurrent() || !content) return;
+      // It was given up.
+      if (!content) return;
       this.content = content;
       this.load = undefined;
       this.nextLoadAtMs = monotonicMs() + this.loader.refreshMs;
