@@ -42,8 +42,8 @@ export default defineConfig({
     codeSplitting: {
       includeDependenciesRecursively: false,
       groups: [
-        // A chunk of its own: other imports of sluice/http must not load ipaddr.js.
-        { name: "address", test: /ipaddr\.js|http\/identity\/address/ },
+        // A chunk of its own: other imports of sluice/http must not load ipaddr.js. \.ts$ excludes .d.ts files.
+        { name: "address", test: /ipaddr\.js|http\/identity\/address\.ts$/ },
         // Code shared by the two entries of sluice/cloudflare. [\w-]+ excludes .d.ts files.
         {
           name: "objects",

@@ -15,6 +15,7 @@ const MARKS = {
   "@noble/hashes": "node_modules/@noble/hashes",
   hono: "node_modules/hono/dist/router",
   "ipaddr.js": "ipaddr: ",
+  isbot: "node_modules/isbot",
 };
 
 /** THIRD-PARTY.md with the current lists. */

@@ -9,6 +9,7 @@ import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
 import { optionError, SluiceError } from "../core/errors.ts";
+import { utf16Bytes } from "../core/utf16-bytes.ts";
 
 /** Options that change how keys are stored. */
 export interface KeyOptions {
@@ -75,10 +76,5 @@ function escapeCharacter(character: string): string {
 
 /** The first 128 bits of the HMAC-SHA-256 of the key's UTF-16 units, in hexadecimal. */
 function hmacTag(key: string, secret: string): string {
-  const bytes = new Uint8Array(key.length * 2);
-  for (let i = 0; i < key.length; i++) {
-    bytes[2 * i] = key.charCodeAt(i) & 0xff;
-    bytes[2 * i + 1] = key.charCodeAt(i) >> 8;
-  }
-  return bytesToHex(hmac(sha256, encoder.encode(secret), bytes).subarray(0, 16));
+  return bytesToHex(hmac(sha256, encoder.encode(secret), utf16Bytes(key)).subarray(0, 16));
 }

@@ -66,26 +66,52 @@ const EXPRESS_RANGES: Readonly<Record<string, string>> = {
   uniquelocal: '"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16" and "fc00::/7"',
 };
 
-/** Parses a range such as `10.0.0.0/8`, or one address. Bits after the prefix are ignored. */
-export function parseRange(option: string, text: unknown): Range {
-  const [host = "", bits, ...more] = typeof text === "string" ? text.split("/") : [];
-  if (host.includes("%")) {
-    const expected = "an address without a zone, because fe80::1%eth0 would match every interface";
-    throw optionError("invalid-option", option, expected, text);
-  }
+/** Why text is not accepted as a range. */
+export type RangeProblem = "malformed" | "zone" | "every-ipv4" | "every-ipv6";
+
+/** Parses a range such as `10.0.0.0/8`, or one address, or returns what is wrong. Bits after the prefix are ignored. */
+export function readRange(text: unknown): Range | RangeProblem {
+  if (typeof text !== "string" || text.length > MAX_CHARS) return "malformed";
+  const [host = "", bits, ...more] = text.split("/");
+  if (host.includes("%")) return "zone";
   const base = parseIPv4(host) ?? parseIPv6(host, "whole");
   const width = base?.kind() === "ipv4" ? 32 : 128;
   const length = bits === undefined ? width : /^(?:0|[1-9]\d{0,2})$/.test(bits) ? Number(bits) : -1;
-  if (!base || more.length > 0 || length < 0 || length > width) {
-    const expected = "IP addresses and ranges such as 10.0.0.0/8 or 2001:db8::/32";
-    if (!Object.hasOwn(EXPRESS_RANGES, host)) throw optionError("invalid-option", option, expected, text);
-    const message = `${option} must be ${expected}. For Express's "${host}", write ${EXPRESS_RANGES[host]}.`;
-    throw new SluiceError("invalid-option", message, { option, expected, received: text });
-  }
+  if (!base || more.length > 0 || length < 0 || length > width) return "malformed";
   const narrowed = narrow(base);
   const prefix = narrowed === base ? length : length - 96;
-  if (prefix > 0) return [narrowed, prefix];
-  throw optionError("invalid-option", option, "a range that does not contain every address", text);
+  return prefix > 0 ? [narrowed, prefix] : `every-${narrowed.kind()}`;
+}
+
+/** Parses a range of an option, or throws. */
+export function parseRange(option: string, text: unknown): Range {
+  const range = readRange(text);
+  if (typeof range !== "string") return range;
+  const expected = EXPECTED[range] ?? "a range that does not contain every address";
+  const [host = ""] = typeof text === "string" ? text.split("/") : [];
+  if (!Object.hasOwn(EXPRESS_RANGES, host)) throw optionError("invalid-option", option, expected, text);
+  const message = `${option} must be ${expected}. For Express's "${host}", write ${EXPRESS_RANGES[host]}.`;
+  throw new SluiceError("invalid-option", message, { option, expected, received: text });
+}
+
+const EXPECTED: { readonly [problem in RangeProblem]?: string } = {
+  malformed: "IP addresses and ranges such as 10.0.0.0/8 or 2001:db8::/32",
+  zone: "an address without a zone, because fe80::1%eth0 would match every interface",
+};
+
+/**
+ * Writes the bits of an address to `words`, 32 to each, and returns their number: 1 for IPv4, 4 for IPv6. Doesn't compare
+ * classes, because the address may come from the other build of the package.
+ */
+export function writeWords(address: Address, words: Uint32Array): 1 | 4 {
+  if (address.kind() === "ipv4") {
+    const [a = 0, b = 0, c = 0, d = 0] = (address as ipaddr.IPv4).octets;
+    words[0] = (a << 24) | (b << 16) | (c << 8) | d;
+    return 1;
+  }
+  const { parts } = address as ipaddr.IPv6;
+  for (let i = 0; i < 4; i++) words[i] = ((parts[2 * i] as number) << 16) | (parts[2 * i + 1] as number);
+  return 4;
 }
 
 /** The name of a client's network: the first `ipv6Prefix` bits of an IPv6 address, an IPv4 address as it is. */
