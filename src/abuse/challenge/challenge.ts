@@ -18,7 +18,7 @@ export interface ChallengeOptions {
    * Keys that sign clearances, newest first; at least 32 random bytes each. To rotate, put the new key first and remove the
    * old one after `ttl`.
    */
-  secret: readonly [string | Uint8Array, (string | Uint8Array)?];
+  secret: readonly [string | Uint8Array, (string | Uint8Array | undefined)?];
   /** Lifetime of a clearance, at most 30 days. Default: `"30m"`. */
   ttl?: Duration;
   /** Path that receives solutions. Default: `"/.sluice/clearance"`. */

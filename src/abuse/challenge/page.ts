@@ -1,5 +1,6 @@
 /** The challenge page: its HTML and its Content-Security-Policy. */
 import type { ChallengeMessages } from "./messages.ts";
+import { SCRIPT, STYLE } from "./page-assets.ts";
 import type { ChallengeProvider, ChallengeWidget } from "./provider.ts";
 
 /** What a challenge page is made from. Escape every value: `rule` and `messages` come from your configuration. */
@@ -66,7 +67,7 @@ export function renderChallengePage(context: ChallengeContext): string {
 <p id="host"></p>
 <h1>${text("title")}</h1>
 <p>${text(isForm ? "formIntro" : "intro")}</p>
-<div id="widget"></div>
+<div id="widget" tabindex="-1"></div>
 <noscript><p class="note">${text("noScript")}</p></noscript>
 <p id="status" role="status"></p>
 <button id="retry" type="button" hidden>${text("retry")}</button>
@@ -78,78 +79,11 @@ export function renderChallengePage(context: ChallengeContext): string {
 `;
 }
 
-const STYLE = `
-:root{color-scheme:light dark;--page:#f4f5f7;--card:#fff;--text:#1c2024;--soft:#5b6470;--line:#dfe3e8;--accent:#0b5bd3;--on:#fff}
-@media(prefers-color-scheme:dark){:root{--page:#111418;--card:#1a1f25;--text:#eceff2;--soft:#a3adb8;--line:#313943;--accent:#8ab8ff;--on:#0c1116}}
-*{box-sizing:border-box}
-body{margin:0;min-height:100vh;display:grid;place-items:center;padding:1.25rem .75rem;background:var(--page);color:var(--text);font:1rem/1.55 system-ui,sans-serif}
-main{width:100%;max-width:27rem;padding:2rem 1.5rem;background:var(--card);border:1px solid var(--line);border-radius:.75rem;overflow-wrap:anywhere}
-h1{margin:0 0 .75rem;font-size:1.375rem;line-height:1.3}
-p{margin:0 0 1.25rem}
-#host{margin:0 0 .375rem;color:var(--soft);font-size:.875rem}
-#widget{min-height:0}
-#widget>div{min-height:4.25rem}
-#status,.note{margin:.75rem 0 0}
-#host:empty,#status:empty{margin:0}
-button{margin:1rem 0 0;padding:.625rem 1.125rem;border:0;border-radius:.5rem;background:var(--accent);color:var(--on);font:inherit;font-weight:600;cursor:pointer}
-button:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
-[hidden]{display:none}
-`;
-
-/** Runs in the browser. Solving reloads the page, unless it was the response to a form. */
-const SCRIPT = `(c)=>{
-const $=(id)=>document.getElementById(id),m=c.messages,KEY="sluice-challenge",WAIT=20000
-let timer
-const show=(text,button)=>{$("status").textContent=text;$("retry").hidden=button!=="retry";$("back").hidden=button!=="back"}
-const fail=(text)=>{clearTimeout(timer);show(text,"retry");return true}
-const remember=()=>{try{sessionStorage.setItem(KEY,Date.now())}catch{}}
-const solvedMsAgo=()=>{try{return Date.now()-Number(sessionStorage.getItem(KEY))}catch{return Infinity}}
-const post=async(token)=>{
-clearTimeout(timer);show(m.checking)
-let status=0
-try{({status}=await fetch(c.path,{method:"POST",headers:{"Content-Type":"application/json"},body:JSON.stringify({token})}))}catch{}
-if(status!==204)return fail(status===403?m.failed:m.busy)
-$("widget").replaceChildren()
-if(c.isForm)return show(m.formSolved,"back")
-remember();show(m.solved);location.reload()
-}
-const ready=()=>{
-clearTimeout(timer);show("")
-const w=window[c.widget.object],unavailable=()=>fail(m.unavailable)
-if(c.widget.execute)return w.ready(()=>w.execute(c.siteKey,{action:c.action}).then(post,unavailable))
-const box=document.createElement("div")
-$("widget").replaceChildren(box)
-w.render(box,{sitekey:c.siteKey,action:c.action,callback:post,"error-callback":unavailable,"unsupported-callback":unavailable,
-theme:matchMedia("(prefers-color-scheme:dark)").matches?"dark":"light",language:c.lang,hl:c.lang})
-}
-const start=()=>{
-show("")
-if(window[c.widget.object])return ready()
-timer=setTimeout(()=>fail(m.unavailable),WAIT)
-const s=document.createElement("script"),url=new URL(c.scriptUrl)
-url.searchParams.set("onload","sluiceReady")
-s.src=url;s.nonce=c.nonce;s.onerror=()=>fail(m.unavailable)
-document.head.append(s)
-}
-window.sluiceReady=ready
-$("host").textContent=location.hostname
-$("retry").onclick=start
-$("back").onclick=()=>history.back()
-if(solvedMsAgo()<15000)fail(m.notKept);else start()
-}`;
-
-/** JSON that can't end the script element. */
-function scriptData({
-  nonce,
-  siteKey,
-  scriptUrl,
-  widget,
-  action,
-  path,
-  isForm,
-  lang,
-  messages,
-}: ChallengeContext): string {
+/** What the script needs, as JSON that can't end the script element. */
+function scriptData(context: ChallengeContext): string {
+  const { nonce, siteKey, scriptUrl, widget, action, path, isForm, lang } = context;
+  const { checking, solved, formSolved, failed, unavailable, busy, notKept } = context.messages;
+  const messages = { checking, solved, formSolved, failed, unavailable, busy, notKept };
   const data = { nonce, siteKey, scriptUrl, widget, action, path, isForm, lang, messages };
   return JSON.stringify(data).replaceAll("<", "\\u003c");
 }
