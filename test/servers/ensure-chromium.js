@@ -5,23 +5,25 @@ import { ensureProgram } from "./ensure-program.js";
 
 const run = promisify(execFile);
 
-/** @type {Promise<void> | undefined} */
+/** @type {Promise<string> | undefined} */
 let ensured;
 
-/** Ensures that `chromium` exists. Installs it with apt if possible. */
+/** Ensures that `chromium` exists, and returns its path. Installs it with apt if possible. */
 export function ensureChromium() {
   ensured ??= ensureProgram({
     name: "chromium",
     commands: ["chromium"],
     advice: "Install Chromium and add it to the PATH as `chromium`.",
-    problem: findProblem,
-  });
+    problem: () =>
+      findPath().then(
+        () => undefined,
+        () => "there is no chromium",
+      ),
+  }).then(findPath);
   return ensured;
 }
 
-function findProblem() {
-  return run("chromium", ["--version"]).then(
-    () => undefined,
-    () => "there is no chromium",
-  );
+async function findPath() {
+  const { stdout } = await run("sh", ["-c", "command -v chromium"]);
+  return stdout.trim();
 }

@@ -5,14 +5,14 @@ export const STYLE: string = `
 @media(prefers-color-scheme:dark){:root{--page:#111418;--card:#1a1f25;--text:#eceff2;--soft:#a3adb8;--line:#313943;--accent:#8ab8ff;--on:#0c1116}}
 *{box-sizing:border-box}
 body{margin:0;min-height:100vh;display:grid;place-items:center;padding:1.25rem .75rem;background:var(--page);color:var(--text);font:1rem/1.55 system-ui,sans-serif}
-main{width:100%;max-width:27rem;padding:2rem 1.5rem;background:var(--card);border:1px solid var(--line);border-radius:.75rem;overflow-wrap:anywhere}
-h1{margin:0 0 .75rem;font-size:1.375rem;line-height:1.3}
+main{width:100%;max-width:27rem;padding:2rem 1.5rem;background:var(--card);border:1px solid var(--line);border-radius:.75rem;box-shadow:0 1px 3px #0001,0 8px 24px #0000000d;overflow-wrap:anywhere}
+h1{margin:0 0 .75rem;font-size:1.375rem;line-height:1.3;text-wrap:balance}
 p{margin:0 0 1.25rem}
 #host{margin:0 0 .375rem;color:var(--soft);font-size:.875rem}
 #widget:focus{outline:0}
-#widget>div{min-height:4.25rem}
-#status,.note{margin:.75rem 0 0}
-#host:empty,#status:empty{margin:0}
+#widget>div{min-height:4.25rem;margin-bottom:.5rem}
+#status,.note{margin:0;padding:.75rem 1rem;border-radius:.5rem;background:var(--page)}
+#host:empty,#status:empty{margin:0;padding:0}
 button{margin:1rem 0 0;padding:.625rem 1.125rem;border:0;border-radius:.5rem;background:var(--accent);color:var(--on);font:inherit;font-weight:600;cursor:pointer}
 button:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 [hidden]{display:none}
