@@ -4,6 +4,7 @@
  */
 import { startHeartbeat } from "../scripts/heartbeat.js";
 import { ensureRedis } from "../test/servers/ensure-redis.js";
+import { abuseForgery } from "./abuse-forgery.js";
 import { addresses } from "./addresses.js";
 import { concurrentRequests } from "./concurrent-requests.js";
 import { faults } from "./faults.js";
@@ -18,6 +19,7 @@ import { wsFrames } from "./ws-frames.js";
 import { wsSockets } from "./ws-sockets.js";
 
 const parts = {
+  "abuse-forgery": abuseForgery,
   addresses,
   "concurrent-requests": concurrentRequests,
   holds,
