@@ -136,7 +136,7 @@ describe.each(NAMES)("%s", (name) => {
     expect(servers[name].requests).toHaveLength(1);
   });
 
-  it.each<Behaviour>(["hang", "trickle"])("gives up after the timeout: %s", async (behaviour) => {
+  it.each<Behaviour>(["hang", "trickle"])("gives up after the timeout: %s", { timeout: 5000 }, async (behaviour) => {
     servers[name].behave(behaviour);
     const error = await errorOf(make(name, { timeoutMs: 50 }));
     expect(error.message).toContain(`The challenge provider "${name}" did not respond within 50 ms.`);
