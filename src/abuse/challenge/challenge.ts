@@ -23,7 +23,10 @@ export interface ChallengeOptions {
   ttl?: Duration;
   /** Path that receives solutions. Default: `"/.sluice/clearance"`. */
   path?: string;
-  /** Client properties that a clearance is bound to; the network is /24 of IPv4 and /56 of IPv6. Default: `"network+user-agent"`. */
+  /**
+   * Client properties that a clearance is bound to. The network is /24 of IPv4 and /56 of IPv6, so clients that change
+   * between the two have to solve another challenge. Default: `"network+user-agent"`.
+   */
   bindTo?: BindTo;
   /** Language of the page, such as `"de"`. Default: `"en"`. */
   lang?: string;

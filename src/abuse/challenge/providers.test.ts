@@ -209,6 +209,11 @@ describe("hcaptcha", () => {
     expect(await make("hcaptcha").verify(token, expected)).toEqual({ ok: false, codes: ["sitekey-secret-mismatch"] });
   });
 
+  it("has scores of the opposite meaning, which are not passed on", async () => {
+    const token = issue("hcaptcha", { fields: { score: 0 } });
+    expect(await make("hcaptcha").verify(token, expected)).toEqual({ ok: true, codes: [] });
+  });
+
   it("has no actions", () => {
     const options = { siteKey: "a", secret: "b", action: "login" };
     expect(() => hcaptcha(options)).toThrow('"action" is not an option of hcaptcha. hCaptcha has no actions.');

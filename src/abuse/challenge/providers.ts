@@ -100,6 +100,7 @@ export function recaptcha(options: RecaptchaOptions): ChallengeProvider {
       // https://github.com/google/recaptcha/issues/107
       "style-src": ["'unsafe-inline'"],
     },
+    hasScores: true,
     more: ["keyType", "minScore"],
     check: (reply, expected) => [
       ...mismatch("hostname", reply, expected),
@@ -138,6 +139,8 @@ interface Service {
   readonly maxTokenChars: number;
   readonly widget?: ChallengeWidget;
   readonly csp?: Readonly<Record<string, readonly string[]>>;
+  /** Whether its scores are from 0 (a bot) to 1. Those of hCaptcha have the opposite meaning. */
+  readonly hasScores?: boolean;
   /** Names of further options. */
   readonly more?: readonly string[];
   /** Further fields of the request. */
@@ -159,7 +162,7 @@ function createProvider(options: ProviderOptions, service: Service): ChallengePr
       if (token.length > service.maxTokenChars) return { ok: false, codes: ["invalid-input-response"] };
       const remote = expected.ip === "" ? {} : { remoteip: expected.ip };
       const reply = await siteverify(to, { secret, response: token, ...remote, ...service.fields });
-      const score = reply.score === undefined ? {} : { score: reply.score };
+      const score = service.hasScores && reply.score !== undefined ? { score: reply.score } : {};
       if (!reply.success) return { ok: false, codes: reply.codes, ...score };
       const wanted = { ...expected, hostname: hostname?.toLowerCase() ?? expected.hostname };
       // Negated, so that a reply without a time is refused.
