@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type BindTo, Clearances, clearanceText } from "./clearance.ts";
 
 const NOW = 1_800_000_000_000;
@@ -26,13 +26,11 @@ describe("a clearance", () => {
     expect(cookie).toBe(`__Host-sluice-clearance=${text}; Path=/; Max-Age=1800; Secure; HttpOnly; SameSite=Lax`);
   });
 
-  it("stays the same, so that a new version accepts clearances of this one", () => {
-    vi.spyOn(crypto, "getRandomValues").mockImplementation((array) => array);
-    onTestFinished(() => void vi.restoreAllMocks());
+  it("stays valid in later versions", () => {
     // Computed with node:crypto.
-    expect(issued().text).toBe(
-      "v1.a003b4bd.1800001800000.00000000000000000000000000000000.f433dc6085e1cf8bc2722e53fd1b4aed.ad7fad9172bb554d24449bdd948105c7fb4c2409e8c583e5dbf17aa50cfd4573",
-    );
+    const text =
+      "v1.a003b4bd.1800001800000.00000000000000000000000000000000.f433dc6085e1cf8bc2722e53fd1b4aed.ad7fad9172bb554d24449bdd948105c7fb4c2409e8c583e5dbf17aa50cfd4573";
+    expect(clearances().verify(text, client)).toBe("0".repeat(32));
   });
 
   it("has another id every time", () => {

@@ -261,7 +261,7 @@ describe("a solution", () => {
     expect(response.status).toBe(503);
   });
 
-  it.each(["fail", "reset", "garbage", "internal-error"] as const)(
+  it.each(["fail", "redirect", "garbage", "internal-error"] as const)(
     "gets 429 if the provider is down: %s",
     async (behaviour) => {
       server.behave(behaviour);
