@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { installAll, runtimesFolder, workerdFolder } from "../runtime-tests/install.js";
 import { startHeartbeat } from "../scripts/heartbeat.js";
 import { runChild } from "../scripts/run-child.js";
+import { ensureChromium } from "../test/servers/ensure-chromium.js";
 import { ensureNginx } from "../test/servers/ensure-nginx.js";
 import { ensureRedis } from "../test/servers/ensure-redis.js";
 
@@ -100,6 +101,7 @@ await installAll([...folders].filter((packages) => existsSync(join(packages, "pa
 stopHeartbeat();
 // Here, and not in the tests: an installation is announced, and a missing server is one error instead of many.
 if (chosen.some(({ suite }) => suite !== "types")) await ensureRedis();
+if (chosen.some(({ folder, suite }) => folder === "browser" && suite !== "types")) await ensureChromium();
 if (chosen.some(({ folder, suite }) => folder === "nginx" && suite !== "types")) await ensureNginx();
 const total = { passed: 0, failed: 0 };
 for (const one of chosen) {

@@ -4,6 +4,7 @@
  */
 import { startHeartbeat } from "../scripts/heartbeat.js";
 import { ensureRedis } from "../test/servers/ensure-redis.js";
+import { abuseForgery } from "./abuse-forgery.js";
 import { abuseLists } from "./abuse-lists.js";
 import { addresses } from "./addresses.js";
 import { concurrentRequests } from "./concurrent-requests.js";
@@ -20,6 +21,7 @@ import { wsSockets } from "./ws-sockets.js";
 
 const parts = {
   "abuse-lists": abuseLists,
+  "abuse-forgery": abuseForgery,
   addresses,
   "concurrent-requests": concurrentRequests,
   holds,

@@ -46,7 +46,10 @@ export interface ChallengeRequest {
   readonly path: string;
   /** The canonical text of the IP address that `identity` found; `undefined` if it is unknown. */
   readonly ip: string | undefined;
-  /** A request header by its lower-case name. */
+  /**
+   * A request header by its lower-case name. `host` is the authority of the request: on servers with a `Request`, that of
+   * its URL; in HTTP/2, `:authority`.
+   */
   header(name: string): string | undefined;
   /** Reads the body; `undefined` if it is longer than `maxBytes` or can't be read. */
   body(maxBytes: number): Promise<Uint8Array | { readonly parsed: unknown } | undefined>;
