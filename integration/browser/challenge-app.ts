@@ -4,8 +4,10 @@ import type { AddressInfo } from "node:net";
 import {
   type ChallengeHandler,
   type ChallengeOptions,
+  type ChallengeProvider,
   type ChallengeRequest,
   challenge,
+  type ProviderOptions,
   turnstile,
 } from "sluice/abuse";
 import type { SiteverifyServer } from "../../test/servers/siteverify.js";
@@ -17,6 +19,8 @@ export interface AppOptions {
   challenge?: Partial<ChallengeOptions>;
   /** Whether responses set cookies. Default: `true`. */
   setsCookies?: boolean;
+  /** Default: `turnstile`. */
+  createProvider?: (options: ProviderOptions) => ChallengeProvider;
   /** The hostname that tokens must be solved on. Default: that of the request. */
   hostname?: string;
 }
@@ -26,8 +30,8 @@ const FORM = `<!doctype html><html lang="en"><title>Form</title>
 
 /** Starts the server. `GET /form` is a form without a limit. */
 export async function startApp(siteverify: SiteverifyServer, options: AppOptions = {}) {
-  const { setsCookies = true, hostname } = options;
-  const provider = turnstile({
+  const { setsCookies = true, hostname, createProvider = turnstile } = options;
+  const provider = createProvider({
     siteKey: "site-key",
     secret: PROVIDER_SECRET,
     url: siteverify.url,

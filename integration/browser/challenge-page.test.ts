@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import type { TranslatedMessages } from "sluice/abuse";
+import { hcaptcha, type ProviderOptions, recaptcha, type TranslatedMessages } from "sluice/abuse";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { type SiteverifyServer, startSiteverify } from "../../test/servers/siteverify.js";
 import { type AppOptions, PROVIDER_SECRET, startApp } from "./challenge-app.ts";
@@ -29,8 +29,8 @@ beforeEach(() => {
 });
 
 /** Opens a page of the app. `problems` are the messages of the console: violations of the policy and errors of scripts. */
-async function open(path: string, app: AppOptions = {}, context: BrowserContextOptions = {}) {
-  const { url, close } = await startApp(siteverify, app);
+async function open(path: string, app: AppOptions = {}, context: BrowserContextOptions = {}, verifier = siteverify) {
+  const { url, close } = await startApp(verifier, app);
   const session = await browser.newContext({ locale: "en-GB", ...context });
   onTestFinished(async () => {
     await session.close();
@@ -54,6 +54,14 @@ const retry = (page: Page) => page.getByRole("button", { name: "Try again" });
 const status = (page: Page) => page.getByRole("status");
 const welcome = (page: Page) => page.getByRole("heading", { name: "Welcome" }).waitFor();
 const hasText = (page: Page, text: string) => status(page).filter({ hasText: text }).waitFor();
+
+async function solveWithKeyboard(page: Page): Promise<void> {
+  await checkbox(page).waitFor();
+  await page.keyboard.press("Tab");
+  // The frame is another process, which gets the focus later.
+  await page.frameLocator("iframe").locator("input:focus").waitFor();
+  await page.keyboard.press("Space");
+}
 
 async function screenshot(page: Page, name: string): Promise<void> {
   const folder = process.env.SLUICE_SCREENSHOTS;
@@ -115,9 +123,7 @@ describe("the page", () => {
     const { page, problems, response, url } = await open("/page?a=1#part");
     expect(response?.status()).toBe(403);
     expect(response?.headers()["sluice-mitigated"]).toBe("challenge");
-    await checkbox(page).waitFor();
-    await page.keyboard.press("Tab");
-    await page.keyboard.press("Space");
+    await solveWithKeyboard(page);
     await welcome(page);
     expect(page.url()).toBe(`${url}/page?a=1#part`);
     expect(problems).toEqual([]);
@@ -195,9 +201,7 @@ describe("the page", () => {
     await hasText(page, "The check can't be verified at the moment.");
     siteverify.behave("verify");
     await retry(page).press("Enter");
-    await checkbox(page).waitFor();
-    await page.keyboard.press("Tab");
-    await page.keyboard.press("Space");
+    await solveWithKeyboard(page);
     await welcome(page);
   });
 
@@ -207,6 +211,21 @@ describe("the page", () => {
     await hasText(page, "your browser did not keep the result");
     await screenshot(page, "not-kept");
     expect(siteverify.requests).toHaveLength(1);
+  });
+
+  const score = (options: ProviderOptions) => recaptcha({ ...options, keyType: "score" });
+  it.each([
+    ["hcaptcha", "a checkbox", hcaptcha],
+    ["recaptcha", "a checkbox", recaptcha],
+    ["recaptcha", "a score", score],
+  ] as const)("works with %s and %s", async (provider, kind, createProvider) => {
+    const verifier = await startSiteverify({ provider, secret: PROVIDER_SECRET });
+    onTestFinished(verifier.close);
+    const { page, problems } = await open("/page", { createProvider }, {}, verifier);
+    if (kind === "a checkbox") await checkbox(page).click();
+    await welcome(page);
+    expect(problems).toEqual([]);
+    expect(verifier.requests).toHaveLength(1);
   });
 
   it("can't be shown in a frame of another page", async () => {
