@@ -19,7 +19,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ws: ["core", "algorithms", "http", "limiter", "resilience"],
   rules: ["core", "algorithms", "http", "limiter", "resilience", "stores"],
   abuse: ["core", "http", "limiter", "resilience"],
-  testing: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws", "rules"],
+  testing: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws", "rules", "abuse"],
   entries: [
     "core",
     "algorithms",

@@ -61,7 +61,16 @@ export class ScreenedContext<Args extends readonly unknown[]> extends MountedCon
   }
 
   header(name: string): string | undefined {
-    return this.screening.middleware.reader.header(this.args, name);
+    const { reader } = this.screening.middleware;
+    if (name !== "host") return reader.header(this.args, name);
+    if (reader.host) return reader.host(this.args);
+    try {
+      // Requests over HTTP/2 have a pseudo-header instead.
+      return reader.header(this.args, "host") ?? reader.header(this.args, ":authority");
+    } catch {
+      // A `Headers` object throws for its name.
+      return undefined;
+    }
   }
 
   address(): Address | undefined {

@@ -51,12 +51,13 @@ interface ScreenedReader<Args extends readonly unknown[]> {
   path(args: Args): string;
   header(args: Args, name: string): string | undefined;
   peer(args: Args): string | undefined;
+  host?(args: Args): string | undefined;
   extra?(args: Args): unknown;
   body(args: Args, maxBytes: number): Promise<Uint8Array | { readonly parsed: unknown } | undefined>;
 }
 
 /** Events of abuse prevention. */
-export type AbuseEvent =
+type AbuseEvent =
   | { readonly type: "list-stale"; readonly policy: string; readonly list: string; readonly error: SluiceError }
   | { readonly type: "provider-down"; readonly policy: string; readonly provider: string; readonly error: SluiceError };
 

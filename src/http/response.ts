@@ -43,11 +43,12 @@ export function addAnswerHeaders<R>(head: ResponseHead<R>, response: R, headers:
   setFields(head, response, headers);
 }
 
-/** Sets fields whatever the status is. Cookies are added to those of the application. */
+/** Sets fields whatever the status is. Cookies and exposed headers are added to those of the application. */
 export function setFields<R>(head: ResponseHead<R>, response: R, fields: ResponseFields): void {
   for (const name in fields) {
     const values = [fields[name] as string | readonly string[]].flat();
     if (name.toLowerCase() === "set-cookie") for (const value of values) head.append(response, name, value);
+    else if (name === EXPOSED) addExposed(head, response, values);
     else head.set(response, name, values.join(", "));
   }
 }
@@ -145,10 +146,14 @@ function remainingOf(field: string): number {
 
 /** Scripts of another origin can read only listed headers. `*` does not apply to requests with credentials. */
 function expose<R>(head: ResponseHead<R>, response: R, fields: HeaderFields): void {
-  const before = head.get(response, "Access-Control-Expose-Headers") ?? "";
+  addExposed(head, response, ["Retry-After", ...Object.keys(fields).filter((name) => name.includes("RateLimit"))]);
+}
+
+const EXPOSED = "Access-Control-Expose-Headers";
+
+function addExposed<R>(head: ResponseHead<R>, response: R, names: readonly string[]): void {
+  const before = head.get(response, EXPOSED) ?? "";
   const listed = before.split(",").map((name) => name.trim().toLowerCase());
-  const ours = ["Retry-After", ...Object.keys(fields).filter((name) => name.includes("RateLimit"))];
-  const missing = ours.filter((name) => !listed.includes(name.toLowerCase()));
-  if (missing.length === 0) return;
-  head.set(response, "Access-Control-Expose-Headers", [...(before === "" ? [] : [before]), ...missing].join(", "));
+  const missing = names.filter((name) => !listed.includes(name.toLowerCase()));
+  if (missing.length > 0) head.set(response, EXPOSED, [...(before === "" ? [] : [before]), ...missing].join(", "));
 }

@@ -5,7 +5,7 @@ import { openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch, toResponse } from "./hosts/fetch.ts";
-import { hasBody, isPeerless, peerOf, targetOf } from "./hosts/fetch-request.ts";
+import { hasBody, hostOf, isPeerless, peerOf, targetOf } from "./hosts/fetch-request.ts";
 import { readBody } from "./hosts/request-body.ts";
 
 /** The arguments of a handler: the request, and whatever else its runtime passes, such as `env` in a Worker. */
@@ -31,6 +31,7 @@ export function rateLimit<F extends string = never>(
     peer: (args) => (peerless ? undefined : peerOf(args[0], args[1])),
     hasBody: (args) => hasBody(args[0], args[1]),
     path: (args) => targetOf(args[0]),
+    host: (args) => hostOf(args[0]),
     extra: (args) => (args[0] as { cf?: unknown }).cf,
     body: (args, maxBytes) => readBody(args[0], maxBytes),
     peerless,

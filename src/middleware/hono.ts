@@ -7,7 +7,7 @@ import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/op
 import type { RequestBody } from "./gate/request-reader.ts";
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch } from "./hosts/fetch.ts";
-import { hasBody, isPeerless, peerOf, targetOf } from "./hosts/fetch-request.ts";
+import { hasBody, hostOf, isPeerless, peerOf, targetOf } from "./hosts/fetch-request.ts";
 import { beforeHead, isClosed } from "./hosts/node-head.ts";
 import { parsedBody, readBody } from "./hosts/request-body.ts";
 
@@ -54,6 +54,7 @@ export function rateLimit<
     peer: (args) => (peerless ? undefined : peerOf(args[0].req.raw, args[0].env)),
     hasBody: (args) => hasBody(args[0].req.raw, args[0].env),
     path: (args) => targetOf(args[0].req.raw),
+    host: (args) => hostOf(args[0].req.raw),
     extra: (args) => (args[0].req.raw as { cf?: unknown }).cf,
     body: (args, maxBytes) => readHonoBody(args[0], maxBytes),
     peerless,

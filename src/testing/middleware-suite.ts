@@ -1,4 +1,5 @@
 /** The contract of a middleware as a suite that runs on every server, over real HTTP. */
+import { abuseCases } from "./middleware/abuse-cases.ts";
 import { captureCases } from "./middleware/capture-cases.ts";
 import { clientOf } from "./middleware/client.ts";
 import { countingCases } from "./middleware/counting-cases.ts";
@@ -44,6 +45,7 @@ const middlewareCases = [
   ...failureCases,
   ...extensionCases,
   ...rulesCases,
+  ...abuseCases,
   ...extensionRequestCases,
   ...captureCases,
 ];

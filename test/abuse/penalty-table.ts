@@ -28,7 +28,7 @@ type Step =
 const MINUTE = 60_000;
 const LOGIN = "POST /login";
 const READ = "GET /read";
-export const BLOCKED = "429 abnormal-usage-detected";
+const BLOCKED = "429 abnormal-usage-detected";
 const LIMITED = "429 quota-exceeded";
 const ALLOWED = "200 -";
 const ADA = "203.0.113.7";
@@ -40,7 +40,7 @@ const penalty = [
 ] as const;
 
 /** The steps, in order. */
-export const TABLE: readonly Step[] = [
+const TABLE: readonly Step[] = [
   // The first block: strikes 1 and 2 are denials, and strike 3 blocks, which its response says.
   { send: 5, to: LOGIN, expect: ALLOWED },
   { send: 2, to: LOGIN, expect: LIMITED },

@@ -12,7 +12,7 @@ export interface List {
 }
 
 /** A list as `abuse` uses it. */
-export interface ClientList {
+interface ClientList {
   /** Its name in events. */
   readonly name: string;
   /** Whether the list contains the client. Without a promise, unless the list is loaded or a key is verified. */

@@ -18,6 +18,8 @@ export interface RequestReader<Args extends HandlerArgs> {
   hasBody(args: Args): MaybePromise<boolean>;
   /** The target of the request as the server received it: path and query, neither decoded nor normalised. */
   path(args: Args): string;
+  /** The host that the request was sent to, with its port. Default: the header `host`, or `:authority` of HTTP/2. */
+  host?(args: Args): string | undefined;
   /** What the runtime knows about the request besides HTTP: `request.cf` on Workers. Default: nothing. */
   extra?(args: Args): unknown;
   /**

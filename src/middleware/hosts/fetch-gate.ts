@@ -3,7 +3,7 @@ import { type Gate, openGate } from "../gate/gate.ts";
 import type { RateLimitOptions } from "../gate/options.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
 import type { CustomResponse } from "./fetch.ts";
-import { hasBody, targetOf } from "./fetch-request.ts";
+import { hasBody, hostOf, targetOf } from "./fetch-request.ts";
 import { readBody } from "./request-body.ts";
 
 /** How a framework's arguments are read. */
@@ -30,6 +30,7 @@ export function openFetchGate<Args extends HandlerArgs>(
     peer,
     hasBody: (args) => hasBody(request(args), undefined),
     path: (args) => path?.(args) ?? targetOf(request(args)),
+    host: (args) => hostOf(request(args)),
     body: (args, maxBytes) => readBody(request(args), maxBytes),
     peerless,
     endsEarly,

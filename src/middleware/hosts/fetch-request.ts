@@ -63,6 +63,11 @@ export function targetOf({ url }: Request): string {
   return path < 0 ? "/" : url.slice(path, fragment < 0 ? undefined : fragment);
 }
 
+/** The host in the URL of a request. Its header `host` may be that of a machine behind the runtime. */
+export function hostOf({ url }: Request): string {
+  return new URL(url).host;
+}
+
 /** Whether this runtime exposes no socket addresses. */
 export function isPeerless(): boolean {
   return runsOnWorkers() || "EdgeRuntime" in globalThis || "Netlify" in globalThis;
