@@ -6,7 +6,7 @@ import type { MaybePromise } from "../../src/core/maybe-promise.ts";
 import { parseAddress } from "../../src/http/identity/address.ts";
 
 /** A problem of a list that was reported. */
-export interface StaleReport {
+interface StaleReport {
   readonly list: string;
   readonly error: SluiceError;
 }
