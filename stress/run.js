@@ -6,6 +6,7 @@ import { startHeartbeat } from "../scripts/heartbeat.js";
 import { ensureRedis } from "../test/servers/ensure-redis.js";
 import { abuseForgery } from "./abuse-forgery.js";
 import { abuseLists } from "./abuse-lists.js";
+import { abuseLogin } from "./abuse-login.js";
 import { addresses } from "./addresses.js";
 import { concurrentRequests } from "./concurrent-requests.js";
 import { faults } from "./faults.js";
@@ -22,6 +23,7 @@ import { wsSockets } from "./ws-sockets.js";
 const parts = {
   "abuse-lists": abuseLists,
   "abuse-forgery": abuseForgery,
+  "abuse-login": abuseLogin,
   addresses,
   "concurrent-requests": concurrentRequests,
   holds,

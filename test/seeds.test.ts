@@ -1,6 +1,8 @@
 /** Tests the examples of the seed documents, with their numbers, through the public API in memory. */
 import { memoryRateLimiter, memoryStore, type Policy, type SyncRateLimiter } from "sluice";
-import { defineRules, type FactValues, type RuleSet } from "sluice/rules";
+import { type AbuseOptions, abuse, type ChallengeProvider, challenge, cloudflareBots } from "sluice/abuse";
+import { rateLimit } from "sluice/fetch";
+import { defineRules, type RuleRequest, type RuleSet } from "sluice/rules";
 import { describe, expect, test } from "vitest";
 
 /** A clock that moves only when a test advances it. */
@@ -185,7 +187,7 @@ describe("rules of an API (seed 002)", () => {
   async function allowedBy<F extends string>(
     rules: RuleSet<F>,
     tries: number,
-    request: { method?: string; path: string; ip?: string; facts?: FactValues<F | "user" | "apiKey"> },
+    request: { method?: string; path: string; ip?: string; facts?: NonNullable<RuleRequest<F>["facts"]> },
   ): Promise<number> {
     const decisions = await Promise.all(
       Array.from({ length: tries }, () => rules.consume({ method: "GET", ip, ...request })),
@@ -295,5 +297,87 @@ describe("rules of an API (seed 002)", () => {
         expect(allowed, path).toEqual([2, 5, 9]);
       }
     }
+  });
+});
+
+describe("abuse signals beyond counts (seed 001)", () => {
+  const ip = { "cf-connecting-ip": "203.0.113.7", "user-agent": "Mozilla/5.0" };
+  const provider: ChallengeProvider = {
+    name: "turnstile",
+    siteKey: "site",
+    scriptUrl: "https://captcha.example/api.js",
+    frameOrigin: "https://captcha.example",
+    tokenField: "cf-turnstile-response",
+    verify: async (token) => ({ ok: token === "solved", codes: [] }),
+  };
+
+  /** Statuses of GET requests as a Worker receives them, with a score of Cloudflare's bot management. */
+  function worker(rules: RuleSet<never>, prevention: AbuseOptions) {
+    const handler = rateLimit({
+      rules,
+      abuse: abuse(prevention),
+      identity: { trustedProxies: 1, header: "cf-connecting-ip" },
+    })(() => new Response("ok"));
+    return async (path: string, score?: number, headers: Record<string, string> = {}): Promise<number> => {
+      const request = new Request(`https://shop.example${path}`, { headers: { ...ip, ...headers } });
+      if (score !== undefined) Object.assign(request, { cf: { botManagement: { score } } });
+      return (await handler(request)).status;
+    };
+  }
+
+  test("apply a tighter limit to a low bot score, per route", async () => {
+    const rules = defineRules({
+      rules: [
+        { name: "scrapers", match: "GET /search", when: { bot: "likely" }, limits: { ip: "1/h" } },
+        { name: "search", match: "GET /search", limits: { ip: "5/h" } },
+        { name: "static", match: "GET /static/*", limits: { ip: "50/h" } },
+      ],
+      fallback: { limits: { ip: "10/h" } },
+    });
+    const send = worker(rules, { signals: [cloudflareBots()] });
+    const seen = async (count: number, path: string, score?: number) => {
+      const statuses: number[] = [];
+      for (let i = 0; i < count; i++) statuses.push(await send(path, score));
+      return statuses.filter((status) => status === 200).length;
+    };
+    expect(await seen(10, "/search", 12)).toBe(1);
+    expect(await seen(10, "/search", 80)).toBe(5);
+    expect(await seen(60, "/static/app.js", 12)).toBe(50);
+  });
+
+  test("challenge instead of a hard 429, and false positives clear themselves", async () => {
+    const rules = defineRules({
+      rules: [{ name: "list", match: "GET /list", limits: { ip: "1/h" }, action: "challenge" }],
+      fallback: { limits: { ip: "10/h" } },
+    });
+    const send = worker(rules, { challenge: challenge({ provider, secret: ["0123456789abcdef0123456789abcdef"] }) });
+    expect([await send("/list"), await send("/list")]).toEqual([200, 403]);
+    expect(await send("/list", undefined, { "sluice-challenge-token": "solved" })).toBe(200);
+  });
+
+  test("extend the block exponentially on repeated violations", async () => {
+    const clock = manualClock();
+    const store = memoryStore({ clock });
+    const rules = defineRules(
+      {
+        rules: [{ name: "login", match: "/login", limits: { ip: "1/m log" }, penalty: true }],
+        fallback: { limits: { ip: "10/h" } },
+      },
+      { store },
+    );
+    const prevention = abuse({ penalty: { strikes: 1, block: "1m", maxBlock: "1h" }, store });
+    const handler = rateLimit({
+      rules,
+      abuse: prevention,
+      identity: { trustedProxies: 1, header: "cf-connecting-ip" },
+    })(() => new Response("ok"));
+    const minutes: number[] = [];
+    for (let i = 0; i < 8; i++) {
+      for (let n = 0; n < 2; n++) await handler(new Request("https://shop.example/login", { headers: ip }));
+      const { retryAfterMs = 0 } = (await prevention.status("ip:203.0.113.7")) ?? {};
+      minutes.push(retryAfterMs / 60_000);
+      clock.advance(retryAfterMs);
+    }
+    expect(minutes).toEqual([1, 2, 4, 8, 16, 32, 60, 60]);
   });
 });

@@ -1,9 +1,19 @@
 /** An Express app with 50 endpoints. Its limits are in rules.js. */
+import { randomBytes } from "node:crypto";
+import { env } from "node:process";
 import express from "express";
+import { abuse, challenge, turnstile } from "sluice/abuse";
 import { getRateLimit, rateLimit } from "sluice/express";
 import { createRules } from "./rules.js";
 
 /** @typedef {import("express").Request & { session?: Record<string, string> }} Request */
+
+// Without configuration, Turnstile's keys for tests, which accept every solution. All processes need the same clearance key.
+const provider = turnstile({
+  siteKey: env.TURNSTILE_SITE_KEY ?? "1x00000000000000000000AA",
+  secret: env.TURNSTILE_SECRET_KEY ?? "1x0000000000000000000000000000000AA",
+});
+const clearanceKey = env.CLEARANCE_KEY ?? randomBytes(32);
 
 /** Creates the app. `options` are those of the rules, such as their store. */
 export function createApp(/** @type {import("sluice/rules").RulesOptions} */ options) {
@@ -18,6 +28,7 @@ export function createApp(/** @type {import("sluice/rules").RulesOptions} */ opt
     rateLimit({
       rules,
       identity,
+      abuse: abuse({ penalty: {}, challenge: challenge({ provider, secret: [clearanceKey] }) }),
       facts: {
         user: (/** @type {Request} */ request) => request.session?.user,
         tenant: (/** @type {Request} */ request) => request.session?.tenant,

@@ -19,10 +19,11 @@ export const createRules = (/** @type {import("sluice/rules").RulesOptions} */ o
       defaults: { budgets: ["address", "api", "monthly"], onStoreError: "local" },
       rules: [
         { name: "health", match: "GET /healthz", unlimited: true },
-        // The presets login, mfa and signup end in a challenge or a block. Without those, they deny.
-        { name: "login", match: "POST /v1/sessions", preset: "login", action: "deny", penalty: false },
-        { name: "mfa", match: "POST /v1/sessions/mfa", preset: "mfa", action: "deny", penalty: false },
-        { name: "signup", match: "POST /v1/signup", preset: "signup", action: "deny", penalty: false },
+        // Denials of login and mfa are strikes, which block an IP address after ten. An account with 50 failed logins in an
+        // hour, and an IP address with five sign-ups in an hour, end in a challenge.
+        { name: "login", match: "POST /v1/sessions", preset: "login" },
+        { name: "mfa", match: "POST /v1/sessions/mfa", preset: "mfa" },
+        { name: "signup", match: "POST /v1/signup", preset: "signup" },
         { name: "reset", match: "POST /v1/password-resets", preset: "password-reset" },
         {
           name: "redeem",

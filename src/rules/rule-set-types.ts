@@ -1,6 +1,7 @@
 /** The public types of rule sets. */
 import type { Allowed, Decision, Denied } from "../core/decision.ts";
 import type { Store } from "../core/store.ts";
+import type { OptionalFact } from "../http/identity/identities.ts";
 import type { RequestRules } from "../http/request-charges.ts";
 import type { OnEvent } from "../resilience/events.ts";
 import type { FindOverride } from "./overrides.ts";
@@ -38,7 +39,7 @@ export interface RuleRequest<F extends string = string> {
   /** The IP address of the caller. Default: unknown. */
   readonly ip?: string | undefined;
   /** What is known about the request. Default: nothing. */
-  readonly facts?: FactValues<F | "user" | "apiKey">;
+  readonly facts?: FactValues<F | OptionalFact | "clearance">;
 }
 
 /** Rules that are in force. `F` are the facts that they use. */
@@ -48,7 +49,7 @@ export interface RuleSet<F extends string = string> extends RequestRules<F> {
   /** The rules in force. */
   readonly data: Readonly<RulesData>;
   /** Finds the rule of a request and the policies that apply to its plan. Charges nothing. */
-  find(method: string, path: string, facts?: FactValues<F | "user" | "apiKey">): RuleMatch;
+  find(method: string, path: string, facts?: FactValues<F | OptionalFact | "clearance">): RuleMatch;
   /** Like `consume`, for rules with `hold` or concurrency limits: the caller settles or cancels the hold. */
   hold(request: RuleRequest<F>): Promise<RuleHoldDecision>;
   /**
@@ -57,7 +58,7 @@ export interface RuleSet<F extends string = string> extends RequestRules<F> {
    */
   consume(request: RuleRequest<F>): Promise<RuleDecision>;
   /** Describes one request as text; without arguments, all rules as a table. */
-  explain(method?: string, path?: string, facts?: FactValues<F | "user" | "apiKey">): string;
+  explain(method?: string, path?: string, facts?: FactValues<F | OptionalFact | "clearance">): string;
   /** Replaces the rules and returns the changes in words. Throws and changes nothing if `next` is invalid. */
   replace(next: unknown): readonly string[];
   /** Releases the policy names on the store. Later calls fail. */

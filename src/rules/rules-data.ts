@@ -83,9 +83,12 @@ export interface RuleData<P extends string = string> {
   onStoreError?: OnStoreError;
   /** What happens when a limit is exceeded, for all limits or by `Per`. Default: `"deny"`. */
   action?: Action | { readonly [per: string]: Action };
-  /** Limits that replace the `"challenge"` limits for callers with a clearance. Default: the same limits. */
+  /**
+   * Limits that replace the `"challenge"` limits for callers with a clearance. They are counted per clearance and per IP
+   * address as well. Default: the same limits, counted per clearance and per IP address.
+   */
   withClearance?: Limits<P>;
-  /** Counts a denial as a strike. Default: false. */
+  /** Counts a denial as a strike of the penalties in `abuse`. Default: false. */
   penalty?: boolean;
 }
 

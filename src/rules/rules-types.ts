@@ -1,9 +1,9 @@
 /** Types that check rules in TypeScript: the names of plans, budgets and presets, and the facts that rules need. */
+import type { OptionalFact } from "../http/identity/identities.ts";
 import type { LimitText, RuleData, RulesData } from "./rules-data.ts";
 
-/** Identities that need no fact. A user and an API key may be facts, or be verified by `identity`. */
-type BuiltIn = "ip" | "network" | "client" | "global" | OptionalFact;
-type OptionalFact = "user" | "apiKey";
+/** Identities that need no fact. A user and an API key may be facts, or be verified by `identity`; `bot` may be a signal. */
+type BuiltIn = "ip" | "network" | "client" | "global" | "clearance" | OptionalFact;
 
 /** The facts of presets. */
 interface PresetFacts {

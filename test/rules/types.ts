@@ -51,7 +51,7 @@ const small = define({
   fallback: { limits: { ip: "5 concurrent lease 30s", user: "10/s queue 5" } },
   overrides: { "ip:1": { ip: "unlimited" } },
 });
-isTrue<Same<(typeof small)["facts"], "tenant" | "region" | "plan" | "items" | "tokens" | "bot" | "account">>();
+isTrue<Same<(typeof small)["facts"], "tenant" | "region" | "plan" | "items" | "tokens" | "account">>();
 
 const none = define({ rules: [{ name: "a", match: "/a", preset: "mfa" }], fallback: "unlimited" });
 isTrue<Same<(typeof none)["facts"], never>>();
@@ -255,3 +255,20 @@ export function middlewareOf(): void {
   const plain = defineRules({ rules: [], fallback: { limits: { ip: "1/h" } } });
   limitFetch({ rules: plain });
 }
+
+// A bot may be reported by a signal, and a clearance is verified.
+const bots = define({
+  rules: [
+    {
+      name: "a",
+      match: "/a",
+      when: { bot: "likely" },
+      limits: { ip: "1/s" },
+      action: "challenge",
+      withClearance: { clearance: "9/m" },
+    },
+  ],
+  fallback: "unlimited",
+});
+isTrue<Same<(typeof bots)["facts"], never>>();
+provide(bots, {});

@@ -3,6 +3,9 @@
 /** What a limit is counted per: a built-in identity, the name of a fact, or several joined by `+`, such as `"ip+account"`. */
 export type Per = "ip" | "network" | "user" | "apiKey" | "client" | "global" | (string & {});
 
+/** Facts that may be given as functions: others provide them too. */
+export type OptionalFact = "user" | "apiKey" | "bot";
+
 /** The identities that every request, its `identity` or its clearance provides. Others are facts. */
 export const BUILT_IN_IDENTITIES: readonly string[] = [
   "ip",

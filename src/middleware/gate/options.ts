@@ -7,6 +7,7 @@ import type { Duration } from "../../core/rate.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { HeaderMode, HeaderOptions } from "../../http/headers/rate-limit-headers.ts";
 import type { Identity } from "../../http/identity/client-key.ts";
+import type { OptionalFact } from "../../http/identity/identities.ts";
 import type { RequestAbuse } from "../../http/request-abuse.ts";
 import type { RequestRules } from "../../http/request-charges.ts";
 import type { LimiterEvent } from "../../resilience/events.ts";
@@ -73,13 +74,13 @@ export type RequestDecision = Decision & {
 
 /** One function per fact that the rules use, called with the arguments of the middleware. */
 export type FactFunctions<F extends string, Args extends HandlerArgs> = {
-  readonly [fact in F | "user" | "apiKey"]?: FactFunction<Args>;
-} & { readonly [fact in Exclude<F, "user" | "apiKey">]: FactFunction<Args> };
+  readonly [fact in F | OptionalFact]?: FactFunction<Args>;
+} & { readonly [fact in Exclude<F, OptionalFact>]: FactFunction<Args> };
 
 /** Requires `facts` if the rules use facts that are known when the code is compiled. */
 export type RequiredFacts<F extends string> = string extends F
   ? unknown
-  : [Exclude<F, "user" | "apiKey">] extends [never]
+  : [Exclude<F, OptionalFact>] extends [never]
     ? unknown
     : { readonly facts: object };
 
