@@ -153,7 +153,7 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
   }
 
   private mount(middleware: ScreenedMiddleware<Args>): MountedAbuse<Args> {
-    if (!middleware.hasRules) this.checkWithoutRules();
+    if (middleware.limiters) this.checkWithoutRules();
     const limiters = this.limitersFor(middleware.storage);
     this.keyOf = (address) => middleware.keyOf(address);
     return new MiddlewareAbuse(this.compiled, limiters, middleware);

@@ -4,13 +4,15 @@ import { SluiceError } from "../core/errors.ts";
 import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Facts } from "../http/mounted-context.ts";
-import { forbidden, notFound, type ResponseData } from "../http/rejection.ts";
+import { plainProblem, type ResponseData } from "../http/rejection.ts";
 import type { MountedAbuse, ScreenedMiddleware, ScreenedRequest } from "../http/request-abuse.ts";
+import type { RequestCharges } from "../http/request-charges.ts";
 import { RequestValues } from "../http/request-values.ts";
 import type { ResponseFields } from "../http/response.ts";
 import type { ChallengeHandler } from "./challenge/challenge-types.ts";
 import { LIST, type ListedClient } from "./lists/list.ts";
 import type { ListOrFunction } from "./options.ts";
+import { checkPenalizable, withPenalties } from "./penalized-charges.ts";
 import type { Penalty } from "./penalties.ts";
 import { ScreenedContext, type ScreeningParts } from "./screened-context.ts";
 import { SIGNAL, type Signal } from "./signals.ts";
@@ -37,6 +39,13 @@ export interface AbuseLimiters {
 /** Keys of lists, by what they start with. Others are those of facts. */
 const IDENTITIES: Readonly<Record<string, string>> = { key: "apiKey", net: "network" };
 
+/** The response to a request for a trap: an ordinary one. */
+const NOT_FOUND: ResponseData = {
+  status: 404,
+  headers: { "Cache-Control": "no-store", "Content-Type": "text/plain; charset=utf-8" },
+  body: "Not Found\n",
+};
+
 /** Abuse prevention of one middleware. */
 export class MiddlewareAbuse<Args extends readonly unknown[]> implements MountedAbuse<Args> {
   readonly penalties: readonly Penalty[];
@@ -53,6 +62,7 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
     this.compiled = compiled;
     this.screening = { middleware, facts, signals, challenge, verifications };
     this.penalties = penalties;
+    if (middleware.limiters && penalties.length > 0) checkPenalizable(middleware.limiters, penalties);
     this.hasChallenge = challenge !== undefined;
     this.hasStrikes = penalties.some(({ isStruck }) => isStruck);
     this.penaltyNames = new Set(penalties.map(({ limiter }) => limiter.getPolicy().name));
@@ -74,11 +84,15 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
       reports: context.reports,
     };
     return andThen(isListed(deny, client, args), (isDenied) => {
-      if (isDenied) return forbidden(context.header("accept"));
+      if (isDenied) return plainProblem(403, "Forbidden", undefined, context.header("accept"));
       return andThen(isListed(allow, client, args), (isAllowed) =>
         isAllowed ? "exempt" : this.afterLists(context, values),
       );
     });
+  }
+
+  penalize(charges: RequestCharges, { values }: ScreenedRequest): MaybePromise<RequestCharges> {
+    return withPenalties(this.screening.middleware, this.penalties, charges, values);
   }
 
   delayBlocked({ parts, policy }: Decision): Promise<void> | undefined {
@@ -101,15 +115,14 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
 
   /** Blocks the IP address of a request to a trap, unless another site or a verified user may have sent it. */
   private spring(context: ScreenedContext<Args>, values: RequestValues): MaybePromise<ResponseData> {
-    const response = notFound();
     const address = context.address();
-    if (!address || isFromElsewhere(context)) return response;
+    if (!address || isFromElsewhere(context)) return NOT_FOUND;
     return andThen(
       values.later(() => values.key(["user"])),
       (user): MaybePromise<ResponseData> => {
-        if (user !== undefined) return response;
+        if (user !== undefined) return NOT_FOUND;
         const { limiter, spec } = this.penalties.find(({ spec }) => spec.per === "ip") as Penalty;
-        return limiter.strike(this.screening.middleware.keyOf(address), spec.strikes).then(() => response);
+        return limiter.strike(this.screening.middleware.keyOf(address), spec.strikes).then(() => NOT_FOUND);
       },
     );
   }

@@ -86,21 +86,6 @@ export function internalError(accept: string | undefined): ProblemResponse {
   return plainProblem(500, "Internal Server Error", "The request could not be checked.", accept);
 }
 
-/** The response to a client on a deny list. Without a reason, which would describe the list. */
-export function forbidden(accept: string | undefined): ProblemResponse {
-  const asText = prefersText(accept);
-  return {
-    status: 403,
-    headers: { "Cache-Control": "no-store", "Content-Type": asText ? TEXT : JSON_PROBLEM },
-    body: asText ? "Forbidden\n" : JSON.stringify({ type: "about:blank", title: "Forbidden", status: 403 }),
-  };
-}
-
-/** The response to a request for something that does not exist. */
-export function notFound(): ProblemResponse {
-  return { status: 404, headers: { "Cache-Control": "no-store", "Content-Type": TEXT }, body: "Not Found\n" };
-}
-
 /** The headers without `Content-Type`, for a body that the application writes. */
 export function withoutContentType({ "Content-Type": _, ...headers }: HeaderFields): HeaderFields {
   return headers;
@@ -165,7 +150,13 @@ function problemBody(
   return serialize(problem, asText);
 }
 
-function plainProblem(status: number, title: string, detail: string, accept: string | undefined): ProblemResponse {
+/** A problem that has no type of its own. Without a detail, the response does not say why. */
+export function plainProblem(
+  status: number,
+  title: string,
+  detail: string | undefined,
+  accept: string | undefined,
+): ProblemResponse {
   const asText = prefersText(accept);
   return {
     status,
@@ -174,8 +165,9 @@ function plainProblem(status: number, title: string, detail: string, accept: str
   };
 }
 
-function serialize(problem: { type: string; title: string; status: number; detail: string }, asText: boolean): string {
-  return asText ? `${problem.title}. ${problem.detail}\n` : JSON.stringify(problem);
+function serialize<P extends { title: string; detail: string | undefined }>(problem: P, asText: boolean): string {
+  const { title, detail } = problem;
+  return asText ? `${detail === undefined ? title : `${title}. ${detail}`}\n` : JSON.stringify(problem);
 }
 
 /** The names of the policies that denied, each once. */

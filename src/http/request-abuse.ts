@@ -5,10 +5,11 @@
 import type { Decision } from "../core/decision.ts";
 import type { SluiceError } from "../core/errors.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { WarningCode } from "../core/warnings.ts";
 import type { Address } from "./identity/address.ts";
 import type { ResponseData } from "./rejection.ts";
-import type { AbuseAbilities, LimitStorage, MountedMiddleware } from "./request-charges.ts";
+import type { AbuseAbilities, LimitStorage, MountedMiddleware, RequestCharges } from "./request-charges.ts";
 import type { RequestValues } from "./request-values.ts";
 import type { ResponseFields } from "./response.ts";
 
@@ -33,16 +34,28 @@ export interface ScreenedMiddleware<Args extends readonly unknown[]> extends Mou
   readonly reader: ScreenedReader<Args>;
   /** The storage of the limits; `undefined` if the limiter is chosen for each request, or is not one of sluice. */
   readonly storage: LimitStorage | undefined;
-  /** Whether the limits are those of rules, which have facts and say which denials are strikes. */
-  readonly hasRules: boolean;
+  /** The limiters of the options, or functions that return them; `undefined` if there are rules. */
+  readonly limiters: readonly unknown[] | undefined;
   /** The IP address of the client; `undefined` if it is unknown. */
   address(args: Args): Address | undefined;
   /** The key of an IP address, such as `ip:203.0.113.7`. */
   keyOf(address: Address): string;
+  /** The charges of a request with further ones, all or nothing. */
+  join(charges: RequestCharges, added: readonly AddedCharge[]): RequestCharges;
   /** Reports a problem: to `onEvent`, else as a process warning, once per code and subject. */
   report(event: AbuseEvent, code: WarningCode, message: string, args: Args): void;
   /** Reports the error of a function of the application that does not fail the request. */
   signalFailed(error: unknown, args: Args): void;
+}
+
+/** A charge that is added to those of a request. */
+export interface AddedCharge {
+  readonly limiter: RateLimiter;
+  readonly key: string;
+  readonly cost: number;
+  readonly isHeld: boolean;
+  /** Whether nothing is taken: a penalty that only denies while its key is blocked. */
+  readonly isPeeked: boolean;
 }
 
 /** How requests are read. */
@@ -65,6 +78,8 @@ type AbuseEvent =
 export interface MountedAbuse<Args extends readonly unknown[]> extends AbuseAbilities {
   /** Checks lists, traps and solutions of challenges. `"exempt"`: the request is neither counted nor limited. */
   enter(args: Args): MaybePromise<ScreenedRequest | ResponseData | "exempt">;
+  /** Adds penalties to the charges of a request without rules. */
+  penalize(charges: RequestCharges, request: ScreenedRequest): MaybePromise<RequestCharges>;
   /** Delays the response to a blocked key. `undefined`: it is sent at once. */
   delayBlocked(decision: Decision): Promise<void> | undefined;
 }

@@ -526,7 +526,7 @@ describe("wrong options", () => {
     [
       "an object that is not made by abuse",
       () => appWith({ policy: "1/h", abuse: { penalty: {} } as never }),
-      /abuse must be abuse prevention made by abuse\(\)/,
+      /abuse must be made by abuse\(\) of sluice\/abuse, but received an object/,
     ],
     [
       "signals without rules",

@@ -9,7 +9,7 @@ import { type Rejection, type ResponseData, rejection } from "../../http/rejecti
 import type { MountedAbuse, ScreenedRequest } from "../../http/request-abuse.ts";
 import { isResponse, type RequestCharges } from "../../http/request-charges.ts";
 import type { PendingHeaders } from "../../http/response.ts";
-import { mountAbuse, penalizedCharges } from "./abuse.ts";
+import { mountAbuse } from "./abuse.ts";
 import { checkRateLimitOptions } from "./check-options.ts";
 import { recordDecision } from "./decisions.ts";
 import {
@@ -125,12 +125,9 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     const { rules, limits } = options;
     const limiter = rules || limits ? undefined : limiterFrom(options);
     this.abuse = mountAbuse(options, keys, reader, reports, limiter);
-    const ownCharges = (): ChargesFor<Args> =>
-      limiter ? singleCharge(options, keys, reports, limiter) : jointCharges(options, keys, reports);
-    const penalties = this.abuse?.penalties ?? [];
     if (rules) this.chargesFor = ruleCharges(options, keys, reader, this.abuse);
-    else if (penalties.length === 0) this.chargesFor = ownCharges();
-    else this.chargesFor = penalizedCharges(ownCharges(), penalties, limiter ?? limits ?? []);
+    else if (limiter) this.chargesFor = singleCharge(options, keys, reports, limiter);
+    else this.chargesFor = jointCharges(options, keys, reports);
     if (reader.endsEarly) for (const name of ["refundIf", "hold"] as const) if (options[name]) throw endsTooEarly(name);
     this.extension = extensionOf(options);
     if (!reader.repeatable) this.seenRequests = new WeakSet();
@@ -248,6 +245,16 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
   ): MaybePromise<GateResult<Args>> {
     if (!charges) return undefined;
     if (isResponse(charges)) return this.isShadow ? undefined : { answer: charges };
+    if (!screened || charges.rules) return this.apply(args, charges, screened);
+    const penalized = (this.abuse as MountedAbuse<Args>).penalize(charges, screened);
+    return andThen(penalized, (charges) => this.apply(args, charges, screened));
+  }
+
+  private apply(
+    args: Args,
+    charges: RequestCharges,
+    screened: ScreenedRequest | undefined,
+  ): MaybePromise<GateResult<Args>> {
     const decision = charges.apply();
     return isPromise(decision)
       ? decision.then((decision) => this.gateResultFor(args, charges, decision, screened))
