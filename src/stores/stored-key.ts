@@ -5,10 +5,8 @@
  * - The hash tag in braces depends on the key alone: all policies of one key share a cluster slot or shard, and a caller
  *   can't choose one. Braces in the key are escaped, so the tag ends where the key ends.
  */
-import { hmac } from "@noble/hashes/hmac.js";
-import { sha256 } from "@noble/hashes/sha2.js";
-import { bytesToHex } from "@noble/hashes/utils.js";
 import { optionError, SluiceError } from "../core/errors.ts";
+import { hmacTag } from "../core/hmac-tag.ts";
 
 /** Options that change how keys are stored. */
 export interface KeyOptions {
@@ -71,14 +69,4 @@ const escapable = /[%{}\p{Surrogate}]|^#/gu;
 
 function escapeCharacter(character: string): string {
   return `%${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-}
-
-/** The first 128 bits of the HMAC-SHA-256 of the key's UTF-16 units, in hexadecimal. */
-function hmacTag(key: string, secret: string): string {
-  const bytes = new Uint8Array(key.length * 2);
-  for (let i = 0; i < key.length; i++) {
-    bytes[2 * i] = key.charCodeAt(i) & 0xff;
-    bytes[2 * i + 1] = key.charCodeAt(i) >> 8;
-  }
-  return bytesToHex(hmac(sha256, encoder.encode(secret), bytes).subarray(0, 16));
 }
