@@ -22,10 +22,14 @@ export function checkClaim(claim: IdempotencyClaim): void {
   checkKey(claim);
   checkId("fingerprint", claim.fingerprint);
   checkId("owner", claim.owner);
-  checkDuration("ttlMs", claim.ttlMs);
-  if (checkDuration("leaseMs", claim.leaseMs) > claim.ttlMs) {
-    throw optionError("invalid-option", "ttlMs", `at least leaseMs (${claim.leaseMs})`, claim.ttlMs);
-  }
+  checkTimes(claim);
+}
+
+/** Throws unless a claim is kept for at least as long as its lease: otherwise a second request could start during it. */
+export function checkTimes({ leaseMs, ttlMs }: Pick<IdempotencyClaim, "leaseMs" | "ttlMs">): void {
+  checkDuration("ttlMs", ttlMs);
+  checkDuration("leaseMs", leaseMs);
+  if (ttlMs < leaseMs) throw optionError("invalid-option", "ttlMs", `at least leaseMs (${leaseMs})`, ttlMs);
 }
 
 /** Throws unless scope and key are strings that are not empty. Their text is left out of the message. */

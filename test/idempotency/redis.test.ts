@@ -160,6 +160,7 @@ describe("the script of the idempotency store", withRedis, () => {
     [["begin", "o", "f", "1"]],
     [["begin", "o", "f", "0", "1"]],
     [["begin", "o", "f", "1", "-1"]],
+    [["begin", "o", "f", "2", "1"]],
     [["begin", "o o", "f", "1", "1"]],
     [["begin", "o", "f\n", "1", "1"]],
     [["renew", "o", "1e3"]],

@@ -81,7 +81,14 @@ class DurableObjectIdempotencyStore implements IdempotencyStore {
     const call = { version: PROTOCOL_VERSION, entry: entryName(key, this.options), owner, ...fields };
     try {
       const id = this.namespace.idFromName(scopeName(key.scope, this.options));
-      const object = this.namespace.get(id as never) as Record<M, (call: object) => Promise<never>>;
+      const object = this.namespace.get(id as never) as Partial<Record<M, (call: object) => Promise<never>>>;
+      if (!object[method]) {
+        throw new SluiceError(
+          "unsupported",
+          "durableObjectIdempotencyStore needs a compatibility date of 2024-04-03 or later, because it calls the object by RPC. Set compatibility_date in wrangler.jsonc.",
+          { option: "namespace", expected: "a namespace whose objects can be called by RPC" },
+        );
+      }
       return checkReply(await object[method](call));
     } catch (cause) {
       if (cause instanceof SluiceError) throw cause;
@@ -91,7 +98,7 @@ class DurableObjectIdempotencyStore implements IdempotencyStore {
 }
 
 function failure(cause: unknown): SluiceError {
-  if (/does not implement|not support RPC|no such method|not a function/i.test(String(cause))) {
+  if (/does not implement|not support RPC|no such method/i.test(String(cause))) {
     const expected = "a namespace whose class is IdempotencyDO of sluice/cloudflare, or extends it";
     return Object.assign(optionError("invalid-option", "namespace", expected), { cause });
   }

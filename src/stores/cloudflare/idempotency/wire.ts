@@ -1,6 +1,6 @@
 /** The calls that a Worker sends to an `IdempotencyDO` by RPC, and its replies. */
 import { optionError, SluiceError, show } from "../../../core/errors.ts";
-import { checkDuration, checkId, MAX_BODY_BYTES } from "../../../idempotency/check-input.ts";
+import { checkDuration, checkId, checkTimes, MAX_BODY_BYTES } from "../../../idempotency/check-input.ts";
 import type { Begun } from "../../../idempotency/entry.ts";
 
 /**
@@ -69,10 +69,8 @@ export function checkCall<C extends EntryCall>(call: C): C {
 
 /** Throws unless the call can claim an entry. */
 export function checkBeginCall(call: BeginCall): BeginCall {
-  const { fingerprint, leaseMs, ttlMs } = checkCall(call);
-  checkId("fingerprint", fingerprint);
-  checkDuration("ttlMs", ttlMs);
-  checkDuration("leaseMs", leaseMs);
+  checkId("fingerprint", checkCall(call).fingerprint);
+  checkTimes(call);
   return call;
 }
 

@@ -122,7 +122,8 @@ end
 
 if isId(owner) then
   if operation == 'begin' and isId(ARGV[3]) and isDuration(ARGV[4]) and isDuration(ARGV[5]) then
-    return operations.begin(ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]))
+    local leaseMs, ttlMs = tonumber(ARGV[4]), tonumber(ARGV[5])
+    if ttlMs >= leaseMs then return operations.begin(ARGV[3], leaseMs, ttlMs) end
   elseif operation == 'renew' and isDuration(ARGV[3]) then
     return operations.renew(tonumber(ARGV[3]))
   elseif operation == 'complete' and isDuration(ARGV[3]) and ARGV[4] then

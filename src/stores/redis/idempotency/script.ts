@@ -103,7 +103,8 @@ return string.match(text or '', '^[%w_.~+/=-]+$')
 end
 if isId(owner) then
 if operation == 'begin' and isId(ARGV[3]) and isDuration(ARGV[4]) and isDuration(ARGV[5]) then
-return operations.begin(ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]))
+local leaseMs, ttlMs = tonumber(ARGV[4]), tonumber(ARGV[5])
+if ttlMs >= leaseMs then return operations.begin(ARGV[3], leaseMs, ttlMs) end
 elseif operation == 'renew' and isDuration(ARGV[3]) then
 return operations.renew(tonumber(ARGV[3]))
 elseif operation == 'complete' and isDuration(ARGV[3]) and ARGV[4] then
@@ -115,4 +116,4 @@ end
 return redis.error_reply('ERR invalid arguments of the idempotency script')`;
 
 /** The script's SHA-1, its name in Redis. */
-export const sha: string = "d602e96f01f9a89c4301b0693f1e28c27f66d0d9";
+export const sha: string = "f1b95b5912e4f360812d7aac2e79ff0fba24b9de";
