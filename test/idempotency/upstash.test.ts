@@ -20,12 +20,6 @@ const open = (options: Partial<RedisConfigNodejs> = {}) =>
 const runner = { describe: describeWithRedis, it };
 
 idempotencySuite("Upstash", () => upstashIdempotencyStore(open()), runner);
-idempotencySuite(
-  "Upstash without automatic deserialisation",
-  () => upstashIdempotencyStore(open({ automaticDeserialization: false })),
-  runner,
-);
-
 const claim = { scope: "user 7", key: "k", fingerprint: "f", owner: "o1", leaseMs: 30_000, ttlMs: 60_000 };
 
 describe("a client of Upstash that retries", withRedis, () => {

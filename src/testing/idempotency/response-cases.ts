@@ -8,12 +8,14 @@ const encoder = new TextEncoder();
 
 /** Stores responses, each under a key of its own, and checks that they are replayed. */
 async function checkReplays(bench: IdempotencyBench, responses: readonly StoredResponse[]): Promise<void> {
-  for (const [i, response] of responses.entries()) {
-    const id = bench.id(`response ${i}`);
-    await bench.checkStarted("a", 1, id);
-    checkEqual(await bench.complete("a", response, id), true, "complete");
-    await bench.checkCompleted(response, id);
-  }
+  await Promise.all(
+    responses.map(async (response, i) => {
+      const id = bench.id(`response ${i}`);
+      await bench.checkStarted("a", 1, id);
+      checkEqual(await bench.complete("a", response, id), true, "complete");
+      await bench.checkCompleted(response, id);
+    }),
+  );
 }
 
 const withBody = (body: Uint8Array | null): StoredResponse => ({ ...textResponse(""), body });
