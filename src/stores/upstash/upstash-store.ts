@@ -1,6 +1,6 @@
 /** A store in Upstash Redis over REST, for runtimes without sockets. It uses the script and batches of the Redis store. */
 import { optionError, SluiceError } from "../../core/errors.ts";
-import type { Connection } from "../redis/redis-client.ts";
+import { type Connection, sharedConnection } from "../redis/redis-client.ts";
 import { createRedisStore, type RedisStore, type RedisStoreOptions } from "../redis/redis-store.ts";
 
 /** A client of `@upstash/redis`. */
@@ -34,6 +34,10 @@ function unretriedConnectionTo(redis: UpstashClient): Connection {
 
 /** Returns the connection of a client, or throws if it is not one of `@upstash/redis`. */
 export function connectionTo(redis: UpstashClient): Connection {
+  return sharedConnection(redis, createConnection);
+}
+
+function createConnection(redis: UpstashClient): Connection {
   const methods = redis as Partial<UpstashClient> | null | undefined;
   // ioredis has methods of these names with other parameters; only its clients have a status.
   if (typeof methods?.evalsha !== "function" || typeof methods.eval !== "function" || "status" in methods) {
