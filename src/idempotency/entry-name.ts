@@ -8,6 +8,7 @@ import { optionError } from "../core/errors.ts";
 import { hmacTag } from "../core/hmac-tag.ts";
 import { checkOptions } from "../core/options.ts";
 import type { IdempotencyKey } from "./idempotency-store.ts";
+import { joinKey } from "./join-key.ts";
 
 /** Options of idempotency stores that outlive the process. */
 export interface EntryNameOptions {
@@ -35,9 +36,4 @@ export function entryName(id: IdempotencyKey, { hmacSecret = "" }: EntryNameOpti
 /** Returns the stored name of a scope. It never equals that of an entry, whose text starts with a digit. */
 export function scopeName(scope: string, { hmacSecret = "" }: EntryNameOptions): string {
   return `i1:{${hmacTag(`s${scope}`, hmacSecret)}}`;
-}
-
-/** Joins scope and key. The length of the scope shows where it ends, so no two pairs give the same text. */
-export function joinKey({ scope, key }: IdempotencyKey): string {
-  return `${scope.length}:${scope}${key}`;
 }

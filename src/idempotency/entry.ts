@@ -7,7 +7,7 @@
  */
 
 /** A request that runs, or was abandoned. */
-export interface ClaimEntry {
+interface ClaimEntry {
   readonly kind: "claim";
   /** Number of owners that have started and not released. */
   readonly attempt: number;
@@ -21,7 +21,7 @@ export interface ClaimEntry {
 }
 
 /** A response. `R` is the form in which the store keeps it. */
-export interface ResponseEntry<R> {
+interface ResponseEntry<R> {
   readonly kind: "response";
   readonly owner: string;
   readonly fingerprint: string;

@@ -260,6 +260,19 @@ describe("a Redis that fails", withRedis, () => {
     }
   });
 
+  it("tries once more after READONLY: the client may have found the new master", async () => {
+    const failures = [new Error("READONLY You can't write against a read only replica.")];
+    const failing = (left: Error[]) => ({
+      status: "ready",
+      evalsha: () => (left.length > 0 ? Promise.reject(left.shift()) : Promise.resolve("i1 started 1")),
+      eval: () => Promise.reject(new Error("not called")),
+    });
+    const client = failing([...failures]);
+    expect(await redisIdempotencyStore(client).begin(claim)).toEqual({ state: "started", attempt: 1 });
+    const twice = redisIdempotencyStore(failing([...failures, ...failures]));
+    await expect(twice.begin(claim)).rejects.toMatchObject({ code: "store-unavailable" });
+  });
+
   it("rejects at once if the client is not connected", async () => {
     const store = redisIdempotencyStore(createClient({ url: server.url }));
     await expect(store.begin(claim)).rejects.toThrow("call await client.connect() first");

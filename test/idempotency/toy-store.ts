@@ -3,7 +3,7 @@ import type { Clock } from "sluice";
 import type { IdempotencyKey, IdempotencyStore, StoredResponse } from "sluice/idempotency";
 import { checkClaim, checkDuration, checkId, checkKey, checkResponse } from "../../src/idempotency/check-input.ts";
 import * as steps from "../../src/idempotency/entry.ts";
-import { joinKey } from "../../src/idempotency/entry-name.ts";
+import { joinKey } from "../../src/idempotency/join-key.ts";
 import { decodeResponse, encodeResponse } from "../../src/idempotency/response-text.ts";
 
 type Entry = steps.Entry<string>;

@@ -5,7 +5,6 @@ import { optionError, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import { checkClaim, checkDuration, checkId, checkKey, checkResponse } from "../../idempotency/check-input.ts";
 import { begin, complete, type Entry, release, renew, type Step } from "../../idempotency/entry.ts";
-import { joinKey } from "../../idempotency/entry-name.ts";
 import type {
   BeginResult,
   IdempotencyClaim,
@@ -13,6 +12,7 @@ import type {
   IdempotencyStore,
   StoredResponse,
 } from "../../idempotency/idempotency-store.ts";
+import { joinKey } from "../../idempotency/join-key.ts";
 import { shortKey } from "./short-key.ts";
 
 /** Options of `memoryIdempotencyStore`. */
