@@ -44,8 +44,8 @@ describe("the slots of idempotency keys", withRedis, () => {
 describe("two processes on one Redis Cluster", withRedis, () => {
   it("start each key once", async () => {
     const { starts } = await startsPerKey(`
-      import { Cluster } from "ioredis";
-      import { redisIdempotencyStore } from "sluice/redis";
+      const { Cluster } = await import("ioredis");
+      const { redisIdempotencyStore } = await import("sluice/redis");
       const nodes = ${JSON.stringify(cluster.ports.map((port) => ({ host: "127.0.0.1", port })))};
       const store = redisIdempotencyStore(new Cluster(nodes));
     `);

@@ -317,15 +317,15 @@ describe("options of redisIdempotencyStore", withRedis, () => {
 
 describe("two processes on one Redis", withRedis, () => {
   it.each([
-    ["ioredis", (port: number) => `import { Redis } from "ioredis"; const client = new Redis(${port});`],
+    ["ioredis", (port: number) => `const { Redis } = await import("ioredis"); const client = new Redis(${port});`],
     [
       "node-redis",
       (port: number) =>
-        `import { createClient } from "redis"; const client = createClient({ url: "redis://127.0.0.1:${port}" }); await client.connect();`,
+        `const { createClient } = await import("redis"); const client = createClient({ url: "redis://127.0.0.1:${port}" }); await client.connect();`,
     ],
   ])("start each key once, by %s", async (_, connect) => {
     const { starts, byProcess } = await startsPerKey(
-      `import { redisIdempotencyStore } from "sluice/redis"; ${connect(server.port)} const store = redisIdempotencyStore(client);`,
+      `const { redisIdempotencyStore } = await import("sluice/redis"); ${connect(server.port)} const store = redisIdempotencyStore(client);`,
     );
     expect(starts).toEqual(Array(KEYS).fill(1));
     expect(Math.max(...byProcess)).toBeLessThanOrEqual(KEYS);

@@ -10,7 +10,7 @@ export const KEYS = 200;
 
 /** Connects, waits for a line, begins all keys at once and prints the states. `setUp` defines `store`. */
 const program = (setUp: string, name: string) => `
-  import { once } from "node:events";
+  const { once } = await import("node:events");
   ${setUp}
   const begin = (key, owner) =>
     store.begin({ scope: "two processes", key, fingerprint: "f", owner, leaseMs: 60_000, ttlMs: 60_000 });
@@ -26,7 +26,7 @@ const program = (setUp: string, name: string) => `
 /** Returns how many processes have started each key: 1 if begin is atomic. */
 export async function startsPerKey(setUp: string): Promise<{ starts: number[]; byProcess: number[] }> {
   const children = ["first", "second"].map((name) => {
-    const child = spawn(process.execPath, ["--input-type=module", "--eval", program(setUp, name)], {
+    const child = spawn("node", ["--input-type=module", "--eval", program(setUp, name)], {
       cwd: root,
       stdio: ["pipe", "pipe", "inherit"],
     });

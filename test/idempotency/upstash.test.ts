@@ -56,8 +56,8 @@ describe("a failing Upstash", withRedis, () => {
 describe("two processes on one Upstash database", withRedis, () => {
   it("start each key once", async () => {
     const { starts } = await startsPerKey(`
-      import { Redis } from "@upstash/redis";
-      import { upstashIdempotencyStore } from "sluice/upstash";
+      const { Redis } = await import("@upstash/redis");
+      const { upstashIdempotencyStore } = await import("sluice/upstash");
       const store = upstashIdempotencyStore(
         new Redis({ url: "${bridge.url}", token: "${bridge.token}", retry: { retries: 0 } }),
       );
