@@ -43,7 +43,7 @@ describe("the slots of idempotency keys", withRedis, () => {
 
 describe("two processes on one Redis Cluster", withRedis, () => {
   it("start each key once", async () => {
-    const { starts } = await startsPerKey(`
+    const starts = await startsPerKey(`
       const { Cluster } = await import("ioredis");
       const { redisIdempotencyStore } = await import("sluice/redis");
       const nodes = ${JSON.stringify(cluster.ports.map((port) => ({ host: "127.0.0.1", port })))};

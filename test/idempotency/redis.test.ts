@@ -324,10 +324,9 @@ describe("two processes on one Redis", withRedis, () => {
         `const { createClient } = await import("redis"); const client = createClient({ url: "redis://127.0.0.1:${port}" }); await client.connect();`,
     ],
   ])("start each key once, by %s", async (_, connect) => {
-    const { starts, byProcess } = await startsPerKey(
+    const starts = await startsPerKey(
       `const { redisIdempotencyStore } = await import("sluice/redis"); ${connect(server.port)} const store = redisIdempotencyStore(client);`,
     );
     expect(starts).toEqual(Array(KEYS).fill(1));
-    expect(Math.max(...byProcess)).toBeLessThanOrEqual(KEYS);
   });
 });

@@ -55,7 +55,7 @@ describe("a failing Upstash", withRedis, () => {
 
 describe("two processes on one Upstash database", withRedis, () => {
   it("start each key once", async () => {
-    const { starts } = await startsPerKey(`
+    const starts = await startsPerKey(`
       const { Redis } = await import("@upstash/redis");
       const { upstashIdempotencyStore } = await import("sluice/upstash");
       const store = upstashIdempotencyStore(
