@@ -1,4 +1,4 @@
-/** The contract of an idempotency store: who runs a request, and what the response was. */
+/** The contract of an idempotency store: it keeps which request owns a key, and the response to replay. */
 
 /** An idempotency key and the client that owns it. Equal keys of two scopes are two entries. */
 export interface IdempotencyKey {
@@ -8,7 +8,7 @@ export interface IdempotencyKey {
   readonly key: string;
 }
 
-/** A request that asks to be run. */
+/** A request that is to run under a key. */
 export interface IdempotencyClaim extends IdempotencyKey {
   /** Hash of the payload: 1 to 128 letters, digits or characters of `_ . ~ + / = -`. */
   readonly fingerprint: string;
@@ -30,7 +30,7 @@ export interface StoredResponse {
   readonly body: Uint8Array | null;
 }
 
-/** What the store knows about a key, and whether the caller may run the request. */
+/** The state of a key. The caller runs its request only if it has started. */
 export type BeginResult =
   /** The caller owns the key now. `attempt` is 1, or more if earlier owners lost their lease without a response. */
   | { readonly state: "started"; readonly attempt: number }
@@ -49,7 +49,10 @@ export interface IdempotencyStore {
   begin(claim: IdempotencyClaim): Promise<BeginResult>;
   /** Extends a lease to `leaseMs` from now. `false`: the lease is lost and nothing was written. */
   renew(key: IdempotencyKey, owner: string, leaseMs: number): Promise<boolean>;
-  /** Stores the response for `ttlMs`. `false`: the lease is lost and nothing was written. An expired lease is lost once another owner has claimed the key. */
+  /**
+   * Stores the response for `ttlMs`. `false`: the lease is lost and nothing was written. An expired lease is lost only
+   * when another owner has claimed the key, or the owner has released it.
+   */
   complete(key: IdempotencyKey, owner: string, response: StoredResponse, ttlMs: number): Promise<boolean>;
   /** Undoes a claim if `owner` still has it. The attempts of earlier owners stay counted. */
   release(key: IdempotencyKey, owner: string): Promise<void>;

@@ -101,9 +101,7 @@ class InMemoryIdempotencyStore implements MemoryIdempotencyStore {
 
   async begin(claim: IdempotencyClaim): Promise<BeginResult> {
     checkClaim(claim);
-    // Copied, because a slice of a header retains the whole header.
-    const copied = { ...claim, owner: copyKey(claim.owner), fingerprint: copyKey(claim.fingerprint) };
-    const result = this.step(claim, (entry, now) => begin(entry, copied, now));
+    const result = this.step(claim, (entry, now) => begin(entry, claim, now));
     return result.state === "completed" ? { ...result, response: copyResponse(result.response) } : result;
   }
 
@@ -120,7 +118,7 @@ class InMemoryIdempotencyStore implements MemoryIdempotencyStore {
     checkResponse(response);
     checkDuration("ttlMs", ttlMs);
     const copy = copyResponse(response, copyKey);
-    return this.step(key, (entry) => complete(entry, copyKey(owner), copy, ttlMs));
+    return this.step(key, (entry) => complete(entry, owner, copy, ttlMs));
   }
 
   async release(key: IdempotencyKey, owner: string): Promise<void> {
@@ -143,7 +141,8 @@ class InMemoryIdempotencyStore implements MemoryIdempotencyStore {
     }
     const { result, write } = take(found?.entry, now);
     if (write) {
-      const { entry, ttlMs } = write;
+      const { ttlMs } = write;
+      const entry = copyTexts(write.entry);
       const slot = { entry, expiresAt: now + ttlMs, bytes: 2 * name.length + entryBytes(entry) };
       this.makeRoom(name, slot.bytes - (found?.bytes ?? 0), found ? 0 : 1, now);
       this.delete(name);
@@ -206,6 +205,12 @@ function entryBytes(entry: Entry<StoredResponse>): number {
   if (entry.kind === "claim") return bytes;
   const { headers, body } = entry.response;
   return bytes + 2 * JSON.stringify(headers).length + (body?.length ?? 0);
+}
+
+/** Copies the texts of an entry, because a slice of a header retains the whole header. */
+function copyTexts<E extends Entry<StoredResponse>>(entry: E): E {
+  const { owner, fingerprint } = entry;
+  return { ...entry, owner: owner && copyKey(owner), fingerprint: copyKey(fingerprint) };
 }
 
 /** Copies a response, so that the caller and the store can't change each other's. */

@@ -1,4 +1,4 @@
-/** Cases about claims: one caller starts, the others learn the state, and whether their payload is the same. */
+/** Cases about claims: one caller starts, the others get the state of the key and whether their payload is the same. */
 import { check, checkEqual } from "../check.ts";
 import { type IdempotencyCase, LONG_MS, SHORT_MS, textResponse } from "./bench.ts";
 
@@ -35,13 +35,17 @@ export const beginCases: readonly IdempotencyCase[] = [
     async run(bench) {
       const results = await Promise.all(FIFTY.map((owner) => bench.begin(owner)));
       checkEqual(results.filter(({ state }) => state === "started").length, 1, "callers that started");
-      checkEqual(results.filter(({ state }) => state === "in-progress").length, 49, "callers that were told to wait");
+      checkEqual(
+        results.filter(({ state }) => state === "in-progress").length,
+        49,
+        "callers that found the key in progress",
+      );
     },
   },
   {
     title: "starts exactly one of 50 concurrent callers after an expired lease",
     async run(bench) {
-      await bench.abandon("dead");
+      await bench.abandon("abandoned");
       const results = await Promise.all(FIFTY.map((owner) => bench.begin(owner)));
       const started = results.filter(({ state }) => state === "started");
       checkEqual(started, [{ state: "started", attempt: 2 }], "callers that started");
@@ -106,7 +110,7 @@ export const beginCases: readonly IdempotencyCase[] = [
   {
     title: "takes the fingerprint of the caller that starts after an expired lease",
     async run(bench) {
-      await bench.abandon("dead");
+      await bench.abandon("abandoned");
       await bench.checkStarted("b", 2, { fingerprint: "f2", leaseMs: LONG_MS });
       await bench.checkInProgress(false, { fingerprint: "f1" });
       await bench.checkInProgress(true, { fingerprint: "f2" });

@@ -66,9 +66,10 @@ export class ScriptIdempotencyStore implements IdempotencyStore {
   /** Runs the script on one entry. Every step may run twice, so a client that resends commands does no harm. */
   private async call(key: IdempotencyKey, args: string[]): Promise<string> {
     const name = entryName(key, this.options);
-    let reply: unknown;
+    let reply: string;
     try {
-      reply = await callScript(this.connection, { script, sha }, [name], args);
+      // A client may return buffers.
+      reply = String(await callScript(this.connection, { script, sha }, [name], args));
     } catch (cause) {
       if (cause instanceof SluiceError) throw cause;
       throw new SluiceError(
@@ -82,7 +83,7 @@ export class ScriptIdempotencyStore implements IdempotencyStore {
       );
     }
     if (reply === "i1 foreign") throw foreignValue();
-    return String(reply);
+    return reply;
   }
 }
 
