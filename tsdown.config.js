@@ -47,7 +47,7 @@ export default defineConfig({
         // Code shared by the two entries of sluice/cloudflare. [\w-]+ excludes .d.ts files.
         {
           name: "objects",
-          test: /(?:stores\/cloudflare\/(?:[\w-]+\/)*(?!in-|outside-)[\w-]+|limiter\/hybrid-rate-limiter)\.ts$/,
+          test: /(?:stores\/cloudflare\/(?:[\w-]+\/)*(?!in-|outside-)[\w-]+|limiter\/hybrid-rate-limiter|idempotency\/entry-text)\.ts$/,
         },
       ],
     },

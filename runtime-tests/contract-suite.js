@@ -1,6 +1,7 @@
-/** Runs the contract suite on a memory store without a test runner, for runtimes that have none. */
+/** Runs the contract suites on memory stores without a test runner, for runtimes that have none. */
 import { memoryStore } from "sluice";
-import { fakeClock, storeSuite } from "sluice/testing";
+import { memoryIdempotencyStore } from "sluice/idempotency";
+import { fakeClock, idempotencySuite, storeSuite } from "sluice/testing";
 
 /** Runs every case. Returns the number of passed cases and the failures. */
 export async function runContractSuite() {
@@ -10,7 +11,13 @@ export async function runContractSuite() {
     const clock = fakeClock();
     return { store: memoryStore({ clock, maxKeys: 200 }), advance: clock.advance, maxKeys: 200 };
   };
-  storeSuite("memory", create, { describe: (_name, body) => body(), it, time: "fake" });
+  const runner = { describe: (_name, body) => body(), it, time: "fake" };
+  storeSuite("memory", create, runner);
+  const createIdempotency = () => {
+    const clock = fakeClock();
+    return { store: memoryIdempotencyStore({ clock }), advance: clock.advance };
+  };
+  idempotencySuite("memory", createIdempotency, runner);
   const failures = [];
   for (const { name, body } of cases) await body().catch((error) => failures.push(`${name}: ${error.message}`));
   return { passed: cases.length - failures.length, failures };

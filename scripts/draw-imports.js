@@ -17,6 +17,7 @@ const LAYERS = [
   "core",
   "algorithms",
   "http",
+  "idempotency",
   "stores",
   "resilience",
   "limiter",

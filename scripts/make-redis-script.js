@@ -1,6 +1,6 @@
 /**
- * Joins the Lua files of the Redis store into one script and writes it, with its SHA-1, as a module: no file is read at
- * run time. `npm run docs` runs it; a test fails if the module is stale.
+ * Joins the Lua files of the Redis stores into one script each and writes it, with its SHA-1, as a module: no file is read
+ * at run time. `npm run docs` runs it; a test fails if a module is stale.
  */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -9,6 +9,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 
 const at = (/** @type {string} */ path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const target = at("src/stores/redis/script.ts");
+const idempotencyTarget = at("src/stores/redis/idempotency/script.ts");
 
 const folder = at("src/stores/redis/lua");
 
@@ -38,7 +39,18 @@ export function joinScript(/** @type {Record<string, string>} */ replaced = {}, 
     replaced[part] ?? readPart(part),
     ...(part === FAST_PATH ? ["return (function()"] : []),
   ]);
-  return [...texts, "end)()"]
+  return withoutComments([...texts, "end)()"]);
+}
+
+/** The script of the idempotency store without comments. `replaced` overrides parts by name. */
+export function joinIdempotencyScript(/** @type {Record<string, string>} */ replaced = {}) {
+  const own = readFileSync(at("src/stores/redis/idempotency/idempotency.lua"), "utf8");
+  const shared = ["clock", "numbers"].map((part) => replaced[part] ?? readPart(part));
+  return withoutComments([...shared, replaced.idempotency ?? own]);
+}
+
+function withoutComments(/** @type {string[]} */ texts) {
+  return texts
     .join("\n")
     .split("\n")
     .map((line) => line.trim())
@@ -56,11 +68,20 @@ export function shaOf(/** @type {string} */ script) {
   return createHash("sha1").update(script).digest("hex");
 }
 
-/** The text of the generated module. */
+/** The text of the generated module of the rate limit store. */
 export function scriptModule() {
-  const script = joinScript();
+  return moduleOf("The script of the Redis store. Generated from lua/", joinScript());
+}
+
+/** The text of the generated module of the idempotency store. */
+export function idempotencyModule() {
+  const source = "The script of the idempotency store. Generated from idempotency.lua and ../lua/";
+  return moduleOf(source, joinIdempotencyScript());
+}
+
+function moduleOf(/** @type {string} */ source, /** @type {string} */ script) {
   const lines = script.split("\n").map((line) => line.replaceAll("\\", "\\\\").replaceAll("`", "\\`"));
-  return `/** The script of the Redis store. Generated from lua/ by scripts/make-redis-script.js; do not edit. */
+  return `/** ${source} by scripts/make-redis-script.js; do not edit. */
 
 export const script: string = \`${lines.join("\n")}\`;
 
@@ -69,4 +90,7 @@ export const sha: string = "${shaOf(script)}";
 `;
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) writeFileSync(target, scriptModule());
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+  writeFileSync(target, scriptModule());
+  writeFileSync(idempotencyTarget, idempotencyModule());
+}

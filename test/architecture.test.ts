@@ -11,18 +11,32 @@ const src = fileURLToPath(new URL("../src", import.meta.url));
 const MAY_IMPORT: Record<string, readonly string[]> = {
   core: [],
   algorithms: ["core"],
-  stores: ["core", "algorithms"],
+  idempotency: ["core"],
+  stores: ["core", "algorithms", "idempotency"],
   resilience: ["core", "algorithms", "stores"],
   limiter: ["core", "algorithms", "stores", "resilience"],
   http: ["core"],
-  middleware: ["core", "algorithms", "http", "limiter", "resilience", "stores"],
+  middleware: ["core", "algorithms", "http", "idempotency", "limiter", "resilience", "stores"],
   ws: ["core", "algorithms", "http", "limiter", "resilience"],
   rules: ["core", "algorithms", "http", "limiter", "resilience", "stores"],
   abuse: ["core", "http", "limiter", "resilience"],
-  testing: ["core", "algorithms", "stores", "resilience", "limiter", "http", "middleware", "ws", "rules", "abuse"],
+  testing: [
+    "core",
+    "algorithms",
+    "idempotency",
+    "stores",
+    "resilience",
+    "limiter",
+    "http",
+    "middleware",
+    "ws",
+    "rules",
+    "abuse",
+  ],
   entries: [
     "core",
     "algorithms",
+    "idempotency",
     "stores",
     "resilience",
     "limiter",
@@ -76,9 +90,10 @@ const AT_RUN_TIME: Record<string, readonly string[]> = {
 /** Contains a script as text, which runs in browsers and measures time there. */
 const IN_BROWSERS = "abuse/challenge/page-assets.ts";
 
-/** Modules of a runtime, and the one file that imports each. */
+/** Modules of a runtime, and the files that import them: one per class of Durable Objects. */
 const PLATFORM: Record<string, string> = {
   "stores/cloudflare/durable-object/object/in-workers.ts": "cloudflare:workers",
+  "stores/cloudflare/idempotency/in-workers.ts": "cloudflare:workers",
 };
 
 const files = readdirSync(src, { recursive: true, encoding: "utf8" })

@@ -8,8 +8,8 @@ import * as iovalkey from "iovalkey";
 import * as redis4 from "redis4";
 import * as redis5 from "redis5";
 import * as redis6 from "redis6";
-import { redisRateLimiter, redisStore } from "sluice/redis";
-import { upstashRateLimiter, upstashStore } from "sluice/upstash";
+import { redisIdempotencyStore, redisRateLimiter, redisStore } from "sluice/redis";
+import { upstashIdempotencyStore, upstashRateLimiter, upstashStore } from "sluice/upstash";
 
 const sentinel = { name: "main", sentinelRootNodes: [{ host: "127.0.0.1", port: 26379 }] };
 
@@ -76,6 +76,10 @@ export function limiters(
     redisRateLimiter(created5, policy),
     redisRateLimiter(created4, policy),
     upstashRateLimiter(upstash, policy),
+    redisIdempotencyStore(ioredis6),
+    redisIdempotencyStore(created6),
+    redisIdempotencyStore(redis4),
+    upstashIdempotencyStore(upstash),
     // @ts-expect-error a socket client is not a REST client: its methods take other arguments
     upstashRateLimiter(ioredis6, policy),
     // @ts-expect-error a REST client is not a socket client

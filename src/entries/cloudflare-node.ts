@@ -16,6 +16,12 @@ export {
   type DurableObjectRateLimiterOptions,
   durableObjectRateLimiter,
 } from "../stores/cloudflare/durable-object/rate-limiter.ts";
+export type { IdempotencyDOClass } from "../stores/cloudflare/idempotency/idempotency-do.ts";
+export {
+  type DurableObjectIdempotencyStoreOptions,
+  durableObjectIdempotencyStore,
+} from "../stores/cloudflare/idempotency/idempotency-store.ts";
+export { IdempotencyDO } from "../stores/cloudflare/idempotency/outside-workers.ts";
 export { type KVStore, type KVStoreOptions, kvStore } from "../stores/cloudflare/kv/kv-store.ts";
 export { type KVRateLimiterOptions, kvRateLimiter } from "../stores/cloudflare/kv/rate-limiter.ts";
 export type {

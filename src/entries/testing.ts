@@ -1,6 +1,12 @@
-/** `sluice/testing`: a fake clock, and suites that certify a limiter, a store or a middleware. */
+/** `sluice/testing`: a fake clock, and suites that certify a limiter, a store, a middleware or an idempotency store. */
 export { describeRateLimiter, type SuiteOptions } from "../testing/describe-rate-limiter.ts";
 export { type FakeClock, fakeClock } from "../testing/fake-clock.ts";
+export {
+  type CreateIdempotencyStore,
+  type IdempotencySubject,
+  type IdempotencySuiteOptions,
+  idempotencySuite,
+} from "../testing/idempotency-suite.ts";
 export type {
   ByteStream,
   GuardedRoute,

@@ -5,11 +5,8 @@
  * - The hash tag in braces depends on the key alone: all policies of one key share a cluster slot or shard, and a caller
  *   can't choose one. Braces in the key are escaped, so the tag ends where the key ends.
  */
-import { hmac } from "@noble/hashes/hmac.js";
-import { sha256 } from "@noble/hashes/sha2.js";
-import { bytesToHex } from "@noble/hashes/utils.js";
 import { optionError, SluiceError } from "../core/errors.ts";
-import { utf16Bytes } from "../core/utf16-bytes.ts";
+import { hmacTag } from "../core/hmac-tag.ts";
 
 /** Options that change how keys are stored. */
 export interface KeyOptions {
@@ -72,9 +69,4 @@ const escapable = /[%{}\p{Surrogate}]|^#/gu;
 
 function escapeCharacter(character: string): string {
   return `%${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-}
-
-/** The first 128 bits of the HMAC-SHA-256 of the key's UTF-16 units, in hexadecimal. */
-function hmacTag(key: string, secret: string): string {
-  return bytesToHex(hmac(sha256, encoder.encode(secret), utf16Bytes(key)).subarray(0, 16));
 }

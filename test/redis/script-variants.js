@@ -1,8 +1,8 @@
 /**
- * Two variants of the Redis script for tests, made from the same files: one reads the time from an argument, the other
+ * Variants of the Redis scripts for tests, made from the same files: one reads the time from an argument, another one
  * also returns the server's time and numbers the decisions of each key.
  */
-import { joinScript, readPart, shaOf } from "../../scripts/make-redis-script.js";
+import { joinIdempotencyScript, joinScript, readPart, shaOf } from "../../scripts/make-redis-script.js";
 
 /** @typedef {{ readonly text: string, readonly sha: string }} Variant */
 
@@ -27,3 +27,6 @@ export const loggedScript = variant(
     ),
   ),
 );
+
+/** The script of the idempotency store with a clock from an argument. */
+export const idempotencyOnFakeClock = variant(joinIdempotencyScript({ clock: FAKE_CLOCK }));

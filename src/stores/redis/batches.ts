@@ -2,17 +2,12 @@
  * Batches jobs: those of one tick share a script call, and on a cluster one call per slot. Calls are pipelined, each on the
  * connection of its node. All stores on one client share its batches.
  */
-import { SluiceError } from "../../core/errors.ts";
 import { type Job, jobWeight } from "./job.ts";
 import type { Connection } from "./redis-client.ts";
 import { script, sha } from "./script.ts";
 import { encodeJobs } from "./script-arguments.ts";
+import { isReplyError, MAX_CONNECT_WAIT_MS, notConnected, POLL_MS, readinessOf, unref } from "./script-call.ts";
 import { resolveJobs } from "./script-reply.ts";
-
-/** How often the state of a connecting client is checked. */
-const POLL_MS = 5;
-/** How long jobs without a deadline wait for a connecting client. */
-const MAX_CONNECT_WAIT_MS = 5000;
 
 const { setImmediate } = globalThis as { setImmediate?: (run: () => void) => unknown };
 /** Runs after the current turn of the event loop. */
@@ -41,29 +36,16 @@ export class Batches {
     const jobs = this.queue.filter((job) => !job.callState?.abandoned);
     this.queue = [];
     if (jobs.length === 0) return;
-    const readiness = this.readiness();
+    const readiness = readinessOf(this.connection);
     if (readiness === "ready") {
       this.send(jobs);
     } else if (readiness === "connecting" && waitMs > 0) {
       this.queue = jobs;
-      const timer: unknown = setTimeout(() => this.flush(waitMs - POLL_MS), POLL_MS);
       // The connecting client decides whether the process stays alive.
-      (timer as { unref?(): void }).unref?.();
+      unref(setTimeout(() => this.flush(waitMs - POLL_MS), POLL_MS));
     } else {
-      const error = new SluiceError(
-        "store-unavailable",
-        "The Redis client is not connected. With node-redis, call await client.connect() first.",
-        { option: "client", expected: "a connected client", received: readiness },
-      );
+      const error = notConnected(readiness);
       for (const job of jobs) job.reject(error);
-    }
-  }
-
-  private readiness(): string {
-    try {
-      return this.connection.readiness();
-    } catch (error) {
-      return String(error);
     }
   }
 
@@ -120,10 +102,4 @@ export class Batches {
       this.inFlight--;
     }
   }
-}
-
-/** Whether Redis replied an error of this kind. Upstash adds the whole command to its message, which contains user keys. */
-function isReplyError(error: unknown, kind: "READONLY" | "NOSCRIPT"): boolean {
-  const message = String((error as Error | undefined)?.message ?? error);
-  return message.replace(/^Command (?:\d+ \[ \w+ \] )?failed: /, "").startsWith(kind);
 }

@@ -3,6 +3,7 @@
  * versions work without a release of sluice.
  */
 import { optionError } from "../../core/errors.ts";
+import { shared } from "../../core/shared-state.ts";
 
 /** A client or cluster of ioredis or iovalkey. */
 export interface IoredisLike {
@@ -49,6 +50,25 @@ const MAX_KEYS_PER_CALL = 32;
 
 /** Returns the connection of a client, or throws if it is not one of the supported clients. */
 export function connectionTo(client: RedisClient): Connection {
+  return sharedConnection(client, createConnection);
+}
+
+/** All stores on one client share its connection: calls on a sentinel have to be spaced, whichever store sends them. */
+export function sharedConnection<Client extends object>(
+  client: Client,
+  create: (client: Client) => Connection,
+): Connection {
+  let connection = connections.get(client);
+  if (!connection) {
+    connection = create(client);
+    connections.set(client, connection);
+  }
+  return connection;
+}
+
+const connections = /* @__PURE__ */ shared("redisConnections", () => new WeakMap<object, Connection>());
+
+function createConnection(client: RedisClient): Connection {
   if (hasMethod(client, "evalsha") && typeof (client as IoredisLike).status === "string") {
     return ioredisConnection(client as Ioredis);
   }

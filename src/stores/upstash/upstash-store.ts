@@ -1,6 +1,6 @@
 /** A store in Upstash Redis over REST, for runtimes without sockets. It uses the script and batches of the Redis store. */
 import { optionError, SluiceError } from "../../core/errors.ts";
-import type { Connection } from "../redis/redis-client.ts";
+import { type Connection, sharedConnection } from "../redis/redis-client.ts";
 import { createRedisStore, type RedisStore, type RedisStoreOptions } from "../redis/redis-store.ts";
 
 /** A client of `@upstash/redis`. */
@@ -14,10 +14,30 @@ const MAX_KEYS_PER_CALL = 128;
 
 /** Creates a store in Upstash Redis. The client's retries must be off: `new Redis({ url, token, retry: { retries: 0 } })`. */
 export function upstashStore(redis: UpstashClient, options: RedisStoreOptions = {}): RedisStore {
-  return createRedisStore("upstashStore", redis, connectionTo, options);
+  return createRedisStore("upstashStore", redis, unretriedConnectionTo, options);
 }
 
-function connectionTo(redis: UpstashClient): Connection {
+/** Rejects a client that retries: a request that is retried because its response was lost may be charged twice. */
+function unretriedConnectionTo(redis: UpstashClient): Connection {
+  const connection = connectionTo(redis);
+  // Not part of the client's types.
+  const { retry } = (redis as { client?: { retry?: { attempts?: number } } }).client ?? {};
+  if (retry?.attempts !== undefined && retry.attempts > 0) {
+    throw new SluiceError(
+      "invalid-option",
+      `redis must not retry requests, because a retry may be charged twice, but it retries ${retry.attempts} times. Use new Redis({ url, token, retry: { retries: 0 } }).`,
+      { option: "redis", expected: "a client with retry: { retries: 0 }", received: `retries: ${retry.attempts}` },
+    );
+  }
+  return connection;
+}
+
+/** Returns the connection of a client, or throws if it is not one of `@upstash/redis`. */
+export function connectionTo(redis: UpstashClient): Connection {
+  return sharedConnection(redis, createConnection);
+}
+
+function createConnection(redis: UpstashClient): Connection {
   const methods = redis as Partial<UpstashClient> | null | undefined;
   // ioredis has methods of these names with other parameters; only its clients have a status.
   if (typeof methods?.evalsha !== "function" || typeof methods.eval !== "function" || "status" in methods) {
@@ -26,15 +46,6 @@ function connectionTo(redis: UpstashClient): Connection {
       "redis",
       "a client of @upstash/redis (for other Redis clients, use sluice/redis)",
       redis,
-    );
-  }
-  // Not part of the client's types. A request that is retried because its response was lost may be charged twice.
-  const { retry } = (redis as { client?: { retry?: { attempts?: number } } }).client ?? {};
-  if (retry?.attempts !== undefined && retry.attempts > 0) {
-    throw new SluiceError(
-      "invalid-option",
-      `redis must not retry requests, because a retry may be charged twice, but it retries ${retry.attempts} times. Use new Redis({ url, token, retry: { retries: 0 } }).`,
-      { option: "redis", expected: "a client with retry: { retries: 0 }", received: `retries: ${retry.attempts}` },
     );
   }
   return {

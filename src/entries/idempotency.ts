@@ -1,0 +1,13 @@
+/** `sluice/idempotency`: stores for responses that are replayed to retries with the same idempotency key. */
+export type {
+  BeginResult,
+  IdempotencyClaim,
+  IdempotencyKey,
+  IdempotencyStore,
+  StoredResponse,
+} from "../idempotency/idempotency-store.ts";
+export {
+  type MemoryIdempotencyStore,
+  type MemoryIdempotencyStoreOptions,
+  memoryIdempotencyStore,
+} from "../stores/memory/idempotency-store.ts";
