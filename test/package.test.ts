@@ -497,7 +497,7 @@ describe("the package", () => {
  * errors for misuse, 1500 for policies as text, 3000 for several limits per request with keys of their own, 150 for
  * state that the two builds share, 9400 for holds of requests, 900 for extensions of the gate, 500 for what rules need of
  * it, 350 for errors that name six more frameworks and for middleware that end before the response, 80 for ranges whose
- * problems are returned and not thrown.
+ * problems are returned and not thrown, 750 for what abuse prevention needs of it.
  */
 const MIDDLEWARE_BUDGET = 45_650;
 /** Gzip bytes that a framework's middleware may add to that of its kind of server, which has the same gate and responses. */
