@@ -3,7 +3,7 @@ import { checkKey, isCost } from "../core/charge.ts";
 import { optionError, SluiceError, show } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Duration } from "../core/rate.ts";
-import { originOf, type Store } from "../core/store.ts";
+import { isSync, originOf, type Store } from "../core/store.ts";
 import { type Address, networkOf, parseAddress } from "../http/identity/address.ts";
 import { checkKey as keyProblem } from "../http/identity/identities.ts";
 import {
@@ -159,16 +159,17 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
     return new MiddlewareAbuse(this.compiled, limiters, middleware);
   }
 
-  /** The limiters for a middleware whose limits are stored there. All middleware share one store. */
+  /** The limiters for a middleware whose limits are stored there. All middleware share one store: that of the first. */
   private limitersFor(storage: LimitStorage | undefined): AbuseLimiters {
     if (this.specs.length === 0 && !this.compiled.challenge) return NO_LIMITERS;
     const { limiters, ownStore } = this;
-    const isShared = !storage || ownStore || originOf(storage.store) === (limiters && originOf(limiters.store));
-    if (limiters && isShared) return limiters;
+    // A store in memory belongs to this process, as every `policy` has one, so blocks may be in another.
+    const isShared = !storage || ownStore || isSync(storage.store);
+    if (limiters && (isShared || originOf(storage.store) === originOf(limiters.store))) return limiters;
     const store = ownStore ?? storage?.store;
     if (store && !limiters) return this.createLimiters(store, storage);
     const reason = limiters
-      ? "One abuse() is used with limits on two stores, so a block would apply to one of them only."
+      ? "One abuse() is used with limits on two stores, so processes could keep its blocks in different ones."
       : "abuse() has no store for its blocks, because rateLimit chooses its limiter for each request, or uses one of another library.";
     throw new SluiceError("invalid-option", `${reason} Pass store to abuse().`, {
       option: "store",

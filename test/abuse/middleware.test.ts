@@ -1,5 +1,5 @@
 /** `rateLimit({ abuse })`: the order of its steps, penalties without rules, traps, the tarpit, signals and wrong options. */
-import { createLimiter, memoryStore, type RateLimiter, SluiceError } from "sluice";
+import { createLimiter, memoryStore, type RateLimiter, SluiceError, type Store } from "sluice";
 import { type Abuse, type AbuseOptions, abuse } from "sluice/abuse";
 import { type FetchRateLimitOptions, rateLimit } from "sluice/fetch";
 import { loadRules } from "sluice/rules";
@@ -456,13 +456,35 @@ describe("the store", () => {
     expect(store.size).toBe(1);
   });
 
+  it("is one for all middleware in memory, so that a block applies to all of them", async () => {
+    const prevention = abuse({ penalty: { strikes: 2 } });
+    const [first, second] = [
+      appWith({ policy: "1/h", abuse: prevention }),
+      appWith({ policy: "1/h", abuse: prevention }),
+    ];
+    expect(await first.statuses(3)).toEqual([200, 429, 429]);
+    expect(await second.statuses(1)).toEqual([429]);
+    expect(await second.statuses(1, "GET /", { "x-client": "203.0.113.8" })).toEqual([200]);
+  });
+
   it("must be given if limiters are chosen for each request, or are on two stores", () => {
     const limiter = (): RateLimiter => createLimiter({ policy: "1/h" });
     expect(() => appWith({ limiter, abuse: abuse({ penalty: {} }) })).toThrow(/has no store for its blocks/);
     expect(() => appWith({ limiter, abuse: abuse({ penalty: {}, store: memoryStore() }) })).not.toThrow();
+    const remote = () => {
+      const { applySync: _, ...store } = { ...memoryStore() };
+      return { ...store, consistency: "exact", apply: async () => [] } as unknown as Store;
+    };
     const shared = abuse({ penalty: {} });
-    appWith({ policy: "1/h", abuse: shared });
-    expect(() => appWith({ policy: "1/h", abuse: shared })).toThrow(/limits on two stores/);
+    appWith({ limiter: createLimiter({ policy: "1/h", store: remote() }), abuse: shared });
+    expect(() => appWith({ limiter: createLimiter({ policy: "1/h", store: remote() }), abuse: shared })).toThrow(
+      /limits on two stores/,
+    );
+    const local = abuse({ penalty: {} });
+    appWith({ policy: "1/h", abuse: local });
+    expect(() => appWith({ limiter: createLimiter({ policy: "1/h", store: remote() }), abuse: local })).toThrow(
+      /limits on two stores/,
+    );
   });
 });
 
