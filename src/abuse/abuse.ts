@@ -83,6 +83,7 @@ export function abuse<
     isTrap,
     challenge: challenge?.[CHALLENGE],
     tarpit: tarpit === undefined ? undefined : createTarpit(tarpit),
+    newClearances: new WeakMap(),
   };
   return new ConfiguredAbuse(compiled, penalties, store, prefix);
 }

@@ -27,6 +27,8 @@ export interface CompiledAbuse<Args extends readonly unknown[]> {
   readonly isTrap: ((target: string) => boolean) | undefined;
   readonly challenge: ChallengeHandler | undefined;
   readonly tarpit: Tarpit | undefined;
+  /** The clearances that tokens of requests were exchanged for: a second middleware can't use the token again. */
+  readonly newClearances: WeakMap<object, string>;
 }
 
 /** The limiters of `abuse` on their store. */
@@ -133,14 +135,19 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
     context: ScreenedContext<Args>,
     values: RequestValues,
   ): MaybePromise<ScreenedRequest | ResponseData> {
+    const { newClearances } = this.compiled;
     const request = context.challenged;
     if (challenge.isSolution(request)) return challenge.solve(request);
     const token = challenge.tokenOf(request);
-    if (token === undefined || challenge.clearanceOf(request) !== undefined) {
+    if (token === undefined) return screened(context, values, undefined, challenge);
+    const [first] = context.args as readonly object[] as readonly [object];
+    context.newClearance = newClearances.get(first);
+    if (context.newClearance !== undefined || challenge.clearanceOf(request) !== undefined) {
       return screened(context, values, undefined, challenge);
     }
     return challenge.verify(token, request).then((result) => {
       if ("status" in result) return result;
+      newClearances.set(first, result.id);
       context.newClearance = result.id;
       return screened(context, values, result.set, challenge);
     });

@@ -29,6 +29,7 @@ export class ScreenedContext<Args extends readonly unknown[]> extends MountedCon
   newClearance: string | undefined;
   private readonly screening: ScreeningParts<Args>;
   private readonly signalResults: MaybePromise<SignalResult | undefined>[] = [];
+  private challengeRequest: ChallengeRequest | undefined;
   private foundAddress: { readonly address: Address | undefined } | undefined;
 
   constructor(screening: ScreeningParts<Args>, args: Args) {
@@ -80,6 +81,11 @@ export class ScreenedContext<Args extends readonly unknown[]> extends MountedCon
 
   /** The request as challenges read it. */
   get challenged(): ChallengeRequest {
+    this.challengeRequest ??= this.createChallengeRequest();
+    return this.challengeRequest;
+  }
+
+  private createChallengeRequest(): ChallengeRequest {
     const { screening, args } = this;
     const { middleware, verifications } = screening;
     const address = this.address();

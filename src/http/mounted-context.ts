@@ -10,7 +10,7 @@ export type Facts<Args extends readonly unknown[]> = Readonly<Record<string, ((.
 export class MountedContext<Args extends readonly unknown[]> implements RequestContext {
   protected readonly middleware: MountedMiddleware<Args>;
   protected readonly facts: Facts<Args>;
-  protected readonly args: Args;
+  readonly args: Args;
 
   constructor(middleware: MountedMiddleware<Args>, facts: Facts<Args>, args: Args) {
     this.middleware = middleware;

@@ -178,6 +178,27 @@ describe("a limit with the action challenge", () => {
     expect([refused.status, await refused.json()]).toMatchObject([403, { code: "challenge-failed" }]);
   });
 
+  it("verifies a token once for two middlewares", async () => {
+    const captcha = provider();
+    const prevention = abuse({ challenge: challenge({ provider: captcha, secret: [SECRET] }) });
+    const limit = (name: string) => {
+      const data = {
+        rules: [{ name, match: "/*", limits: { ip: "1/h" }, action: "challenge" }],
+        fallback: { limits: { ip: "100/h" } },
+      };
+      const rules = loadRules(data, { facts: [], store: memoryStore(), prefix: name });
+      return rateLimit({ rules, abuse: prevention, identity: { trustedProxies: 1, header: "x-client" } });
+    };
+    const handler = limit("outer")(limit("inner")(() => new Response("welcome")));
+    const send = async (headers: Headers = {}): Promise<number> => {
+      const all = { "x-client": ADA, "user-agent": "Firefox", ...headers };
+      return (await handler(new Request("http://localhost/", { headers: all }))).status;
+    };
+    expect([await send(), await send()]).toEqual([200, 403]);
+    expect(await send({ "sluice-challenge-token": "good" })).toBe(200);
+    expect(captcha.verified).toHaveLength(1);
+  });
+
   it("sets the cookie also if the request is rejected by another limit", async () => {
     const { send, statuses } = appWith({ limits: { account: "3/h", ip: "3/h" }, action: { account: "challenge" } });
     await statuses(3, account);
