@@ -33,6 +33,7 @@ const suite = [
   "test/idempotency/redis.test.ts",
   "test/idempotency/upstash.test.ts",
   "test/identity",
+  "test/abuse",
   "test/middleware",
   "test/runtime.test.ts",
 ];
