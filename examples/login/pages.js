@@ -9,7 +9,7 @@ export const loginPage = ({ scriptUrl }, { email = "", message = "" } = {}) =>
   page(
     "Log in",
     `<h1>Log in</h1>
-<p class="soft">Welcome back. Enter your details to continue.</p>
+<p class="soft">Enter your email and password.</p>
 <form id="login" method="post" action="/login" data-widget="${escapeHtml(scriptUrl)}">
   <label for="email">Email</label>
   <input id="email" name="email" type="email" autocomplete="username" required value="${escapeHtml(email)}">

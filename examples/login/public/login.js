@@ -4,10 +4,13 @@
 /** @typedef {{ render(box: Element, options: object): string; remove(id: string): void }} Turnstile */
 
 const find = (/** @type {string} */ selector) => /** @type {HTMLElement} */ (document.querySelector(selector));
+const page = /** @type {Window & { turnstile?: Turnstile }} */ (window);
 const form = /** @type {HTMLFormElement} */ (find("#login"));
 const button = /** @type {HTMLButtonElement} */ (find("#login button"));
 /** @type {Challenge | undefined} the challenge that was sent last */
 let challenge;
+/** @type {string | undefined} the id of the widget that is shown */
+let widget;
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
@@ -17,6 +20,7 @@ form.addEventListener("submit", (event) => {
 /** Sends the form, with the token of a solved challenge if there is one. */
 async function logIn(/** @type {string | undefined} */ token = undefined) {
   show("");
+  hideChallenge();
   button.disabled = true;
   const response = await fetch(form.action, {
     method: "POST",
@@ -48,26 +52,25 @@ async function showChallenge(message = "") {
   button.hidden = true;
   find("#challenge").hidden = false;
   find("#challenge").focus();
-  const id = turnstile.render(find("#widget"), {
-    sitekey: challenge?.siteKey,
-    action: challenge?.action,
-    callback(/** @type {string} */ token) {
-      turnstile.remove(id);
-      find("#challenge").hidden = true;
-      button.hidden = false;
-      void logIn(token);
-    },
-  });
+  const { siteKey: sitekey, action } = /** @type {Challenge} */ (challenge);
+  const callback = (/** @type {string} */ token) => void logIn(token);
+  widget = turnstile.render(find("#widget"), { sitekey, action, callback, size: "flexible" });
+}
+
+function hideChallenge() {
+  if (widget !== undefined) page.turnstile?.remove(widget);
+  widget = undefined;
+  find("#challenge").hidden = true;
+  button.hidden = false;
 }
 
 /** Loads the widget script when it is first needed. @returns {Promise<Turnstile>} */
 function loadWidget() {
-  const global = /** @type {{ turnstile?: Turnstile }} */ (/** @type {unknown} */ (window));
   return new Promise((resolve, reject) => {
-    if (global.turnstile) return resolve(global.turnstile);
+    if (page.turnstile) return resolve(page.turnstile);
     const script = document.createElement("script");
     script.src = form.dataset.widget ?? "";
-    script.onload = () => resolve(/** @type {Turnstile} */ (global.turnstile));
+    script.onload = () => resolve(/** @type {Turnstile} */ (page.turnstile));
     script.onerror = reject;
     document.head.append(script);
   });
