@@ -74,6 +74,16 @@ describe.each([390, 1280])("the page at %s px", (width) => {
 });
 
 describe("the page", () => {
+  // As in a window of 1280 px at 400 %.
+  it("has a compact widget that fits at 320 px", async () => {
+    const { page } = await open("/page", {}, { viewport: { width: 320, height: 640 } });
+    await checkbox(page).waitFor();
+    await screenshot(page, "compact");
+    expect(await overflows(page)).toBe(false);
+    await checkbox(page).click();
+    await welcome(page);
+  });
+
   it("can be solved with the keyboard, and leads to the requested page", async () => {
     const { page, problems, response, url } = await open("/page?a=1#part");
     expect(response?.status()).toBe(403);
