@@ -64,7 +64,7 @@ const script = (/** @type {string} */ origin) => `
       const dark = matchMedia("(prefers-color-scheme: dark)").matches;
       frame.src = "${origin}/frame?" + new URLSearchParams({ action: options.action, theme: dark ? "dark" : "light" });
       Object.assign(frame, { title: "Check that you are human", width: options.size === "flexible" ? "100%" : 300, height: 65 });
-      Object.assign(frame.style, { display: "block", border: 0 });
+      Object.assign(frame.style, { display: "block", border: 0, minWidth: "300px" });
       addEventListener("message", ({ source, origin, data }) => {
         if (source === frame.contentWindow && origin === "${origin}") options.callback(data.token);
       });

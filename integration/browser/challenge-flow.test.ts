@@ -350,6 +350,11 @@ describe("the login example", () => {
       await attempt(page, "analytical engine");
       await checkbox(page).waitFor();
       await check("login-challenge");
+      // As in a window of 1280 px at 400 %.
+      await page.setViewportSize({ width: 320, height: 640 });
+      expect(await overflows(page)).toBe(false);
+      await screenshot(page, `login-challenge-320-${colorScheme}`);
+      await page.setViewportSize(viewport);
       await checkbox(page).click();
       await loggedIn(page);
       await check("logged-in");
