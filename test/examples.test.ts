@@ -313,6 +313,89 @@ describe("examples/saas", withRedis, () => {
   });
 });
 
+describe("examples/login", withRedis, () => {
+  const ADA = { email: "ada@example.com", password: "analytical engine" };
+  const OPERATOR = { authorization: "Bearer operator" };
+  const json = { "Content-Type": "application/json" };
+  const page = readFileSync(`${root}/examples/login/README.md`, "utf8");
+
+  it("asks for a challenge after wrong passwords, and accepts its solution once", async () => {
+    const server = await start("login");
+    const login = (password: string, headers = {}) =>
+      server.post("/login", JSON.stringify({ ...ADA, password }), { ...json, ...headers });
+    for (let i = 0; i < 3; i++) {
+      const wrong = await login(`guess ${i}`);
+      expect(page).toContain(`\n${await wrong.text()} ${wrong.status}\n`);
+    }
+    const denied = await login(ADA.password);
+    expect([denied.status, denied.headers.get("sluice-mitigated")]).toEqual([403, "challenge"]);
+    const text = await denied.text();
+    expect(page).toContain(`\n${text} 403\n`);
+
+    // What the widget does in a browser.
+    const html = await (await server.ask("/")).text();
+    const widget = new URL(/data-widget="([^"]+)"/.exec(html)?.[1] ?? "");
+    const solve = async (changes = {}) => {
+      const body = JSON.stringify({ hostname: "127.0.0.1", action: JSON.parse(text).challenge.action, ...changes });
+      const reply = await fetch(new URL("/token", widget), { method: "POST", headers: json, body });
+      return { "Sluice-Challenge-Token": ((await reply.json()) as { token: string }).token };
+    };
+    const solution = await solve();
+    expect((await login("guess", solution)).status).toBe(401);
+    const codes = async (headers: object) => [(await (await login(ADA.password, headers)).json()).codes];
+    expect(await codes(solution)).toEqual([["timeout-or-duplicate"]]);
+    expect(await codes(await solve({ hostname: "other.example" }))).toEqual([["hostname-mismatch"]]);
+    expect(await codes(await solve({ action: "other" }))).toEqual([["action-mismatch"]]);
+
+    const response = await login(ADA.password, await solve());
+    expect([response.status, await response.json()]).toEqual([200, { name: "Ada" }]);
+    const cookie = response.headers.getSetCookie().map((one) => one.split(";")[0]);
+    expect(cookie.map((one) => one?.split("=")[0])).toEqual(["__Host-session", "__Host-sluice-clearance"]);
+    expect(await (await server.ask("/", { cookie: cookie.join("; ") })).text()).toContain("Welcome, Ada");
+    expect(await server.end()).toBe(0);
+  });
+
+  it("works as a form without a script", async () => {
+    const server = await start("login");
+    const submit = (password: string) =>
+      server.request("/login", {
+        method: "POST",
+        headers: { accept: "text/html" },
+        body: new URLSearchParams({ ...ADA, email: '"><b>', password }),
+        redirect: "manual",
+      });
+    const wrong = await submit("guess");
+    expect(wrong.status).toBe(401);
+    expect(await wrong.text()).toMatch(/value="&#34;&#62;&#60;b&#62;".*Wrong email or password\./s);
+    const right = await server.request("/login", {
+      method: "POST",
+      body: new URLSearchParams(ADA),
+      redirect: "manual",
+    });
+    expect([right.status, right.headers.get("location")]).toEqual([303, "/"]);
+    expect(await server.end()).toBe(0);
+  });
+
+  it("blocks an address that requests a trap, until an operator unblocks it", async () => {
+    const server = await start("login", { OPERATOR_TOKEN: "operator" });
+    const scanner = { "X-Forwarded-For": "203.0.113.9" };
+    const statuses = await server.statuses(["/", "/.env", "/"], scanner);
+    expect(page).toContain(`\n${statuses.join(" ")}\n`);
+    expect(await server.statuses(["/"])).toEqual([200]);
+
+    const block = "/operator/blocks/ip:203.0.113.9";
+    expect((await server.request(block, { method: "DELETE" })).status).toBe(401);
+    expect(await (await server.ask(block, OPERATOR)).json()).toMatchObject({ blocked: true, strikes: 10 });
+    expect((await server.request(block, { method: "DELETE", headers: OPERATOR })).status).toBe(204);
+    expect(await server.statuses(["/"], scanner)).toEqual([200]);
+    const duration = JSON.stringify({ duration: "10m" });
+    const blocked = await server.request(block, { method: "PUT", headers: { ...OPERATOR, ...json }, body: duration });
+    expect(blocked.status).toBe(204);
+    expect(await server.statuses(["/"], scanner)).toEqual([429]);
+    expect(await server.end()).toBe(0);
+  });
+});
+
 describe("examples/websocket-server.js", () => {
   for (const [where, options] of [
     ["in memory", {}],

@@ -1,17 +1,11 @@
-/**
- * The challenge page in Chromium, with a stand-in for the provider. `SLUICE_SCREENSHOTS=folder` keeps screenshots.
- */
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { join } from "node:path";
+/** The challenge page in Chromium, with a stand-in for the provider. */
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
 import { hcaptcha, type ProviderOptions, recaptcha, type TranslatedMessages } from "sluice/abuse";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { type SiteverifyServer, startSiteverify } from "../../test/servers/siteverify.js";
 import { type AppOptions, PROVIDER_SECRET, startApp } from "./challenge-app.ts";
 import { launchChromium } from "./chromium.ts";
-
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+import { checkbox, consoleErrors, findings, overflows, screenshot, solveWithKeyboard } from "./inspect-page.ts";
 
 let browser: Browser;
 let siteverify: SiteverifyServer;
@@ -37,54 +31,15 @@ async function open(path: string, app: AppOptions = {}, context: BrowserContextO
     await close();
   });
   const page = await session.newPage();
-  const problems: string[] = [];
-  page.on("pageerror", (error) => problems.push(String(error)));
-  page.on("console", (message) => {
-    // The page itself has the status 403, as intended.
-    if (message.type() === "error" && !message.text().startsWith("Failed to load resource"))
-      problems.push(message.text());
-  });
+  const problems = consoleErrors(page);
   const response = await page.goto(url + path);
   return { page, url, problems, response };
 }
 
-/** Not to be used with `check`, which waits for the checkbox: the page removes the widget at once. */
-const checkbox = (page: Page) => page.frameLocator("iframe").getByRole("checkbox");
 const retry = (page: Page) => page.getByRole("button", { name: "Try again" });
 const status = (page: Page) => page.getByRole("status");
 const welcome = (page: Page) => page.getByRole("heading", { name: "Welcome" }).waitFor();
 const hasText = (page: Page, text: string) => status(page).filter({ hasText: text }).waitFor();
-
-async function solveWithKeyboard(page: Page): Promise<void> {
-  await checkbox(page).waitFor();
-  await page.keyboard.press("Tab");
-  // The frame is another process, which gets the focus later.
-  await page.frameLocator("iframe").locator("input:focus").waitFor();
-  await page.keyboard.press("Space");
-}
-
-async function screenshot(page: Page, name: string): Promise<void> {
-  const folder = process.env.SLUICE_SCREENSHOTS;
-  if (folder) await page.screenshot({ path: join(folder, `${name}.png`) });
-}
-
-/** Findings of axe-core in the page and its frames. */
-async function findings(page: Page): Promise<string[]> {
-  for (const frame of page.frames()) await frame.evaluate(axe);
-  const { violations } = await page.evaluate(() =>
-    (globalThis as unknown as { axe: { run(): Promise<{ violations: Finding[] }> } }).axe.run(),
-  );
-  return violations.map(({ id, impact, nodes }) => `${impact}: ${id}: ${nodes.map(({ html }) => html).join(", ")}`);
-}
-
-interface Finding {
-  id: string;
-  impact: string;
-  nodes: { html: string }[];
-}
-
-const overflows = (page: Page) =>
-  page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
 
 const GERMAN: TranslatedMessages = {
   lang: "de",
@@ -119,6 +74,16 @@ describe.each([390, 1280])("the page at %s px", (width) => {
 });
 
 describe("the page", () => {
+  // As in a window of 1280 px at 400 %.
+  it("has a compact widget that fits at 320 px", async () => {
+    const { page } = await open("/page", {}, { viewport: { width: 320, height: 640 } });
+    await checkbox(page).waitFor();
+    await screenshot(page, "compact");
+    expect(await overflows(page)).toBe(false);
+    await checkbox(page).click();
+    await welcome(page);
+  });
+
   it("can be solved with the keyboard, and leads to the requested page", async () => {
     const { page, problems, response, url } = await open("/page?a=1#part");
     expect(response?.status()).toBe(403);

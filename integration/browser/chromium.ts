@@ -13,7 +13,7 @@ const ARGS = [
   "--disable-sync",
 ];
 
-/** Starts Chromium. It ends with this process at the latest. */
-export async function launchChromium(): Promise<Browser> {
-  return chromium.launch({ executablePath: await ensureChromium(), headless: true, args: ARGS });
+/** Starts Chromium, with further arguments if needed. It ends with this process at the latest. */
+export async function launchChromium(...more: string[]): Promise<Browser> {
+  return chromium.launch({ executablePath: await ensureChromium(), headless: true, args: [...ARGS, ...more] });
 }

@@ -53,9 +53,10 @@ interface HeaderReader {
  * a script. Browsers report it in Sec-Fetch-Site; older ones send the page in Referer or Origin.
  */
 export function isFromElsewhere(request: HeaderReader): boolean {
+  // First: Chromium sends the speculation rules of other sites with `Sec-Fetch-Site: none`, as if the user had typed the URL.
+  if ((request.header("sec-purpose") ?? request.header("purpose") ?? "").includes("prefetch")) return true;
   const site = request.header("sec-fetch-site");
   if (site !== undefined) return site !== "same-origin" && site !== "none";
-  if ((request.header("sec-purpose") ?? request.header("purpose") ?? "").includes("prefetch")) return true;
   const host = request.header("host");
   return ["referer", "origin"].some((name) => {
     const page = request.header(name);

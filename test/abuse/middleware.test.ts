@@ -259,6 +259,7 @@ describe("traps", () => {
     ["a script of another site", { origin: "https://evil.example", host: "localhost" }],
     ["a sandboxed page", { origin: "null", host: "localhost" }],
     ["a prefetch", { "sec-purpose": "prefetch;prerender" }],
+    ["a speculation rule of another site", { "sec-purpose": "prefetch", "sec-fetch-site": "none" }],
   ])("block nobody who is sent there by %s", async (_, headers) => {
     const { statuses } = trapped();
     expect(await statuses(1, "GET /.env", headers)).toEqual([404]);

@@ -202,8 +202,8 @@ function widgetScript(/** @type {string} */ object, /** @type {string} */ origin
       const frame = document.createElement("iframe");
       frame.title = "Widget of the stand-in";
       frame.src = origin + "/frame?theme=" + options.theme + "&" + query(options) + more;
-      frame.width = 300;
-      frame.height = 65;
+      frame.width = options.size === "compact" ? 150 : 300;
+      frame.height = options.size === "compact" ? 140 : 65;
       frame.style.border = "0";
       addEventListener("message", (event) => {
         if (event.origin !== origin || event.source !== frame.contentWindow) return;
@@ -228,7 +228,7 @@ const FRAME = `<!doctype html>
 .dark{--bg:#232323;--fg:#fafafa;--line:#777}
 html{color-scheme:light dark}
 body{margin:0;background:var(--bg);color:var(--fg);font:14px system-ui,sans-serif}
-main{box-sizing:border-box;width:300px;height:65px;border:1px solid var(--line);display:flex;align-items:center;padding:0 16px}
+main{box-sizing:border-box;height:100vh;border:1px solid var(--line);display:flex;align-items:center;padding:0 16px}
 label{display:flex;align-items:center;gap:12px;font-size:14px}input{width:24px;height:24px;margin:0}
 </style></head>
 <body><main><label><input type="checkbox"> I am human</label></main>

@@ -42,7 +42,7 @@ if(c.widget.execute)return w.ready(()=>w.execute(c.siteKey,{action:c.action}).th
 const box=document.createElement("div")
 $("widget").replaceChildren(box)
 w.render(box,{sitekey:c.siteKey,action:c.action,callback:post,"error-callback":unavailable,"unsupported-callback":unavailable,
-theme:matchMedia("(prefers-color-scheme:dark)").matches?"dark":"light",language:c.lang,hl:c.lang})
+theme:matchMedia("(prefers-color-scheme:dark)").matches?"dark":"light",language:c.lang,hl:c.lang,size:innerWidth<350?"compact":"normal"})
 }
 const start=()=>{
 show("")
