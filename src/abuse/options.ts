@@ -20,7 +20,10 @@ export interface AbuseOptions<Args extends readonly unknown[] = readonly unknown
    * rules, denials by rules with `penalty: true` are strikes; without rules, every denial is. Default: none.
    */
   penalty?: PenaltyOptions | readonly PenaltyOptions[];
-  /** Paths that no legitimate client requests, such as `"/wp-login.php"` and `"/.git/*"`. Default: none. */
+  /**
+   * Paths that no legitimate client requests, such as `"/wp-login.php"` and `"/.git/*"`: 404, and the IP address is blocked.
+   * Requests that other sites cause don't count, which browsers report reliably over HTTPS only. Default: none.
+   */
   traps?: readonly string[];
   /** Handles limits of rules with `action: "challenge"`. Default: none. */
   challenge?: Challenge;
