@@ -19,7 +19,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   middleware: ["core", "algorithms", "http", "idempotency", "limiter", "resilience", "stores"],
   ws: ["core", "algorithms", "http", "limiter", "resilience"],
   rules: ["core", "algorithms", "http", "limiter", "resilience", "stores"],
-  abuse: ["core", "http", "limiter", "resilience"],
+  abuse: ["core", "http", "limiter", "resilience", "stores"],
   testing: [
     "core",
     "algorithms",

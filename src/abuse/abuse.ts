@@ -4,7 +4,7 @@ import { optionError, SluiceError, show } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Duration } from "../core/rate.ts";
 import { isSync, originOf, type Store } from "../core/store.ts";
-import { type Address, networkOf, parseAddress } from "../http/identity/address.ts";
+import { type Address, networkOf } from "../http/identity/address.ts";
 import { checkKey as keyProblem } from "../http/identity/identities.ts";
 import {
   type AbuseMount,
@@ -15,6 +15,8 @@ import {
 } from "../http/request-abuse.ts";
 import type { LimitStorage } from "../http/request-charges.ts";
 import { createLimiter } from "../limiter/create-limiter.ts";
+import { memoryStore } from "../stores/memory/memory-store.ts";
+import { canonicalKey } from "./canonical-key.ts";
 import { CHALLENGE } from "./challenge/challenge-types.ts";
 import { LIST } from "./lists/list.ts";
 import { type AbuseLimiters, type CompiledAbuse, MiddlewareAbuse } from "./mounted-abuse.ts";
@@ -155,6 +157,12 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
 
   private mount(middleware: ScreenedMiddleware<Args>): MountedAbuse<Args> {
     if (middleware.limiters) this.checkWithoutRules();
+    if (middleware.reader.isCall && (this.compiled.challenge || this.compiled.isTrap)) {
+      const option = this.compiled.challenge ? "challenge" : "traps";
+      const message = `${option}: needs a middleware of an HTTP server, because a procedure or action has no response of its own.`;
+      throw new SluiceError("unsupported", message, { option, expected: "a middleware of an HTTP server" });
+    }
+    this.checkIdentities(middleware);
     const limiters = this.limitersFor(middleware.storage);
     this.keyOf = (address) => middleware.keyOf(address);
     return new MiddlewareAbuse(this.compiled, limiters, middleware);
@@ -167,7 +175,8 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
     // A store in memory belongs to this process, as every `policy` has one, so blocks may be in another.
     const isShared = !storage || ownStore || isSync(storage.store);
     if (limiters && (isShared || originOf(storage.store) === originOf(limiters.store))) return limiters;
-    const store = ownStore ?? storage?.store;
+    // A store of the options alone may end before the blocks of other middleware.
+    const store = ownStore ?? (storage?.isPrivate ? memoryStore() : storage?.store);
     if (store && !limiters) return this.createLimiters(store, storage);
     const reason = limiters
       ? "One abuse() is used with limits on two stores, so processes could keep its blocks in different ones."
@@ -176,6 +185,20 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
       option: "store",
       expected: "a store",
     });
+  }
+
+  /** A penalty per user or API key would block nobody without a source of them. */
+  private checkIdentities({ options, parts }: ScreenedMiddleware<Args>): void {
+    const { facts = {} } = options as { readonly facts?: object };
+    for (const { identities, option, per } of this.specs) {
+      const missing = (["user", "apiKey"] as const).find(
+        (part) => identities.includes(part) && !parts[part].isProvided && !Object.hasOwn(facts, part),
+      );
+      if (!missing) continue;
+      const sources = missing === "user" ? "identity: { jwt }" : "identity: { apiKey }";
+      const message = `${option}.per: ${show(per)} would block nobody, because no request has a ${missing === "user" ? "user" : "verified API key"}; set ${sources} in rateLimit, or facts.${missing} with rules.`;
+      throw new SluiceError("invalid-option", message, { option: `${option}.per`, expected: sources, received: per });
+    }
   }
 
   /** Without rules there are no facts, and no limits that end in a challenge. */
@@ -220,30 +243,13 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
       throw new SluiceError("invalid-option", message, { option: "store", expected: "a store" });
     }
     // Joined keys first: a key of one identity may contain "+".
-    const penalty = limiters.penalties
-      .toSorted((a, b) => b.identities.length - a.identities.length)
-      .find(({ identities }) => keyProblem(key, identities) === undefined);
-    if (!penalty) {
-      const forms = specs.map(({ identities }) => keyProblem("", identities)).join(", or ");
-      const message = `${method}() has no penalty for such keys: ${forms}.`;
-      throw new SluiceError("invalid-key", message, { option: "key", expected: forms, received: key });
+    const byLength = limiters.penalties.toSorted((a, b) => b.identities.length - a.identities.length);
+    for (const penalty of byLength) {
+      const ownKey = canonicalKey(key, penalty.identities, this.keyOf);
+      if (ownKey !== undefined) return { ...penalty, ownKey };
     }
-    return { ...penalty, ownKey: this.canonical(key, penalty.identities) };
-  }
-
-  /** Writes IP addresses as their keys are written: an IPv6 address is that of its network. */
-  private canonical(key: string, identities: readonly string[]): string {
-    const parts = identities.length > 1 ? key.split("+") : [key];
-    return parts
-      .map((part) => {
-        if (!part.startsWith("ip:")) return part;
-        const [text, bits] = part.slice("ip:".length).split("/");
-        const address = parseAddress(text);
-        const canonical = address && this.keyOf(address);
-        if (canonical && (bits === undefined || canonical.endsWith(`/${bits}`))) return canonical;
-        const expected = 'one IP address after "ip:", such as ip:203.0.113.7; for ranges, use deny: [ipList(ranges)]';
-        throw optionError("invalid-key", "key", expected);
-      })
-      .join("+");
+    const forms = specs.map(({ identities }) => keyProblem("", identities)).join(", or ");
+    const message = `${method}() has no penalty for such keys: ${forms}.`;
+    throw new SluiceError("invalid-key", message, { option: "key", expected: forms, received: key });
   }
 }

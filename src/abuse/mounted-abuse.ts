@@ -17,7 +17,7 @@ import type { Penalty } from "./penalties.ts";
 import { ScreenedContext, type ScreeningParts } from "./screened-context.ts";
 import { SIGNAL, type Signal } from "./signals.ts";
 import type { Tarpit } from "./tarpit.ts";
-import { isFromElsewhere } from "./traps.ts";
+import { mayBeCausedByPage } from "./traps.ts";
 
 /** What the options of `abuse` were compiled to. */
 export interface CompiledAbuse<Args extends readonly unknown[]> {
@@ -55,6 +55,7 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
   readonly hasStrikes: boolean;
   private readonly compiled: CompiledAbuse<Args>;
   private readonly screening: ScreeningParts<Args>;
+  private readonly isShadow: boolean;
   private readonly penaltyNames: ReadonlySet<string>;
 
   constructor(compiled: CompiledAbuse<Args>, limiters: AbuseLimiters, middleware: ScreenedMiddleware<Args>) {
@@ -63,7 +64,9 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
     const { facts = {} } = middleware.options as { readonly facts?: Facts<Args> };
     this.compiled = compiled;
     this.screening = { middleware, facts, signals, challenge, verifications };
-    this.penalties = penalties;
+    this.isShadow = (middleware.options as { readonly mode?: string }).mode === "shadow";
+    // Blocks are shared with middleware that enforces them.
+    this.penalties = this.isShadow ? penalties.map((penalty) => ({ ...penalty, isStruck: false })) : penalties;
     if (middleware.limiters && penalties.length > 0) checkPenalizable(middleware.limiters, penalties);
     this.hasChallenge = challenge !== undefined;
     this.hasStrikes = penalties.some(({ isStruck }) => isStruck);
@@ -79,13 +82,14 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
     const { deny, allow } = this.compiled;
     const context = new ScreenedContext(this.screening, args);
     const values = new RequestValues(context);
-    if (deny.length === 0 && allow.length === 0) return this.afterLists(context, values);
+    const denied = this.isShadow ? [] : deny;
+    if (denied.length === 0 && allow.length === 0) return this.afterLists(context, values);
     const client: ListedClient = {
       address: () => context.address(),
       key: (kind) => values.later(() => values.key([IDENTITIES[kind] ?? kind])),
       reports: context.reports,
     };
-    return andThen(isListed(deny, client, args), (isDenied) => {
+    return andThen(isListed(denied, client, args), (isDenied) => {
       if (isDenied) return plainProblem(403, "Forbidden", undefined, context.header("accept"));
       return andThen(isListed(allow, client, args), (isAllowed) =>
         isAllowed ? "exempt" : this.afterLists(context, values),
@@ -110,15 +114,17 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
     context: ScreenedContext<Args>,
     values: RequestValues,
   ): MaybePromise<ScreenedRequest | ResponseData> {
-    if (this.compiled.isTrap?.(context.path)) return this.spring(context, values);
-    const { challenge } = this.compiled;
+    const { challenge, isTrap } = this.compiled;
+    // In shadow mode, a request continues as it is: traps strike nobody, and tokens are left to other middleware.
+    if (this.isShadow) return screened(context, values, undefined, challenge);
+    if (isTrap?.(context.path)) return this.spring(context, values);
     return challenge ? this.afterSolution(challenge, context, values) : screened(context, values, undefined, challenge);
   }
 
-  /** Blocks the IP address of a request to a trap, unless another site or a verified user may have sent it. */
+  /** Blocks the IP address of a request to a trap, unless a web page may have caused it, or a verified user sent it. */
   private spring(context: ScreenedContext<Args>, values: RequestValues): MaybePromise<ResponseData> {
     const address = context.address();
-    if (!address || isFromElsewhere(context)) return NOT_FOUND;
+    if (!address || mayBeCausedByPage(context)) return NOT_FOUND;
     return andThen(
       values.later(() => values.key(["user"])),
       (user): MaybePromise<ResponseData> => {

@@ -2,7 +2,6 @@
 import { MAX_CHARGES } from "../core/charge.ts";
 import { optionError, SluiceError } from "../core/errors.ts";
 import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
-import { UNIDENTIFIED } from "../http/identity/client-key.ts";
 import type { AddedCharge, ScreenedMiddleware } from "../http/request-abuse.ts";
 import type { RequestCharges, RequestPenalty } from "../http/request-charges.ts";
 import type { RequestValues } from "../http/request-values.ts";
@@ -36,16 +35,16 @@ export function withPenalties<Args extends readonly unknown[]>(
   charges: RequestCharges,
   values: RequestValues,
 ): MaybePromise<RequestCharges> {
+  if (penalties.length === 0) return charges;
   const { limiter } = charges as { readonly limiter?: unknown };
   if (limiter !== undefined) partCount(limiter);
   const added: AddedCharge[] = [];
   const addFrom = (index: number): MaybePromise<RequestCharges> => {
     const penalty = penalties[index];
     if (!penalty) return added.length === 0 ? charges : join(charges, added);
-    const key = values.later(() => values.key(penalty.identities));
+    const key = values.later(() => values.penaltyKey(penalty.identities));
     return andThen(key, (key) => {
-      // One block for all requests without an IP address would block everyone.
-      if (key !== undefined && !key.includes(UNIDENTIFIED)) {
+      if (key !== undefined) {
         added.push({ limiter: penalty.limiter, key, cost: 1, isHeld: false, isPeeked: !penalty.isStruck });
       }
       return addFrom(index + 1);

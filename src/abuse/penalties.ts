@@ -102,7 +102,7 @@ function checkPer(option: string, per: unknown): readonly string[] {
   const isOwn = identities.every((identity) => OWN_IDENTITIES.includes(identity)) || identities.includes("ip");
   if (isOwn && !identities.includes("clearance")) return identities;
   const message =
-    per === "global" || per === "clearance"
+    per === "global" || identities.includes("clearance")
       ? `${option}: ${show(per)} can't be blocked; use "ip", "user" or a combination with "ip".`
       : `${option}: ${show(per)} can be chosen by a stranger, who could lock out its owner; use "ip" or "ip+${per as string}".`;
   throw new SluiceError("invalid-option", message, {
@@ -119,8 +119,18 @@ export type AbuseStorage = Pick<LimiterOptions, "deadlineMs" | "localDenialMs" |
 export function createPenalties(specs: readonly PenaltySpec[], storage: AbuseStorage): readonly Penalty[] {
   return specs.map((spec) => {
     const { identities, policy, isStruck } = spec;
-    return { spec, identities, isStruck, limiter: createLimiter({ ...storage, policy }) };
+    return { spec, identities, isStruck, limiter: createPenalty(policy, storage) };
   });
+}
+
+function createPenalty(policy: PenaltyPolicy, storage: AbuseStorage): PenaltyLimiter {
+  try {
+    return createLimiter({ ...storage, policy });
+  } catch (error) {
+    if (!(error instanceof SluiceError && error.code === "policy-conflict")) throw error;
+    const message = `Another abuse() or a rule on this store has a policy named "${policy.name}" with other numbers. Use one abuse() for both, or set prefix in one of them.`;
+    throw new SluiceError("policy-conflict", message, { option: "prefix", expected: "another prefix", cause: error });
+  }
 }
 
 /** Whether the keys of a penalty contain facts, which only rules have. */

@@ -44,11 +44,11 @@ export class ScreenedContext<Args extends readonly unknown[]> extends MountedCon
     return {
       listStale(list, error) {
         const message = `The list "${list}" could not be loaded, so an old one is in use, or none: ${error.message}`;
-        report({ type: "list-stale", policy: "", list, error }, "SLUICE_LIST_STALE", message, args);
+        report({ type: "list-stale", policy: "", list, error }, "SLUICE_LIST_STALE", list, message, args);
       },
       providerDown(provider, error) {
         const message = `Solutions of challenges can't be verified by ${provider}, so they are refused: ${error.message}`;
-        report({ type: "provider-down", policy: "", provider, error }, "SLUICE_PROVIDER_DOWN", message, args);
+        report({ type: "provider-down", policy: "", provider, error }, "SLUICE_PROVIDER_DOWN", provider, message, args);
       },
     };
   }
@@ -79,6 +79,10 @@ export class ScreenedContext<Args extends readonly unknown[]> extends MountedCon
     return this.foundAddress.address;
   }
 
+  hasOwnAddress(): boolean {
+    return this.address() !== undefined;
+  }
+
   /** The request as challenges read it. */
   get challenged(): ChallengeRequest {
     this.challengeRequest ??= this.createChallengeRequest();
@@ -104,7 +108,9 @@ export class ScreenedContext<Args extends readonly unknown[]> extends MountedCon
   /** A fact of the application, else that of a signal. */
   override fact(name: string): MaybePromise<unknown> {
     if (name === "clearance") return this.newClearance ?? this.screening.challenge?.clearanceOf(this.challenged);
-    return Object.hasOwn(this.facts, name) ? super.fact(name) : this.signalFact(name, 0);
+    if (Object.hasOwn(this.facts, name)) return super.fact(name);
+    // A signal is not verified, so it identifies nobody.
+    return name === "user" || name === "apiKey" ? undefined : this.signalFact(name, 0);
   }
 
   /** The fact of the first signal that provides it. */
@@ -142,8 +148,9 @@ function checkResult(result: SignalResult | undefined): SignalResult | undefined
     const expected = 'an object whose bot is "verified", "likely", "unlikely" or undefined';
     throw optionError("invalid-option", "the result of a signal", expected, typeof result === "object" ? bot : result);
   }
-  if (facts !== undefined && (typeof facts !== "object" || facts === null)) {
-    throw optionError("invalid-option", "facts of a signal", "an object of facts by name", facts);
+  const isValid = (value: unknown): boolean => value === undefined || typeof value === "string";
+  if (facts !== undefined && !(typeof facts === "object" && facts !== null && Object.values(facts).every(isValid))) {
+    throw optionError("invalid-option", "facts of a signal", "an object of texts by name", facts);
   }
   return result;
 }

@@ -49,20 +49,13 @@ interface HeaderReader {
 }
 
 /**
- * Whether another site may have caused the request: any web page can send its visitors to a trap, with a link, an image or
- * a script. Browsers report it in Sec-Fetch-Site; older ones send the page in Referer or Origin.
+ * Whether a web page may have caused the request: any page can send its visitors to a trap with a link, an image or a
+ * script, and users may embed one in their posts. Browsers report the page in Sec-Fetch-Site, older ones in Referer or
+ * Origin. A request of the address bar has none of them, like that of a scanner.
  */
-export function isFromElsewhere(request: HeaderReader): boolean {
-  // First: Chromium sends the speculation rules of other sites with `Sec-Fetch-Site: none`, as if the user had typed the URL.
-  if ((request.header("sec-purpose") ?? request.header("purpose") ?? "").includes("prefetch")) return true;
+export function mayBeCausedByPage(request: HeaderReader): boolean {
+  const isPrefetch = (request.header("sec-purpose") ?? request.header("purpose") ?? "").includes("prefetch");
   const site = request.header("sec-fetch-site");
-  if (site !== undefined) return site !== "same-origin" && site !== "none";
-  const host = request.header("host");
-  return ["referer", "origin"].some((name) => {
-    const page = request.header(name);
-    return (
-      page !== undefined &&
-      /^[a-z]+:\/\/(?:[^/?#@]*@)?([^/?#]*)/i.exec(page)?.[1]?.toLowerCase() !== host?.toLowerCase()
-    );
-  });
+  if (isPrefetch || (site !== undefined && site !== "none")) return true;
+  return (request.header("referer") ?? request.header("origin")) !== undefined;
 }

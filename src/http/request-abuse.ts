@@ -43,7 +43,7 @@ export interface ScreenedMiddleware<Args extends readonly unknown[]> extends Mou
   /** The charges of a request with further ones, all or nothing. */
   join(charges: RequestCharges, added: readonly AddedCharge[]): RequestCharges;
   /** Reports a problem: to `onEvent`, else as a process warning, once per code and subject. */
-  report(event: AbuseEvent, code: WarningCode, message: string, args: Args): void;
+  report(event: AbuseEvent, code: WarningCode, subject: string, message: string, args: Args): void;
   /** Reports the error of a function of the application that does not fail the request. */
   signalFailed(error: unknown, args: Args): void;
 }
@@ -64,6 +64,7 @@ interface ScreenedReader<Args extends readonly unknown[]> {
   path(args: Args): string;
   header(args: Args, name: string): string | undefined;
   peer(args: Args): string | undefined;
+  readonly isCall?: boolean;
   host?(args: Args): string | undefined;
   extra?(args: Args): unknown;
   body(args: Args, maxBytes: number): Promise<Uint8Array | { readonly parsed: unknown } | undefined>;

@@ -97,6 +97,8 @@ export interface RulesMount<F extends string = string> {
 /** Where buckets are stored, and the options for a store that can fail. */
 export interface LimitStorage {
   readonly store: Store;
+  /** Whether the store belongs to the rules or options alone, and ends with them. */
+  readonly isPrivate: boolean;
   readonly deadlineMs?: number | string | undefined;
   readonly localDenialMs?: number | string | undefined;
   readonly onEvent?: ((event: never) => void) | undefined;
@@ -115,7 +117,10 @@ export interface MountedMiddleware<Args extends readonly unknown[]> {
   readonly reader: { method(args: Args): string; path(args: Args): string };
   /** The parts of a client's identity. */
   readonly parts: {
-    readonly [part in "ip" | "user" | "apiKey"]: (args: Args) => ReturnType<RequestContext[part]>;
+    readonly [part in "ip" | "user" | "apiKey"]: ((args: Args) => ReturnType<RequestContext[part]>) & {
+      /** Whether `identity` provides it for some requests. Default: false. */
+      readonly isProvided?: boolean;
+    };
   };
   /** What abuse prevention adds to the rules; `undefined` without it. */
   readonly abuse?: AbuseAbilities | undefined;

@@ -12,6 +12,8 @@ export interface RequestContext {
   user(): MaybePromise<string | undefined>;
   /** The key of the holder of a verified API key; `undefined` without one. */
   apiKey(): MaybePromise<string | undefined>;
+  /** Whether the IP address is that of one client: not one that all unidentified clients share, nor that of a proxy. */
+  hasOwnAddress?(): boolean;
   /** The value of a fact. */
   fact(name: string): MaybePromise<unknown>;
 }

@@ -62,6 +62,16 @@ export class RequestValues {
     return isPending ? PENDING : parts.join("+");
   }
 
+  /** The same for penalties. Clients that share an IP address, because theirs is unknown, are not blocked together. */
+  penaltyKey(identities: readonly string[]): Known<string | undefined> {
+    const key = this.key(identities);
+    if (key === PENDING || key === undefined || this.context.hasOwnAddress?.() !== false) return key;
+    const isByAddress = identities.some(
+      (name) => name === "ip" || name === "network" || (name === "client" && this.client() === this.identity("ip")),
+    );
+    return isByAddress ? undefined : key;
+  }
+
   private identity(name: string): Known<string | undefined> {
     switch (name) {
       case "global":

@@ -4,7 +4,7 @@
  */
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
-import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
+import { andThen, isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { settlementOf } from "./hold.ts";
 import { applyJointly } from "./joint-charge.ts";
 import type { JointCharge } from "./limiter-part.ts";
@@ -31,7 +31,9 @@ export interface ChargeGroups {
 export function applyGroups(port: StorePort, { enforced, counted }: ChargeGroups): MaybePromise<GroupDecisions> {
   const { syncStore } = port;
   const last = enforced[enforced.length - 1];
-  if (last && last.port !== port) return applyApart(enforced, counted);
+  if (last && last.port !== port) {
+    return counted.length > 0 ? applyApart(enforced, counted) : andThen(applyJointly(enforced), asEnforced);
+  }
   if (syncStore) {
     const decide = (group: readonly JointCharge[]): Decision => mergeGroup(syncStore.applySync(group));
     return {
@@ -46,14 +48,14 @@ export function applyGroups(port: StorePort, { enforced, counted }: ChargeGroups
 
 const NONE: readonly Decision[] = [];
 
+const asEnforced = (decision: Decision): GroupDecisions => ({ enforced: decision, counted: NONE });
+
 function applyEnforced(port: StorePort, enforced: readonly JointCharge[]): MaybePromise<GroupDecisions> {
   const [first] = enforced;
   if (first === undefined) return { enforced: undefined, counted: NONE };
   // A lone charge shares the cached denials of its key with single limiters.
   const decided = enforced.length === 1 ? port.applyOne(first) : applyJointly(enforced);
-  return isPromise(decided)
-    ? decided.then((decision) => ({ enforced: decision, counted: NONE }))
-    : { enforced: decided, counted: NONE };
+  return isPromise(decided) ? decided.then(asEnforced) : asEnforced(decided);
 }
 
 async function applyInOneCall(

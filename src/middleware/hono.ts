@@ -22,7 +22,7 @@ export type HonoRateLimitOptions<
   F extends string = string,
   // biome-ignore lint/suspicious/noExplicitAny: as above
   E extends Env = any,
-> = RateLimitOptions<HonoArgs<E>, CustomResponse, F>;
+> = RateLimitOptions<HonoArgs<E>, CustomResponse, F, HonoArgs>;
 
 /**
  * The variables that the middleware sets on the context. Declare them to type `c.get("rateLimit")`:

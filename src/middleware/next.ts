@@ -127,6 +127,7 @@ export function limitAction<Args extends unknown[], Result, F extends string = n
     path: () => path,
     body: async () => undefined,
     peerless: true,
+    isCall: true,
   });
   for (const [option, given] of Object.entries({ headers, onLimited })) {
     if (typeof given !== "function") throw optionError("invalid-option", option, "a function", given);
@@ -136,8 +137,12 @@ export function limitAction<Args extends unknown[], Result, F extends string = n
     return enterCall<ActionArgs, Result>(gate, [given, ...args], {
       next: () => action(...args),
       statusOf: statusOfThrown,
-      reject(_rejection, limited) {
+      reject({ status }, limited) {
         if (limited) return onLimited(limited);
+        if (status < 429) {
+          const message = `abuse rejected the action with status ${status}. Check lists in proxy.ts, where there is a response.`;
+          throw new SluiceError("unsupported", message, { option: "abuse", received: status });
+        }
         const message = "The action could not be checked, and onError rejected it.";
         throw new SluiceError("store-unavailable", message, { option: "limitAction" });
       },

@@ -30,6 +30,7 @@ export function rateLimit<F extends string = never>(
     // Without `__data.json`. Not for other requests: the URL of a remote function is that of a header.
     path: ([{ isDataRequest, url }]) => (isDataRequest ? url.pathname + url.search : undefined),
     peer: ([event]) => addressOf(event),
+    extra: ([event]) => (event.platform as { cf?: unknown } | undefined)?.cf,
   });
   const { onLimited } = options;
   return async (input, ...rest: unknown[]) => {

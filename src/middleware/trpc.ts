@@ -97,6 +97,7 @@ export function rateLimit<Context extends object, F extends string = never>(
   const gate = openGate<TrpcArgs<Context>, unknown>(options as RateLimitOptions<TrpcArgs<Context>, unknown>, {
     method: ([{ type }]) => (type === "mutation" ? "POST" : "GET"),
     path: ([{ path }]) => `/${path}`,
+    isCall: true,
     header: ([{ ctx }], name) => requestHeader(ctx, name),
     peer: ([{ ctx }]) => peerOfContext(ctx),
     hasBody: ([{ type }]) => type === "mutation",

@@ -28,6 +28,8 @@ export interface Denial {
   readonly sentAt: number;
   /** Its durations are counted from here on: a caller who waits that long is admitted. */
   readonly repliedAt: number;
+  /** How long it would be denied again in the same way. */
+  readonly lastsMs: number;
 }
 
 /** The latest denials of one store, by the charges that were denied. */
@@ -49,7 +51,7 @@ export class DenialCache {
     const key = cacheKey(charges, isJoint);
     const denial = this.denials.get(key);
     if (denial === undefined) return undefined;
-    const lastsMs = waitOf(denial.decision) - EARLY_MS;
+    const lastsMs = denial.lastsMs - EARLY_MS;
     const age = now - denial.sentAt;
     if (age < Math.min(lastsMs, forMs)) return denial;
     // Limiters with a longer localDenialMs may still replay it.
@@ -69,15 +71,30 @@ export class DenialCache {
     }
     // A denial that was made without the store, or that time doesn't end, is not cached.
     if (decision.retryAfterMs === null || decision.source || decision.degraded || decision.unavailable) return;
-    // Each violation is a strike, until the key is blocked.
-    if (charges.some(({ mode }, i) => mode === "penalty" && (decision.parts?.[i] ?? decision).allowed)) return;
+    const lastsMs = lastsFor(charges, decision);
+    if (lastsMs === undefined) return;
     const key = cacheKey(charges, isJoint);
     const cost = isJoint ? 0 : (charges[0] as Charge).cost;
     const known = this.denials.get(key);
     // The lowest cost covers the most: higher ones are denied as well.
     if (known && known.cost < cost && now - known.sentAt < waitOf(known.decision)) return;
-    this.denials.set(key, { decision, cost, sentAt, repliedAt: now });
+    this.denials.set(key, { decision, cost, sentAt, repliedAt: now, lastsMs });
   }
+}
+
+/**
+ * How long a denial may be repeated, in ms. `undefined`: not at all, because each violation is a strike. While a penalty of
+ * the group blocks its key there are no strikes, whichever other penalties the group has.
+ */
+function lastsFor(charges: readonly Charge[], decision: Denied): number | undefined {
+  const waitMs = waitOf(decision);
+  if (!charges.some(({ mode }) => mode === "penalty")) return waitMs;
+  let blockMs: number | undefined;
+  for (const [i, { policy }] of charges.entries()) {
+    const part = decision.parts?.[i] ?? decision;
+    if (policy.block && !part.allowed) blockMs = Math.max(blockMs ?? 0, part.retryAfterMs ?? 0);
+  }
+  return blockMs === undefined ? undefined : Math.min(waitMs, blockMs);
 }
 
 /** How long no other caller can end a denial, in ms: a hold may be settled at any time. */

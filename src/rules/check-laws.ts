@@ -24,7 +24,11 @@ export function checkLaws(issues: Issues, { rule, place }: RuleResult, plans: re
   const before = issues.count;
   for (const plan of cases) {
     // One issue per rule and law: those of other plans have the same cause.
-    if (issues.count === before) checkCallers(issues, place, all, plan, cases);
+    if (issues.count === before) checkCallers(issues, at(place, "limits"), all, plan, cases);
+    // A clearance is a second budget, and no exemption.
+    if (issues.count === before && rule.cleared) {
+      checkCallers(issues, at(place, "withClearance"), cleared, plan, cases);
+    }
     if (issues.count === before) checkCount(issues, place, [all, cleared], plan);
   }
   for (const limit of shared) checkWeight(issues, at(place, "weight"), limit, rule.weight);
@@ -53,7 +57,7 @@ function checkCallers(
   const without = missing.map((name) => `${/^(?:[aeio]|u(?!se|ni))/i.test(name) ? "an" : "a"} ${name}`).join(" and ");
   const who = `requests${on}${without && ` without ${without}`}`;
   const message = `${who} would be unlimited; add a limit per ip, network, client or global`;
-  issues.add(at(place, "limits"), message);
+  issues.add(place, message);
 }
 
 /** Law 4. */

@@ -180,7 +180,13 @@ function parseSettings(
       ? undefined
       : [
           ...limits.filter(({ action }) => action !== "challenge"),
-          ...replacements.flatMap((limit) => parseLimits(context, limit, `${name}.cleared.${limit.per}`)),
+          ...replacements.flatMap((limit) => {
+            const parsed = parseLimits(context, limit, `${name}.cleared.${limit.per}`);
+            if (withClearance.length > 0) return parsed;
+            // As many as limits that end in a challenge, in the same order.
+            const replaced = limits.filter(({ action }) => action === "challenge");
+            return parsed.map((one, i) => Object.freeze({ ...one, replaces: replaced[i] }));
+          }),
         ];
   const budgets =
     members.budgets === undefined

@@ -68,6 +68,8 @@ export interface ParsedLimit {
   readonly identities: readonly string[];
   /** What happens when it is exceeded. That of a budget is `deny`. */
   readonly action: Action;
+  /** The limit that it replaces for callers with a clearance, whose overrides apply to it as well. */
+  readonly replaces?: ParsedLimit | undefined;
   /** The limit of all plans, or one for each plan. */
   readonly spec: LimitSpec | ReadonlyMap<string, LimitSpec>;
 }

@@ -1,6 +1,5 @@
 /** The penalties that a middleware charges with the limits of its rules. */
 import type { ResolvedPolicy } from "../core/policy.ts";
-import { UNIDENTIFIED } from "../http/identity/client-key.ts";
 import { isFact } from "../http/identity/identities.ts";
 import type { RequestPenalty } from "../http/request-charges.ts";
 import { type Known, PENDING, type RequestValues } from "../http/request-values.ts";
@@ -52,10 +51,9 @@ export class RulePenalties {
     for (let i = 0; i < this.penalties.length; i++) {
       const penalty = this.penalties[i] as PenaltyCharges;
       if (!isViolation && !rules.some(({ compiled }) => uses(compiled.rule, penalty.facts))) continue;
-      const key = values.key(penalty.identities);
+      const key = values.penaltyKey(penalty.identities);
       if (key === PENDING) isPending = true;
-      // One block for all requests without an IP address would block everyone.
-      else if (key !== undefined && !key.includes(UNIDENTIFIED)) {
+      else if (key !== undefined) {
         const charge = isViolation && penalty.isStruck ? penalty.strike : penalty.peek;
         found.push({ rule: compiled.rule, charge, key, amount: 1 });
         applied |= 1 << i;

@@ -29,7 +29,7 @@ import {
 } from "./found-rules.ts";
 import { type Candidate, Matcher } from "./matching/matcher.ts";
 import type { Overrides } from "./overrides.ts";
-import type { LimitSpec, ParsedRules } from "./parsed-rules.ts";
+import type { LimitSpec, ParsedLimit, ParsedRules } from "./parsed-rules.ts";
 import type { RulePenalties } from "./penalties.ts";
 import { RuleCharges } from "./rule-charges.ts";
 
@@ -180,13 +180,12 @@ export class RuleEngine {
     }
     if (isPending) return PENDING;
     const [first] = rules as [FoundRule];
-    if (!hasUniversal(active)) {
-      if (!isIdentified(rules, plan, values)) throw unidentified(first.compiled.rule.name);
-      if (active.length === 0) return "exempt";
-    }
+    if (!hasUniversal(active) && !isIdentified(rules, plan, values)) throw unidentified(first.compiled.rule.name);
     // After that check: a penalty limits nothing while the key is not blocked.
     const penalized = penalties?.addTo(active, rules, values) ?? 0;
     if (penalized === PENDING) return PENDING;
+    // All limits have an override that is unlimited.
+    if (active.length === 0) return "exempt";
     if (active.length > MAX_CHARGES) return "ambiguous";
     const known = rules.length === 1 && applied < OVERRIDDEN ? charged : undefined;
     const lists = known && penalties ? penalties.listsFor(known) : known?.policyLists;
@@ -231,7 +230,7 @@ export class RuleEngine {
     // Read with the key, so that both can be pending at once.
     const counted = charge?.of === undefined ? undefined : values.fact(charge.of);
     if (key === PENDING || counted === PENDING) return PENDING;
-    const spec = this.overrideOf(limit.name, key, values);
+    const spec = this.overrideFor(limit, key, values);
     if (spec === PENDING) return PENDING;
     const chosen = spec
       ? this.table.override(rule, limited, spec, (reason) => this.overrides?.reject(limit.name, key, reason))
@@ -246,6 +245,17 @@ export class RuleEngine {
   /** Whether limits may have overrides, also those that are unlimited. */
   private get hasOverrides(): boolean {
     return this.overrides !== undefined || this.parsed.overrides.size > 0;
+  }
+
+  /** The override of a limit, or of the limit that it replaces for callers with a clearance. */
+  private overrideFor(limit: ParsedLimit, key: string, values: RequestValues): Known<LimitSpec | undefined> {
+    if (!this.hasOverrides) return undefined;
+    const own = this.overrideOf(limit.name, key, values);
+    if (own !== undefined || !limit.replaces) return own;
+    const { name, identities } = limit.replaces;
+    const replacedKey = values.key(identities);
+    if (replacedKey === PENDING || replacedKey === undefined) return replacedKey;
+    return this.overrideOf(name, replacedKey, values);
   }
 
   /** The override of a limit for a key: as written in the rules, else that of the function. */

@@ -113,7 +113,7 @@ class RulesInForce implements RuleSet {
   get [REQUEST_RULES](): RulesMount {
     return {
       facts: this.engine.parsed.facts,
-      storage: { ...this.options, store: this.store },
+      storage: { ...this.options, store: this.store, isPrivate: this.options.store === undefined },
       mount: (middleware) => this.mount(middleware),
     };
   }
@@ -192,7 +192,12 @@ class RulesInForce implements RuleSet {
     const { abuse } = middleware;
     const abilities: Abilities = { facts: Object.keys(facts).sort(), abuse };
     checkAbilities(this.engine.parsed, abilities);
-    this.mounts.set(`${abilities.facts.join()} ${abuse?.hasChallenge} ${abuse?.hasStrikes}`, abilities);
+    const provided = abuse && [
+      abuse.hasChallenge,
+      abuse.hasStrikes,
+      ...["bot", "other"].map((one) => abuse.mayProvide(one)),
+    ];
+    this.mounts.set(`${abilities.facts.join()} ${provided}`, abilities);
     const penalties = abuse && abuse.penalties.length > 0 ? new RulePenalties(abuse.penalties) : undefined;
     return (args, values = new RequestValues(new MountedContext(middleware, facts, args))) => {
       if (this.isDisposed) rejectDisposed("rule set");

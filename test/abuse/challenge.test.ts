@@ -143,6 +143,49 @@ describe("a limit with the action challenge", () => {
     expect(await statuses(4, cleared)).toEqual([200, 200, 200, 429]);
   });
 
+  it("carries the override of a challenged limit over to its second budget", async () => {
+    const data = {
+      rules: [{ name: "login", match: "/login", limits: { ip: "1/h" }, action: "challenge" }],
+      fallback: { limits: { ip: "9/h" } },
+      overrides: { [`ip:${ADA}`]: { "login.ip": "3/h" } },
+    };
+    const rules = loadRules(data, { facts: [] });
+    const prevention = abuse({ challenge: challenge({ provider: provider(), secret: [SECRET] }) });
+    const handler = rateLimit({ rules, abuse: prevention, identity: { trustedProxies: 1, header: "x-client" } })(
+      () => new Response("ok"),
+    );
+    const send = async (headers: Headers = {}): Promise<Response> =>
+      handler(new Request("http://localhost/login", { headers: { "x-client": ADA, "user-agent": "F", ...headers } }));
+    const seen = [];
+    for (let i = 0; i < 4; i++) seen.push((await send()).status);
+    expect(seen).toEqual([200, 200, 200, 403]);
+    const cleared = await send({ "sluice-challenge-token": "good" });
+    expect(cleared.headers.get("ratelimit-policy")).toBe(
+      '"login.cleared.clearance@override";q=3;w=3600, "login.cleared.ip@override";q=3;w=3600',
+    );
+  });
+
+  it("is left to other middleware in shadow mode", async () => {
+    const captcha = provider();
+    const prevention = abuse({ challenge: challenge({ provider: captcha, secret: [SECRET] }) });
+    const limit = (mode: "shadow" | "enforce") => {
+      const data = {
+        rules: [{ name: mode, match: "/login", limits: { ip: "1/h" }, action: "challenge" }],
+        fallback: { limits: { ip: "9/h" } },
+      };
+      const rules = loadRules(data, { facts: [] });
+      return rateLimit({ rules, mode, abuse: prevention, identity: { trustedProxies: 1, header: "x-client" } });
+    };
+    const handler = limit("shadow")(limit("enforce")(() => new Response("ok")));
+    const solution = new Request("http://localhost/.sluice/clearance", {
+      method: "POST",
+      headers: { "x-client": ADA, "content-type": "application/json" },
+      body: JSON.stringify({ token: "good" }),
+    });
+    expect((await handler(solution)).status).toBe(204);
+    expect(captcha.verified).toHaveLength(1);
+  });
+
   it("denies with 429 if a limit that denies is exceeded as well", async () => {
     const { statuses, send } = appWith({ limits: { account: "2/h", ip: "2/h" }, action: { account: "challenge" } });
     expect(await statuses(3, account)).toEqual([200, 200, 429]);

@@ -192,6 +192,88 @@ describe("a penalty without rules", () => {
   });
 });
 
+describe("keys and costs beside a penalty", () => {
+  it.each<[string, object]>([
+    ["a negative cost", { cost: () => -5 }],
+    ["a fraction", { cost: () => 0.5 }],
+    ["no number", { cost: () => Number.NaN }],
+    ["an empty key", { key: () => "" }],
+  ])("are refused as without one: %s", async (_, wrong) => {
+    const onError = vi.fn(() => "deny" as const);
+    const { statuses } = appWith({ policy: "5/h", ...wrong, onError, abuse: abuse({ penalty: {} }) });
+    expect(await statuses(2)).toEqual([503, 503]);
+    expect(onError).toHaveBeenCalledTimes(2);
+  });
+});
+
+describe("lists with a limiter of another library", () => {
+  it("need nothing of the limiter", async () => {
+    const limiter = { consume: () => ({ allowed: true, limit: 1, remaining: 1, policy: "x" }) } as never;
+    const prevention = abuse({ deny: [(request: Request) => request.headers.has("x-bad")] });
+    const { statuses } = appWith({ limiter, abuse: prevention });
+    expect(await statuses(1, "GET /", { "x-bad": "1" })).toEqual([403]);
+    expect(await statuses(2)).toEqual([200, 200]);
+  });
+});
+
+describe("a middleware in shadow mode", () => {
+  it("blocks nobody for others: denials and traps are no strikes", async () => {
+    const prevention = abuse({ penalty: { strikes: 2 }, traps: ["/.env"] });
+    const shadow = appWith({ policy: "1/h", mode: "shadow", abuse: prevention });
+    const enforcing = appWith({ policy: "100/h", abuse: prevention });
+    expect(await shadow.statuses(10)).toEqual(repeat(200, 10));
+    expect(await shadow.statuses(1, "GET /.env")).toEqual([200]);
+    expect(await enforcing.statuses(1)).toEqual([200]);
+    expect(await prevention.status(`ip:${IP}`)).toBeUndefined();
+  });
+});
+
+describe("clients that share an address", () => {
+  const strict = (per: string) => abuse({ penalty: { strikes: 1, per } });
+
+  it("are not blocked together, by their address or network", async () => {
+    for (const per of ["ip", "network", "client"]) {
+      const { send } = appWith({ policy: "1/h", identity: { unidentified: "share" }, abuse: strict(per) });
+      await send();
+      await send();
+      expect(await (await send()).json(), per).toMatchObject({ title: "Quota Exceeded" });
+    }
+  });
+
+  it("are not blocked together behind a proxy that identity does not name", async () => {
+    const handler = rateLimit({ policy: "100/h", onEvent: () => {}, abuse: abuse({ traps: ["/.env"] }) })(
+      (_request: Request, _info: object) => new Response("ok"),
+    );
+    const send = async (path: string, client: string): Promise<number> => {
+      const request = new Request(`http://localhost${path}`, { headers: { "x-forwarded-for": client } });
+      return (await handler(request, { remoteAddr: { hostname: "10.0.0.1" } })).status;
+    };
+    expect([await send("/.env", "198.51.100.9"), await send("/", "203.0.113.7")]).toEqual([404, 200]);
+  });
+
+  it("do not include a user whose name looks like an address", async () => {
+    const prevention = abuse({ penalty: { per: "user", strikes: 1 } });
+    const user = (request: Request) => request.headers.get("x-user") ?? undefined;
+    const rules = rulesWith({ penalty: true });
+    const { statuses } = appWith({ rules, facts: { user, account: () => undefined }, abuse: prevention });
+    const headers = { "x-user": "ip:unidentified" };
+    expect(await statuses(5, "GET /", headers)).toEqual([200, 200, 200, 429, 429]);
+    expect(await prevention.status("user:ip:unidentified")).toMatchObject({ strikes: 1 });
+  });
+});
+
+describe("overrides of rules", () => {
+  it("that are unlimited are no way around a block", async () => {
+    const prevention = abuse({ penalty: {} });
+    const overrides = { [`ip:${IP}`]: { "fallback.ip": "unlimited" } };
+    const data = { rules: [], fallback: { limits: { ip: "1/h" } }, overrides };
+    const { statuses } = appWith({ rules: loadRules(data, { facts: [] }), abuse: prevention });
+    expect(await statuses(3)).toEqual(repeat(200, 3));
+    await prevention.block(`ip:${IP}`, "1m");
+    expect(await statuses(1)).toEqual([429]);
+  });
+});
+
 describe("a rule in shadow mode", () => {
   it("denies blocked keys only, and reports no numbers of the penalty", async () => {
     const prevention = abuse({ penalty: {} });
@@ -260,19 +342,17 @@ describe("traps", () => {
     ["a sandboxed page", { origin: "null", host: "localhost" }],
     ["a prefetch", { "sec-purpose": "prefetch;prerender" }],
     ["a speculation rule of another site", { "sec-purpose": "prefetch", "sec-fetch-site": "none" }],
+    ["a page of the site, which may have content of users", { "sec-fetch-site": "same-origin" }],
+    ["a page of the site in an old browser", { referer: "http://localhost/page", host: "localhost" }],
   ])("block nobody who is sent there by %s", async (_, headers) => {
     const { statuses } = trapped();
     expect(await statuses(1, "GET /.env", headers)).toEqual([404]);
     expect(await statuses(1)).toEqual([200]);
   });
 
-  it.each<[string, Record<string, string>]>([
-    ["the site itself", { "sec-fetch-site": "same-origin" }],
-    ["the address bar", { "sec-fetch-site": "none" }],
-    ["a page of the site in an old browser", { referer: "http://localhost/page", host: "localhost" }],
-  ])("block who comes from %s", async (_, headers) => {
+  it("block a request of the address bar, which looks like that of a scanner", async () => {
     const { statuses } = trapped();
-    expect(await statuses(1, "GET /.env", headers)).toEqual([404]);
+    expect(await statuses(1, "GET /.env", { "sec-fetch-site": "none" })).toEqual([404]);
     expect(await statuses(1)).toEqual([429]);
   });
 
@@ -370,6 +450,7 @@ describe("signals", () => {
           throw new Error("broken");
         },
         (() => ({ bot: "maybe" })) as never,
+        (() => ({ facts: { country: 7 } })) as never,
         () => ({ bot: "likely" }),
       ],
     });
@@ -378,6 +459,21 @@ describe("signals", () => {
     const messages = onError.mock.calls.map(([error]) => (error as Error).message);
     expect(messages.slice(0, 2)).toEqual(["vendor down", "broken"]);
     expect(messages[2]).toContain('bot is "verified", "likely", "unlikely" or undefined');
+  });
+
+  it("identify nobody, and are called only if a rule needs their fact", async () => {
+    const signal = vi.fn(() => ({ facts: { user: "admin", country: "DE" } }));
+    const rules = loadRules(
+      {
+        rules: [{ name: "all", match: "/all", limits: { client: "2/h" } }],
+        fallback: { limits: { user: "1/h", ip: "2/h" } },
+      },
+      { facts: [] },
+    );
+    const { send, statuses } = appWith({ rules, abuse: abuse({ signals: [signal] }) });
+    expect(await statuses(2, "GET /all")).toEqual([200, 200]);
+    expect((await send("GET /other")).headers.get("ratelimit-policy")).toBe('"fallback.ip";q=2;w=3600');
+    expect(signal).not.toHaveBeenCalled();
   });
 
   it("are not needed if the application has a function for the fact", async () => {
@@ -411,8 +507,19 @@ describe("blocks by hand", () => {
     await prevention.block("ip:2001:DB8:0:0:1::7", "1m");
     for (const key of ["ip:2001:db8::1", "ip:2001:db8::/56"])
       expect(await prevention.status(key), key).toMatchObject({ strikes: 0 });
+    expect(await prevention.status("ip:2001:db8::/64")).toBeUndefined();
     await prevention.block("ip:::ffff:203.0.113.9", "1m");
     expect(await prevention.unblock("ip:203.0.113.9")).toBe(true);
+  });
+
+  it("are written as requests write them: networks, and joined keys with a sign that separates their parts", async () => {
+    const prevention = abuse({ penalty: [{ per: "network" }, { per: "ip+account" }], store: memoryStore() });
+    await prevention.block("net:198.51.100.9", "1m");
+    expect(await prevention.status("net:198.51.100.0/24")).toMatchObject({ strikes: 0 });
+    await prevention.block("ip:203.0.113.7+account:ada+news@example.com", "1m");
+    expect(await prevention.status("ip:203.0.113.7+account:ada%2Bnews@example.com")).toMatchObject({ strikes: 0 });
+    await expect(prevention.block("ip:203.0.113.7+account:100%", "1m")).rejects.toThrow(/"%" is written as "%25"/);
+    await expect(prevention.block("net:198.51.100.0/16", "1m")).rejects.toThrow(/its \/24 or \/48 after "net:"/);
   });
 
   it("choose the penalty by the kind of the key", async () => {
@@ -466,6 +573,15 @@ describe("the store", () => {
     expect(await first.statuses(3)).toEqual([200, 429, 429]);
     expect(await second.statuses(1)).toEqual([429]);
     expect(await second.statuses(1, "GET /", { "x-client": "203.0.113.8" })).toEqual([200]);
+  });
+
+  it("does not end with the rules of another middleware", async () => {
+    const prevention = abuse({ penalty: {} });
+    const first = rulesWith({ penalty: true });
+    appWith({ rules: first, abuse: prevention, facts: { account: () => undefined } });
+    const { statuses } = appWith({ policy: "100/h", abuse: prevention });
+    await first.dispose();
+    expect(await statuses(1)).toEqual([200]);
   });
 
   it("must be given if limiters are chosen for each request, or are on two stores", () => {
@@ -560,6 +676,24 @@ describe("wrong options", () => {
       "facts without rules",
       () => appWith({ policy: "1/h", abuse: abuse({ penalty: { per: "ip+account" } }) }),
       /penalty\.per: needs rateLimit\(\{ rules \}\), because "ip\+account" contains a fact/,
+    ],
+    [
+      "an identity that no request has",
+      () => appWith({ policy: "1/h", abuse: abuse({ penalty: { per: "user" } }) }),
+      /penalty\.per: "user" would block nobody, because no request has a user; set identity: \{ jwt \}/,
+    ],
+    [
+      "a clearance to block",
+      () => abuse({ penalty: { per: "ip+clearance" } }),
+      /penalty\.per: "ip\+clearance" can't be blocked; use "ip"/,
+    ],
+    [
+      "two penalties of one name on a store",
+      () => {
+        const store = memoryStore();
+        for (const strikes of [1, 2]) appWith({ policy: "1/h", abuse: abuse({ penalty: { strikes }, store }) });
+      },
+      /Another abuse\(\) or a rule on this store has a policy named "penalty\.ip" with other numbers\..*set prefix/,
     ],
     [
       "a challenge that is missing",

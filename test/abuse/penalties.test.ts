@@ -70,6 +70,14 @@ describe("penalties on Redis", withRedis, () => {
     expect(await prevention.status("ip:203.0.113.7")).toMatchObject({ strikes: 20 });
   });
 
+  it("cost a flood nothing also if only one of two penalties blocks", async () => {
+    const { client, prevention, send } = loginApp([{}, { per: "ip+account" }], { ip: "100/h" });
+    await prevention.block("ip:203.0.113.7", "1h");
+    client.calls.length = 0;
+    for (let i = 0; i < 200; i++) expect(await send("203.0.113.7")).toBe(429);
+    expect(client.calls.length).toBeLessThanOrEqual(2);
+  });
+
   it("let the owner of an account pass that 1000 addresses attack", async () => {
     const penalty = [{ strikes: 3 }, { per: "ip+account", strikes: 2 }];
     const { prevention, send } = loginApp(penalty, { ip: "20/h log", "ip+account": "3/h log" });

@@ -82,6 +82,11 @@ describe("rules", () => {
       'rules[3].action.ip: the rule has no limit of its own per "ip"; its limits are per "client"',
     ],
     [
+      "a clearance that is an exemption",
+      rule(3, { action: "challenge", budgets: [], withClearance: { clearance: "unlimited", ip: "unlimited" } }),
+      "rules[3].withClearance: requests would be unlimited; add a limit per ip, network, client or global",
+    ],
+    [
       "a clearance without a challenge",
       rule(3, { withClearance: { client: "100/s" } }),
       'rules[3].withClearance: replaces nothing, because no limit of the rule has the action "challenge"',

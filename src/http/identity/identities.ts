@@ -75,6 +75,7 @@ export function checkKey(key: string, identities: readonly string[]): string | u
   return `the key must be like "${identities.map((identity) => `${kindsOf(identity)[0]}:...`).join("+")}"`;
 }
 
-function kindsOf(identity: string): readonly string[] {
+/** How the keys of an identity may start. */
+export function kindsOf(identity: string): readonly string[] {
   return KINDS.get(identity) ?? [identity];
 }

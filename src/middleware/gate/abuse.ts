@@ -31,21 +31,23 @@ export function mountAbuse<Args extends HandlerArgs>(
     options,
     reader,
     parts: keys.parts,
-    storage: rules ? (rules as RequestRules)[REQUEST_RULES].storage : storageOf(limiters),
+    storage: rules
+      ? (rules as RequestRules)[REQUEST_RULES].storage
+      : storageOf(limiters, options.policy !== undefined || options.policies !== undefined),
     limiters: rules ? undefined : limiters,
     address: (args) => keys.resolve(args),
     keyOf: (address) => keys.keyOf(address),
     join: (charges, added) => (charges as SingleCharge | JointCharges).joined(added, lists),
-    report: (event, code, message, args) => reports.report(event, code, message, args),
+    report: (event, code, subject, message, args) => reports.report(event, code, subject, message, args),
     signalFailed: (error, args) => reports.callbackFailed("signals", error, args),
   });
 }
 
 /** The storage of the first limiter that has one. */
-function storageOf(limiters: readonly unknown[]): LimitStorage | undefined {
+function storageOf(limiters: readonly unknown[], isPrivate: boolean): LimitStorage | undefined {
   for (const limiter of limiters) {
     const part = (limiter as Partial<ComposableLimiter>).parts?.()[0];
-    if (part) return { ...part.failurePolicy, store: part.port.store };
+    if (part) return { ...part.failurePolicy, store: part.port.store, isPrivate };
   }
   return undefined;
 }

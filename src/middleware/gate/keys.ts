@@ -29,7 +29,9 @@ export interface Keys<Args extends HandlerArgs> {
 
 /** The parts of a client's identity: the members of a request's context. */
 type KeyParts<Args extends HandlerArgs> = {
-  [part in "ip" | "user" | "apiKey"]: (args: Args) => ReturnType<RequestContext[part]>;
+  [part in "ip" | "user" | "apiKey"]: ((args: Args) => ReturnType<RequestContext[part]>) & {
+    readonly isProvided?: boolean;
+  };
 };
 
 /** Validates `key` and `identity`, and returns the functions that apply them. */
@@ -69,11 +71,13 @@ export function keysOf<Args extends HandlerArgs>(
       watchProxy?.(args);
       return identify.address(reader.peer(args), headerOf(args), args);
     },
-    user: (args) => identify.user?.(headerOf(args), args),
-    apiKey: (args) => identify.apiKey?.(headerOf(args), args),
+    user: Object.assign((args: Args) => identify.user?.(headerOf(args), args), { isProvided: !!identify.user }),
+    apiKey: Object.assign((args: Args) => identify.apiKey?.(headerOf(args), args), { isProvided: !!identify.apiKey }),
   };
   const resolve = (args: Args): Address | undefined => {
     watchProxy?.(args);
+    // A block or list entry for a proxy would apply to all of its clients.
+    if (identity === undefined && proxyOf(reader, args) !== undefined) return undefined;
     return identify.resolve(reader.peer(args), headerOf(args), args);
   };
   const { keyOf } = identify;
@@ -139,6 +143,12 @@ function preflightWatch<Args extends HandlerArgs>(reader: RequestReader<Args>, w
 /** The first requests, whose headers are all checked; later one of 256 is, since a proxy may be added at any time. */
 const PROXY_SAMPLE = 1000;
 
+/** The address of a proxy that sent the request: a private one, with forwarding headers. */
+function proxyOf<Args extends HandlerArgs>(reader: RequestReader<Args>, args: Args): string | undefined {
+  if ((reader.header(args, "x-forwarded-for") ?? reader.header(args, "forwarded")) === undefined) return undefined;
+  return privateAddress(reader.peer(args));
+}
+
 /** Calls `warn` once if requests come through a proxy with a private address. A public peer may have forged the header. */
 function proxyWatch<Args extends HandlerArgs>(
   reader: RequestReader<Args>,
@@ -147,8 +157,7 @@ function proxyWatch<Args extends HandlerArgs>(
   let count = 0;
   return (args) => {
     if (count < 0 || (++count > PROXY_SAMPLE && (count & 255) !== 0)) return;
-    if ((reader.header(args, "x-forwarded-for") ?? reader.header(args, "forwarded")) === undefined) return;
-    const proxy = privateAddress(reader.peer(args));
+    const proxy = proxyOf(reader, args);
     if (proxy === undefined) return;
     count = -1;
     warn(proxy, args);

@@ -120,7 +120,13 @@ export interface LimitedRequest<Args extends HandlerArgs> extends DecidedRequest
 }
 
 /** The options of every `rateLimit`. Exactly one of `policy`, `policies`, `limiter`, `limits` and `rules` is required. */
-export interface RateLimitOptions<Args extends HandlerArgs, Own, F extends string = string> {
+export interface RateLimitOptions<
+  Args extends HandlerArgs,
+  Own,
+  F extends string = string,
+  // Where the compiler has to infer a part of the arguments, they differ.
+  AbuseArgs extends HandlerArgs = Args,
+> {
   /** One limit, in memory: a policy, or text such as `"100/m"`. */
   policy?: Policy | PolicyText;
   /** Several limits with the same key, all or nothing, in memory: `["10/s", "1000/h"]`. */
@@ -134,7 +140,7 @@ export interface RateLimitOptions<Args extends HandlerArgs, Own, F extends strin
   /** One function per fact that the rules use: `{ tenant: (req) => req.session.tenantId }`. Required if they use facts. */
   facts?: FactFunctions<F, Args>;
   /** Lists, signals, penalties, traps and challenges, made by `abuse(...)` of `sluice/abuse`. Default: none. */
-  abuse?: RequestAbuse<Args>;
+  abuse?: RequestAbuse<AbuseArgs>;
   /** Returns the key to charge. Default: the client's key, as determined by `identity`. */
   key?: (...args: Args) => string | PromiseLike<string>;
   /** The cost of the request, a whole number. Default: 1. */

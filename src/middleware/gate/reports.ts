@@ -40,9 +40,9 @@ export class Reports<Args extends HandlerArgs> {
   }
 
   /** Reports a problem with an event of its own; without `onEvent`, as a process warning. */
-  report(event: LimiterEvent, code: WarningCode, message: string, args: Args): void {
+  report(event: LimiterEvent, code: WarningCode, subject: string, message: string, args: Args): void {
     if (this.onEvent) this.emit(event, args);
-    else this.warnOnce(code, message, message);
+    else this.warnOnce(code, subject, message);
   }
 
   /** Calls a callback without awaiting it. */

@@ -1,4 +1,5 @@
 /** The charges of one request: applied, refunded and reported together. */
+import { checkCost, checkKey } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
 import type { HoldOptions } from "../../core/hold.ts";
@@ -86,6 +87,9 @@ export class SingleCharge implements RequestCharges {
   /** The same with further charges, all or nothing. The limiter must be one of sluice. */
   joined(added: readonly RequestCharge[], lists: PolicyLists): JointCharges {
     const { limiter, key, cost, held } = this;
+    // As the limiter itself does.
+    checkKey(key);
+    checkCost(cost);
     const own = { limiter: limiter as RateLimiter, key, cost, isHeld: held !== undefined && cost > 0 };
     return JointCharges.of([own, ...added], lists, held ?? {});
   }

@@ -31,6 +31,8 @@ export interface RequestReader<Args extends HandlerArgs> {
   readonly peerless?: boolean;
   /** Whether the middleware ends before the response is known, so nothing can be refunded or held. Default: false. */
   readonly endsEarly?: boolean;
+  /** Whether a call is limited that has a result in place of a response, such as a Server Action. Default: false. */
+  readonly isCall?: boolean;
   /** Whether one request object may be handled several times, as tests of a fetch handler do. Default: false. */
   readonly repeatable?: boolean;
 }

@@ -11,6 +11,8 @@ export interface FetchArgsReader<Args extends HandlerArgs> {
   request(args: Args): Request;
   /** Path and query, if a framework routes by others than those of the request's URL. Default: those. */
   path?(args: Args): string | undefined;
+  /** What the runtime knows about the request besides HTTP. Default: `request.cf` on Workers. */
+  extra?(args: Args): unknown;
   /** The IP address at the other end of the socket. */
   peer(args: Args): string | undefined;
   /** Whether this runtime exposes no socket addresses, so `identity` or `key` is required. Default: false. */
@@ -22,7 +24,7 @@ export interface FetchArgsReader<Args extends HandlerArgs> {
 /** Validates the options, and creates the gate. */
 export function openFetchGate<Args extends HandlerArgs>(
   options: RateLimitOptions<Args, CustomResponse>,
-  { request, path, peer, peerless = false, endsEarly = false }: FetchArgsReader<Args>,
+  { request, path, extra, peer, peerless = false, endsEarly = false }: FetchArgsReader<Args>,
 ): Gate<Args> {
   return openGate<Args, CustomResponse>(options, {
     method: (args) => request(args).method,
@@ -31,6 +33,7 @@ export function openFetchGate<Args extends HandlerArgs>(
     hasBody: (args) => hasBody(request(args), undefined),
     path: (args) => path?.(args) ?? targetOf(request(args)),
     host: (args) => hostOf(request(args)),
+    extra: (args) => extra?.(args) ?? (request(args) as { cf?: unknown }).cf,
     body: (args, maxBytes) => readBody(request(args), maxBytes),
     peerless,
     endsEarly,

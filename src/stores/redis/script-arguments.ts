@@ -8,10 +8,11 @@ export function encodeJobs(jobs: readonly Job[]): { keys: string[]; args: string
   for (let j = 0; j < jobs.length; ) {
     const first = jobs[j] as Job;
     const start = j;
-    while (j < jobs.length && hasSameShape(first, jobs[j] as Job)) {
+    // The first job always: NaN would not equal itself.
+    do {
       for (const { storedKey } of (jobs[j] as Job).steps) keys.push(storedKey);
       j++;
-    }
+    } while (j < jobs.length && hasSameShape(first, jobs[j] as Job));
     args.push(`${j - start} ${first.steps.length}`);
     for (const step of first.steps) args.push(encodeStep(step));
   }
