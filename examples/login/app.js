@@ -33,7 +33,7 @@ export function createApp(/** @type {AppOptions} */ { store, provider, clearance
   // Before the limits: operators must get in when their own address is blocked.
   app.use("/operator", operatorRoutes(prevention, operatorToken));
   // The limits need the account in the body, and the session.
-  app.use(express.json({ limit: "2kb" }), express.urlencoded({ limit: "2kb", extended: false }));
+  app.use(express.json({ limit: "10kb" }), express.urlencoded({ limit: "10kb", extended: false }));
   app.use(
     rateLimit({
       rules,

@@ -179,3 +179,30 @@ describe("a page of the app itself", () => {
     expect(await nextStatus({ page, url: app.url })).toBe(200);
   });
 });
+
+describe("a client that is no browser", () => {
+  const statusOf = async (url: string, path: string) => {
+    const [response] = (await once(get(url + path), "response")) as [IncomingMessage];
+    response.resume();
+    return response.statusCode;
+  };
+
+  it.each(["/.env", "/wp-login.php", "/.git/config"])(
+    "gets 404 for %s and is blocked everywhere at once",
+    async (trap) => {
+      expect(await statusOf(app.url, "/")).toBe(200);
+      expect(await statusOf(app.url, trap)).toBe(404);
+
+      for (const path of ["/", "/login.css", "/other"]) {
+        for (const url of [app.url, app.secondUrl]) expect(await statusOf(url, path), url + path).toBe(429);
+      }
+      // Traps look like any page that does not exist, also to those who are blocked.
+      expect(await statusOf(app.url, trap)).toBe(404);
+      const headers = { authorization: "Bearer operator" };
+      const block = await fetch(`${app.url}/operator/blocks/ip:${visitor}`, { headers });
+      expect(await block.json()).toMatchObject({ blocked: true, strikes: 10 });
+      app.nextVisitor();
+      expect(await statusOf(app.url, "/")).toBe(200);
+    },
+  );
+});

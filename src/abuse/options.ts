@@ -22,7 +22,7 @@ export interface AbuseOptions<Args extends readonly unknown[] = readonly unknown
   penalty?: PenaltyOptions | readonly PenaltyOptions[];
   /**
    * Paths that no legitimate client requests, such as `"/wp-login.php"` and `"/.git/*"`: 404, and the IP address is blocked.
-   * Requests that other sites cause don't count, which browsers report reliably over HTTPS only. Default: none.
+   * Requests that web pages cause don't count, which browsers report reliably over HTTPS only. Default: none.
    */
   traps?: readonly string[];
   /** Handles limits of rules with `action: "challenge"`. Default: none. */
