@@ -46,7 +46,7 @@ export const idempotencyCases: readonly MiddlewareCase[] = [
         let id = 0;
         return {
           idempotency: {},
-          rateLimits: [{ limiter: limiter(slow(9, "paid")) }],
+          rateLimits: [{ limiter: limiter(slow(9, "once-paid")) }],
           handle: () => ({
             status: 201,
             headers: {
@@ -84,10 +84,10 @@ export const idempotencyCases: readonly MiddlewareCase[] = [
   {
     title: "rejects another payload with the same idempotency key, and malformed keys",
     routes: {
-      reused: ({ limiter }) => ({ idempotency: {}, rateLimits: [{ limiter: limiter(slow(9, "reused")) }] }),
+      reused: ({ limiter }) => ({ idempotency: {}, rateLimits: [{ limiter: limiter(slow(9, "once-reused")) }] }),
       keyRequired: ({ limiter }) => ({
         idempotency: { required: true },
-        rateLimits: [{ limiter: limiter(slow(9, "key-required")) }],
+        rateLimits: [{ limiter: limiter(slow(9, "once-key-required")) }],
       }),
     },
     async drive(client) {
@@ -113,7 +113,7 @@ export const idempotencyCases: readonly MiddlewareCase[] = [
         let id = 0;
         return {
           idempotency: {},
-          rateLimits: [{ limiter: limiter(slow(9, "scoped")) }],
+          rateLimits: [{ limiter: limiter(slow(9, "once-scoped")) }],
           handle: () => ({ body: `${++id}` }),
         };
       },
@@ -139,7 +139,7 @@ export const idempotencyCases: readonly MiddlewareCase[] = [
           const room = waitingRoom();
           return {
             idempotency: { wait: wait as 0 | "20s" },
-            rateLimits: [{ limiter: limiter(slow(9, name as string)) }],
+            rateLimits: [{ limiter: limiter(slow(9, `once-${name}`)) }],
             async handle(path: string) {
               if (path.endsWith("/open")) room.open();
               else await room.wait();
@@ -178,8 +178,8 @@ export const idempotencyCases: readonly MiddlewareCase[] = [
     title: "limits the replays of each scope",
     routes: {
       manyReplays: ({ limiter }) => ({
-        idempotency: { replayLimit: slow(2, "replays") },
-        rateLimits: [{ limiter: limiter(slow(9, "many-replays")) }],
+        idempotency: { replayLimit: slow(2, "once-replays") },
+        rateLimits: [{ limiter: limiter(slow(9, "once-many-replays")) }],
       }),
     },
     async drive(client) {

@@ -27,13 +27,13 @@ export const storedResponseCases: readonly MiddlewareCase[] = [
     routes: {
       rejectedInside: ({ limiter }) => ({
         idempotency: {},
-        rateLimits: [{ limiter: limiter(slow(1, "rejected-inside")) }],
+        rateLimits: [{ limiter: limiter(slow(1, "once-rejected-inside")) }],
       }),
       tryAgain: ({ limiter }) => {
         const seen = new Set<string>();
         return {
           idempotency: {},
-          rateLimits: [{ limiter: limiter(slow(99, "try-again")) }],
+          rateLimits: [{ limiter: limiter(slow(99, "once-try-again")) }],
           handle(path) {
             if (seen.has(path)) return { status: 201, body: "done" };
             seen.add(path);
@@ -61,7 +61,7 @@ export const storedResponseCases: readonly MiddlewareCase[] = [
     routes: {
       replayed: ({ limiter }) => ({
         idempotency: { maxBodyBytes: MAX_BYTES, replayLimit: "99/m" },
-        rateLimits: [{ limiter: limiter(slow(99, "replayed")) }],
+        rateLimits: [{ limiter: limiter(slow(99, "once-replayed")) }],
         handle(path) {
           const kind = path.split("/")[2] ?? "";
           const headers = { Location: "/1" };
@@ -100,7 +100,7 @@ export const storedResponseCases: readonly MiddlewareCase[] = [
     routes: {
       threwOnce: ({ limiter }) => ({
         idempotency: {},
-        rateLimits: [{ limiter: limiter(slow(9, "threw-once")) }],
+        rateLimits: [{ limiter: limiter(slow(9, "once-threw-once")) }],
         handle() {
           throw new Error("on purpose");
         },
@@ -118,7 +118,7 @@ export const storedResponseCases: readonly MiddlewareCase[] = [
     routes: {
       leftAndBack: ({ limiter }) => ({
         idempotency: { wait: "20s" },
-        rateLimits: [{ limiter: limiter(slow(9, "left-and-back")) }],
+        rateLimits: [{ limiter: limiter(slow(9, "once-left-and-back")) }],
         async handle(_path, disconnected) {
           await disconnected;
           return { status: 201, body: "done" };
