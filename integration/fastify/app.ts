@@ -21,10 +21,12 @@ export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise
   for (const { path, before, idempotency, rateLimits, handle } of routes) {
     // The body is parsed after onRequest.
     const hook = idempotency ? "preHandler" : "onRequest";
+    // Created only where they are used: abuse prevention can be mounted once.
+    const limits = place === "scope" || place === "route" ? rateLimits : [];
     const hooks = [
       async (_request: FastifyRequest, reply: FastifyReply) => void reply.headers(before),
       ...(idempotency ? [idempotent(idempotency)] : []),
-      ...rateLimits.map((options) => rateLimit(options as FastifyRateLimitOptions)),
+      ...limits.map((options) => rateLimit(options as FastifyRateLimitOptions)),
     ];
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const { pathname } = new URL(request.url, "http://localhost");

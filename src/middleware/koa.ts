@@ -102,7 +102,10 @@ function middlewareFor(
         response: context.res,
         next() {
           isPassed = true;
-          Promise.resolve(next()).then(() => resolve(), reject);
+          Promise.resolve(next()).then(() => {
+            if (name === "idempotent") writeClosed(context);
+            resolve();
+          }, reject);
         },
         responderFor,
       });
@@ -117,6 +120,16 @@ function middlewareFor(
       else resolveOnClose();
     });
   };
+}
+
+/** Writes a response whose client has disconnected, so that it is captured: Koa would not, or without its body. */
+function writeClosed({ res, body, respond }: Context): void {
+  if (!isClosed(res) || res.writableEnded || respond === false) return;
+  const stream = body as { pipe?(to: unknown): void } | null | undefined;
+  if (body === null || body === undefined) res.end();
+  else if (typeof stream?.pipe === "function") stream.pipe(res);
+  else if (typeof body === "string" || body instanceof Uint8Array) res.end(body);
+  else res.end(JSON.stringify(body));
 }
 
 /** What a body parser has left: koa-body and koa-bodyparser set it on the request. */
