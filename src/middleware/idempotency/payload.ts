@@ -10,7 +10,10 @@ import { parsedBody } from "../hosts/request-body.ts";
 
 /** How `idempotent` reads a request. */
 export interface IdempotencyReader<Args extends HandlerArgs> extends RequestReader<Args> {
-  /** The body, which the handler can still read; `undefined` if it is longer than `maxBytes`. */
+  /**
+   * The body, which the handler can still read; `undefined` if it is longer than `maxBytes`, or the client disconnects
+   * before it is complete.
+   */
   payload(args: Args, maxBytes: number): MaybePromise<Uint8Array | undefined>;
   /** Aborted when the client disconnects. */
   signal(args: Args): AbortSignal | undefined;
@@ -82,27 +85,24 @@ export function streamPayload(
   if (request.readableDidRead) return parsedPayload(request, parsed, maxBytes);
   if (!hasNodeBody(request)) return EMPTY;
   if (Number(request.headers["content-length"] ?? 0) > maxBytes) return undefined;
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const buffer = new ByteBuffer(maxBytes);
-    const finish = (): void => void request.off("readable", read).off("close", fail).off("error", fail);
-    const fail = (cause?: unknown): void => {
-      finish();
-      const message = "idempotent: the client disconnected before its request was complete.";
-      reject(new SluiceError("unsupported", message, { option: "request", expected: "a whole body", cause }));
+    const finish = (bytes: Uint8Array | undefined): void => {
+      request.off("readable", read).off("close", fail).off("error", fail);
+      resolve(bytes);
     };
+    const fail = (): void => finish(undefined);
     const read = (): void => {
       while (request.readableLength > 0) {
         if (buffer.add(request.read() as Uint8Array)) continue;
-        finish();
-        resolve(undefined);
+        finish(undefined);
         return;
       }
       if (!hasArrived(request)) return;
-      finish();
       const bytes = buffer.bytes();
       // In the same tick as the last `read`, because the request would emit "end" in the next one.
       if (bytes.length > 0) request.unshift(bytes);
-      resolve(bytes);
+      finish(bytes);
     };
     request.on("readable", read).on("close", fail).on("error", fail);
   });
@@ -124,11 +124,16 @@ export async function clonedPayload(request: Request, maxBytes: number): Promise
   if (Number(request.headers.get("content-length") ?? 0) > maxBytes) return undefined;
   const reader = request.clone().body?.getReader();
   const buffer = new ByteBuffer(maxBytes);
-  while (reader) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    if (buffer.add(value)) continue;
-    reader.cancel().catch(() => {});
+  try {
+    while (reader) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      if (buffer.add(value)) continue;
+      reader.cancel().catch(() => {});
+      return undefined;
+    }
+  } catch {
+    // The client has disconnected.
     return undefined;
   }
   return buffer.bytes();
