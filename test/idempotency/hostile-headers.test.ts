@@ -102,6 +102,14 @@ describe("hostile headers", () => {
     expect(runs()).toBe(0);
   });
 
+  it("are rejected if they are empty", async () => {
+    const { port, runs } = await server();
+    for (const line of ["Idempotency-Key:", "Idempotency-Key: ", 'Idempotency-Key: ""']) {
+      expect(await sendRaw(port, ["X-User: mallory", line])).toContain("key-malformed");
+    }
+    expect(runs()).toBe(0);
+  });
+
   it("keep the keys of two users apart", async () => {
     const { url, runs } = await server();
     const texts = [];

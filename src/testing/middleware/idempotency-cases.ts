@@ -95,7 +95,7 @@ export const idempotencyCases: readonly MiddlewareCase[] = [
       checkProblem(await pay(client, "/reused", "a", { body: { amount: 1 } }), 422, "key-reused", "another body");
       checkProblem(await pay(client, "/reused?x=1", "a"), 422, "key-reused", "another query");
       checkProblem(await pay(client, "/reused/x", "a"), 422, "key-reused", "another path");
-      for (const key of ["a b", "a, a", '"a", "a"', '"a', "a;b", "", "x".repeat(256), '"a\\n"']) {
+      for (const key of ["a b", "a, a", '"a", "a"', '"a', "a;b", "x".repeat(256), '"a\\n"']) {
         checkProblem(await pay(client, "/reused", key), 400, "key-malformed", `the key ${JSON.stringify(key)}`);
       }
       checkEqual((await pay(client, "/reused", `"${"x".repeat(255)}"`)).status, 200, "the longest key");
