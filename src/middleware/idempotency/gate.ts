@@ -2,12 +2,18 @@
  * The gate of `idempotent`: runs a request once per key and scope, and answers its retries with the stored response. The
  * limiter is behind it, so a retry is not charged.
  */
-import { bytesToHex } from "@noble/hashes/utils.js";
 import { monotonicMs } from "../../core/clock.ts";
+import type { Denied } from "../../core/decision.ts";
 import { optionError } from "../../core/errors.ts";
+import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { describeError, emitProcessWarning } from "../../core/warnings.ts";
 import { rejection } from "../../http/rejection.ts";
-import type { BeginResult, IdempotencyKey, StoredResponse } from "../../idempotency/idempotency-store.ts";
+import type {
+  BeginResult,
+  IdempotencyClaim,
+  IdempotencyKey,
+  StoredResponse,
+} from "../../idempotency/idempotency-store.ts";
 import { isStoreFailure, type StoreFailure } from "../../resilience/store-health.ts";
 import type { Gate, GateResult } from "../gate/gate.ts";
 import { checkDecision, errorFrom, limiterFrom, policiesOf, policyFrom } from "../gate/limiters.ts";
@@ -18,6 +24,7 @@ import { recordIdempotency } from "./current.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { parseKey } from "./key-header.ts";
 import { type IdempotencyConfig, type IdempotencyOptions, parseIdempotencyOptions } from "./options.ts";
+import { newOwner } from "./owner.ts";
 import type { IdempotencyReader } from "./payload.ts";
 import { notStored, type ProblemCode, problem } from "./problems.ts";
 import { type Report, runOnce } from "./running-request.ts";
@@ -27,7 +34,6 @@ import { replayOf } from "./stored-response.ts";
 
 /** The longest request body with a key, in bytes. */
 const MAX_PAYLOAD_BYTES = 2 ** 20;
-const OWNER_BYTES = 16;
 /** Pauses between two looks at a request in progress, in ms. One in this process ends the pause. */
 const FIRST_PAUSE_MS = 20;
 const MAX_PAUSE_MS = 250;
@@ -97,19 +103,22 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
   }
 
   private async enterKeyed(args: Args, field: string): Promise<GateResult<Args>> {
-    const scope = await this.scopeOf(args);
+    const found = this.scopeOf(args);
+    const scope = isPromise(found) ? await found : found;
     if (scope === undefined) return this.unscoped(args);
     const key = parseKey(field);
     if (key === undefined) return this.problem("key-malformed");
-    const fingerprint = await this.fingerprint(args);
+    const hashed = this.fingerprint(args);
+    const fingerprint = isPromise(hashed) ? await hashed : hashed;
     if (fingerprint === undefined) return this.problem("body-too-long");
-    const owner = bytesToHex(crypto.getRandomValues(new Uint8Array(OWNER_BYTES)));
-    const request = { args, id: { scope, key }, owner, fingerprint };
+    const request = { args, id: { scope, key }, owner: newOwner(), fingerprint };
     const begun = await this.begin(request);
     if (isStoreFailure(begun)) return this.withoutStore(request, begun);
     if (begun.state === "started") return this.start(request, begun.attempt);
-    const rejected = await this.chargeReplay(request);
-    if (rejected) return rejected;
+    const { replays } = this;
+    const consumed = replays.consumeSync ? replays.consumeSync(scope) : await replays.consume(scope);
+    const decision = checkDecision(consumed);
+    if (!decision.allowed) return this.reject(args, decision);
     if (!begun.same) return this.problem("key-reused");
     if (begun.state === "in-progress") return this.problem("request-in-progress", 1);
     return { answer: this.replay(begun.response) };
@@ -127,28 +136,33 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
   }
 
   /** The hash of the payload; `undefined` if the body is too long. */
-  private async fingerprint(args: Args): Promise<string | undefined> {
+  private fingerprint(args: Args): MaybePromise<string | undefined> {
     const { reader } = this;
     const { fingerprint } = this.config;
-    if (fingerprint) return fingerprintOf(["own"], bytesFrom(await fingerprint(...args)));
-    const body = await reader.payload(args, MAX_PAYLOAD_BYTES);
-    if (body === undefined) return undefined;
-    return fingerprintOf([reader.method(args), reader.path(args), reader.header(args, "content-type") ?? ""], body);
+    if (fingerprint) return andThen(fingerprint(...args), (value) => fingerprintOf(["own"], bytesFrom(value)));
+    return andThen(reader.payload(args, MAX_PAYLOAD_BYTES), (body) => {
+      const head = [reader.method(args), reader.path(args), reader.header(args, "content-type") ?? ""];
+      return body && fingerprintOf(head, body);
+    });
   }
 
   /** Claims the key. Waits for a request in progress as long as the options allow. */
-  private async begin({ args, id, owner, fingerprint }: KeyedRequest<Args>): Promise<BeginResult | StoreFailure> {
+  private begin({ args, id, owner, fingerprint }: KeyedRequest<Args>): Promise<BeginResult | StoreFailure> {
     const { lease, ttl, wait } = this.config;
-    const claim = { ...id, owner, fingerprint, leaseMs: lease, ttlMs: ttl };
+    const { scope, key } = id;
+    const claim = { scope, key, owner, fingerprint, leaseMs: lease, ttlMs: ttl };
+    return wait === 0 ? this.calls.begin(claim) : this.beginOrWait(args, claim, wait);
+  }
+
+  private async beginOrWait(args: Args, claim: IdempotencyClaim, wait: number): Promise<BeginResult | StoreFailure> {
     let begun = await this.calls.begin(claim);
-    if (wait === 0) return begun;
     const until = monotonicMs() + wait;
     const signal = this.reader.signal(args);
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
       if (isStoreFailure(begun) || begun.state !== "in-progress" || !begun.same) return begun;
       const leftMs = until - monotonicMs();
       if (leftMs <= 0) return begun;
-      await this.calls.ended(id, Math.min(leftMs, pauseMs), signal);
+      await this.calls.ended(claim, Math.min(leftMs, pauseMs), signal);
       if (signal?.aborted) return begun;
       begun = await this.calls.begin(claim);
     }
@@ -174,14 +188,10 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
     }
   }
 
-  /** Charges a retry to its scope. Returns the rejection if there were too many. */
-  private async chargeReplay({ args, id }: KeyedRequest<Args>): Promise<GateResult<Args>> {
-    const { replays } = this;
-    const consumed = replays.consumeSync ? replays.consumeSync(id.scope) : replays.consume(id.scope);
-    const decision = checkDecision(await consumed);
-    if (decision.allowed) return undefined;
+  /** Rejects a retry of a scope that has sent too many. */
+  private reject(args: Args, decision: Denied): GateResult<Args> {
     const accept = this.reader.header(args, "accept");
-    return { rejection: rejection(decision, policiesOf(replays), accept, {}), limited: undefined };
+    return { rejection: rejection(decision, policiesOf(this.replays), accept, {}), limited: undefined };
   }
 
   private replay(response: StoredResponse) {

@@ -52,23 +52,22 @@ function notParsed(): SluiceError {
 
 /** A parsed value as text. Members in another order are another text. */
 function textOf(parsed: unknown): string {
-  let text: string | undefined;
   try {
-    text = JSON.stringify(parsed, withoutFiles);
+    const text = JSON.stringify(parsed) as string | undefined;
+    // A Map, a file or another class has its contents elsewhere, and all would be equal.
+    if (text?.includes("{}")) JSON.stringify(parsed, checkPlain);
+    if (text !== undefined) return text;
   } catch (cause) {
     throw notComparable(cause);
   }
-  const prototype = typeof parsed === "object" && parsed !== null ? Object.getPrototypeOf(parsed) : null;
-  // A Map or another class may have its contents elsewhere, and all would be equal.
-  const isPlain = prototype === null || prototype === Object.prototype || Array.isArray(parsed);
-  if (text === undefined || (text === "{}" && !isPlain)) throw notComparable();
-  return text;
+  throw notComparable();
 }
 
-/** A file has no members, so all would be equal. */
-function withoutFiles(_name: string, value: unknown): unknown {
-  if (value instanceof Blob) throw new TypeError("The body contains a file.");
-  return value;
+function checkPlain(_name: string, value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const prototype = Object.getPrototypeOf(value);
+  if (prototype === null || prototype === Object.prototype || Object.keys(value).length > 0) return value;
+  throw new TypeError("The body contains an object whose contents are not its members.");
 }
 
 function notComparable(cause?: unknown): SluiceError {

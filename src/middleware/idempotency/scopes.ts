@@ -1,6 +1,6 @@
 /** Determines the scope of a request: the verified identity that owns its keys. */
 import { optionError } from "../../core/errors.ts";
-import type { MaybePromise } from "../../core/maybe-promise.ts";
+import { andThen, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { ReadHeader } from "../../http/identity/client-ip.ts";
 import { identifier } from "../../http/identity/client-key.ts";
 import type { Reports } from "../gate/reports.ts";
@@ -16,7 +16,7 @@ export function scopeOf<Args extends HandlerArgs>(
   reader: RequestReader<Args>,
   reports: Reports<Args>,
 ): ScopeOf<Args> {
-  if (scope !== undefined) return async (args) => checkScope(await scope(...args));
+  if (scope !== undefined) return (args) => andThen(scope(...args), checkScope);
   const warn = (message: string, args: unknown = [], code?: Parameters<typeof reports.warn>[2]): void =>
     reports.warn(message, args as Args, code);
   const { user, apiKey } = identifier(identity ?? "peer", warn);
