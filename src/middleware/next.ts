@@ -90,7 +90,8 @@ function wrapperFor(
         return rejectWrongFramework("next", [request, ...rest], name) as never;
       }
       return enterOnFetch(gate, [request, ...rest], request, {
-        next: () => handler(request, ...rest),
+        next:
+          name === "idempotent" ? () => responseOf(() => handler(request, ...rest)) : () => handler(request, ...rest),
         fail(error) {
           gate.requestFailed(error);
           return toResponse(internalError(request.headers.get("accept") ?? undefined));
@@ -107,6 +108,18 @@ function statusOfThrown(error: unknown): number | undefined {
   const { digest } = (error ?? {}) as { digest?: unknown };
   const [, status] = /^(?:NEXT_REDIRECT;.*|NEXT_HTTP_ERROR_FALLBACK);(\d{3});?$/s.exec(String(digest)) ?? [];
   return status === undefined ? undefined : Number(status);
+}
+
+/** The response that Next.js makes of what `redirect`, `notFound` and others throw, so that it is stored. */
+async function responseOf(handler: () => Response | Promise<Response>): Promise<Response> {
+  try {
+    return await handler();
+  } catch (error) {
+    const status = statusOfThrown(error);
+    if (status === undefined) throw error;
+    const [, location] = /^NEXT_REDIRECT;[^;]*;(.*);\d{3};?$/s.exec((error as { digest: string }).digest) ?? [];
+    return new Response(null, { status, headers: location === undefined ? {} : { Location: location } });
+  }
 }
 
 /** The response with which a proxy continues a request, as `NextResponse.next()` returns it. */
