@@ -14,6 +14,7 @@ const PARTS = [
   "cloudflare-throughput",
   "http-throughput",
   "rules",
+  "idempotency",
   "ws-throughput",
   "import-size",
 ];

@@ -27,7 +27,13 @@ export function serverSuite(name: string, server: Server): void {
       ...subject,
       async start() {
         const redis = await onRedis();
-        const { url, close } = await start(guardedRoutes({ ...kit, limiter: (policy) => redis.limiter(policy) }));
+        const { url, close } = await start(
+          guardedRoutes({
+            ...kit,
+            limiter: (policy) => redis.limiter(policy),
+            idempotencyStore: () => redis.idempotencyStore(),
+          }),
+        );
         return {
           url,
           async close() {

@@ -13,6 +13,7 @@ import { faults } from "./faults.js";
 import { holds } from "./holds.js";
 import { holdsModel } from "./holds-model.js";
 import { hotKey } from "./hot-key.js";
+import { idempotency } from "./idempotency.js";
 import { rulesFiles } from "./rules-files.js";
 import { rulesMatching, rulesSpellings } from "./rules-matching.js";
 import { rulesReload } from "./rules-reload.js";
@@ -29,6 +30,7 @@ const parts = {
   holds,
   "holds-model": holdsModel,
   "hot-key": hotKey,
+  idempotency,
   faults,
   "rules-files": rulesFiles,
   "rules-matching": rulesMatching,

@@ -64,6 +64,7 @@ const SERVER: Record<string, readonly string[]> = {
   "middleware/hosts/node-head.ts": ["node:http"],
   "middleware/hosts/node.ts": ["node:http"],
   "middleware/hosts/request-body.ts": ["node:http"],
+  "middleware/idempotency/payload.ts": ["node:http"],
   "middleware/express.ts": ["node:http", "express"],
   "middleware/fastify.ts": ["fastify"],
   "middleware/hono.ts": ["hono", "hono/utils/http-status"],

@@ -263,6 +263,16 @@ describe("examples/concurrency", () => {
   }, 30_000);
 });
 
+describe("examples/payments", withRedis, () => {
+  it("makes every payment once, although processes crash after some of them", async () => {
+    const { code, text } = await runToEnd("payments");
+    const { requests = 0, crashes, replays, paid } = numbersOf(text);
+    expect({ crashes, replays, paid }, text).toEqual({ crashes: 4, replays: 5, paid: 2100 });
+    expect(requests).toBeGreaterThan(25);
+    expect(code).toBe(0);
+  }, 60_000);
+});
+
 describe("examples on a temporary Redis", withRedis, () => {
   it.each([
     ["redis-server.js", { method: "GET" }],

@@ -1,7 +1,8 @@
 /** Tests the examples of the seed documents, with their numbers, through the public API in memory. */
 import { memoryRateLimiter, memoryStore, type Policy, type SyncRateLimiter } from "sluice";
 import { type AbuseOptions, abuse, type ChallengeProvider, challenge, cloudflareBots } from "sluice/abuse";
-import { rateLimit } from "sluice/fetch";
+import { idempotent, rateLimit } from "sluice/fetch";
+import { memoryIdempotencyStore } from "sluice/idempotency";
 import { defineRules, type RuleRequest, type RuleSet } from "sluice/rules";
 import { describe, expect, test } from "vitest";
 
@@ -297,6 +298,27 @@ describe("rules of an API (seed 002)", () => {
         expect(allowed, path).toEqual([2, 5, 9]);
       }
     }
+  });
+});
+
+describe("a request that is sent twice (seed 002)", () => {
+  test("is charged one token and has one effect if both have the same idempotency key", async () => {
+    const limiter = memoryRateLimiter({ capacity: 10, tokensPerSecond: 5 }, { clock: manualClock() });
+    let orders = 0;
+    const handler = idempotent({ store: memoryIdempotencyStore(), scope: () => "user:42" })(
+      rateLimit({ limiter, key: () => "user:42" })(() => Response.json({ order: ++orders }, { status: 201 })),
+    );
+    const order = async (key: string) => {
+      const headers = { "Idempotency-Key": key, "Content-Type": "application/json" };
+      const body = JSON.stringify({ item: 7 });
+      const response = await handler(new Request("http://localhost/orders", { method: "POST", headers, body }));
+      return [response.status, await response.json(), response.headers.get("Idempotent-Replayed")];
+    };
+    expect(await order("a")).toEqual([201, { order: 1 }, null]);
+    expect(await order("a")).toEqual([201, { order: 1 }, "true"]);
+    expect((await limiter.peek("user:42")).remaining).toBe(9);
+    expect(await order("b")).toEqual([201, { order: 2 }, null]);
+    expect([(await limiter.peek("user:42")).remaining, orders]).toEqual([8, 2]);
   });
 });
 

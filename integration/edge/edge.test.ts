@@ -19,6 +19,9 @@ const LEAVING = "releases a concurrent request when its client disconnects";
 const CAPTURING_LATE = "captures the response to a client that has disconnected";
 const CAPTURING_LIVE = "sends a captured stream as it is produced";
 
+const IN_PROGRESS = "responds with 409 while the first request with an idempotency key is in progress, or waits for it";
+const STORING_LATE = "stores the response to a client that has disconnected, for its retry";
+
 const runtimes = {
   workerd: {
     serve: serveInWorkerd,
@@ -31,6 +34,8 @@ const runtimes = {
       [LEAVING]: "workerd treats a closed connection as half closed",
       [CAPTURING_LATE]: "workerd treats a closed connection as half closed",
       [CAPTURING_LIVE]: "a request in workerd can't wait for another one",
+      [IN_PROGRESS]: "a request in workerd can't wait for another one",
+      [STORING_LATE]: "workerd treats a closed connection as half closed",
     },
   },
   "edge-runtime": {
@@ -41,6 +46,7 @@ const runtimes = {
       [REFUNDING]: "requests of edge-runtime's server have no signal",
       [LEAVING]: "requests of edge-runtime's server have no signal",
       [CAPTURING_LATE]: "requests of edge-runtime's server have no signal",
+      [STORING_LATE]: "requests of edge-runtime's server have no signal",
     },
   },
 };

@@ -2,7 +2,7 @@
 import { Redis } from "@upstash/redis/cloudflare";
 import { createLimiter } from "sluice";
 import { type GuardedRoute, guardedRoutes, type RouteKit } from "sluice/testing";
-import { upstashStore } from "sluice/upstash";
+import { upstashIdempotencyStore, upstashStore } from "sluice/upstash";
 
 /** The URL and token of Redis over REST. Without them, limiters are in memory. */
 export interface Env {
@@ -28,8 +28,14 @@ function identity(): "vercel" | "cloudflare" {
   return "EdgeRuntime" in globalThis ? "vercel" : "cloudflare";
 }
 
-function onUpstash({ url, token }: Env): Pick<RouteKit, "limiter"> {
+function onUpstash({ url, token }: Env): Pick<RouteKit, "limiter" | "idempotencyStore"> {
   if (!url || !token) return {};
-  const store = upstashStore(new Redis({ url, token, retry: { retries: 0 } }));
-  return { limiter: (policy) => createLimiter({ policy, store, onStoreError: "throw", deadlineMs: "20s" }) };
+  const redis = new Redis({ url, token, retry: { retries: 0 } });
+  const store = upstashStore(redis);
+  let routes = 0;
+  return {
+    limiter: (policy) => createLimiter({ policy, store, onStoreError: "throw", deadlineMs: "20s" }),
+    // With a secret of its own: the routes of the suite use the same users and keys.
+    idempotencyStore: () => upstashIdempotencyStore(redis, { hmacSecret: `route ${routes++}` }),
+  };
 }

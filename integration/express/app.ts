@@ -4,7 +4,7 @@ import type { IncomingMessage, RequestListener } from "node:http";
 import { Readable } from "node:stream";
 import express4 from "express4";
 import express5, { type Response } from "express5";
-import { type ExpressRateLimitOptions, getRateLimit, rateLimit } from "sluice/express";
+import { type ExpressRateLimitOptions, getRateLimit, idempotent, rateLimit } from "sluice/express";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
 import { listen } from "../../test/middleware/mount.ts";
 
@@ -28,13 +28,14 @@ export function startApp(express: Express, routes: readonly GuardedRoute[]): Pro
   const app = express();
   // Express sends the stack of an error in other environments.
   app.set("env", "production");
-  for (const { path, before, rateLimits, handle } of routes) {
+  for (const { path, before, idempotency, rateLimits, handle } of routes) {
     app.use(
       path,
       (_request, response, next) => {
         response.set(before);
         next();
       },
+      ...(idempotency ? [express.json(), idempotent(idempotency)] : []),
       ...rateLimits.map((options) => rateLimit(options as ExpressRateLimitOptions)),
       (request, response, next) => {
         // Express 4 does not catch rejections.

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { Readable } from "node:stream";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
-import { type FastifyRateLimitOptions, getRateLimit, rateLimit, rateLimitPlugin } from "sluice/fastify";
+import { type FastifyRateLimitOptions, getRateLimit, idempotent, rateLimit, rateLimitPlugin } from "sluice/fastify";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
 
 export const kit: RouteKit = {
@@ -18,10 +18,15 @@ export type Place = "scope" | "route" | "plugin" | "config";
 
 export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise<RunningServer> {
   const app = fastify();
-  for (const { path, before, rateLimits, handle } of routes) {
+  for (const { path, before, idempotency, rateLimits, handle } of routes) {
+    // The body is parsed after onRequest.
+    const hook = idempotency ? "preHandler" : "onRequest";
+    // Created only where they are used: abuse prevention can be mounted once.
+    const limits = place === "scope" || place === "route" ? rateLimits : [];
     const hooks = [
       async (_request: FastifyRequest, reply: FastifyReply) => void reply.headers(before),
-      ...rateLimits.map((options) => rateLimit(options as FastifyRateLimitOptions)),
+      ...(idempotency ? [idempotent(idempotency)] : []),
+      ...limits.map((options) => rateLimit(options as FastifyRateLimitOptions)),
     ];
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const { pathname } = new URL(request.url, "http://localhost");
@@ -35,16 +40,17 @@ export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise
     app.register(async (scope) => {
       if (place === "plugin" || place === "config") {
         scope.addHook("onRequest", async (_request, reply) => void reply.headers(before));
-        if (first) scope.register(rateLimitPlugin, place === "plugin" ? first : { global: false });
+        if (idempotency) scope.addHook("preHandler", idempotent(idempotency));
+        if (first) scope.register(rateLimitPlugin, { hook, ...(place === "plugin" ? first : { global: false }) });
         await scope.after();
         const config = place === "config" && first ? { rateLimit: first } : {};
         for (const url of [path, `${path}/*`]) {
-          scope.all(url, { config, onRequest: others.map((options) => scope.sluice(options)) }, handler);
+          scope.all(url, { config, [hook]: others.map((options) => scope.sluice(options)) }, handler);
         }
         return;
       }
-      if (place === "scope") for (const hook of hooks) scope.addHook("onRequest", hook);
-      for (const url of [path, `${path}/*`]) scope.all(url, place === "route" ? { onRequest: hooks } : {}, handler);
+      if (place === "scope") for (const one of hooks) scope.addHook(hook as "preHandler", one);
+      for (const url of [path, `${path}/*`]) scope.all(url, place === "route" ? { [hook]: hooks } : {}, handler);
     });
   }
   return started(app);

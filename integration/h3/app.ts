@@ -1,6 +1,6 @@
 /** The routes of the suite as an app of h3 2. It imports nothing from Node. */
 import { H3, type H3Event } from "h3";
-import { getRateLimit, type H3RateLimitOptions, rateLimit } from "sluice/h3";
+import { getRateLimit, type H3RateLimitOptions, idempotent, rateLimit } from "sluice/h3";
 import type { GuardedRoute, RouteKit } from "sluice/testing";
 
 export const kit: RouteKit = {
@@ -10,14 +10,14 @@ export const kit: RouteKit = {
 
 export function h3App(routes: readonly GuardedRoute[]): H3 {
   const app = new H3({ silent: true });
-  for (const { path, before, rateLimits, handle } of routes) {
+  for (const { path, before, idempotency, rateLimits, handle } of routes) {
     for (const route of [path, `${path}/**`]) {
       app.use(route, (event) => {
         for (const [name, value] of Object.entries(before)) event.res.headers.set(name, value as string);
       });
     }
-    for (const options of rateLimits) {
-      const limit = rateLimit(options as H3RateLimitOptions);
+    const limits = rateLimits.map((options) => rateLimit(options as H3RateLimitOptions));
+    for (const limit of [...(idempotency ? [idempotent(idempotency)] : []), ...limits]) {
       app.use((event, next) => (isBelow(event, path) ? limit(event, next) : next()));
     }
     app.use(async (event, next) => {

@@ -1,7 +1,7 @@
 /** The routes of the suite as a Hono app. It imports nothing from Node, so it runs on Workers as well. */
 import { type Context, Hono } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
-import { getRateLimit, type HonoRateLimitOptions, rateLimit } from "sluice/hono";
+import { getRateLimit, type HonoRateLimitOptions, idempotent, rateLimit } from "sluice/hono";
 import type { GuardedRoute, RouteKit } from "sluice/testing";
 
 export const kit: RouteKit = {
@@ -11,12 +11,13 @@ export const kit: RouteKit = {
 
 export function honoApp(routes: readonly GuardedRoute[]): Hono {
   const app = new Hono();
-  for (const { path, before, rateLimits, handle } of routes) {
+  for (const { path, before, idempotency, rateLimits, handle } of routes) {
     // Matches the path itself as well as the paths below it.
     app.use(`${path}/*`, async (context, next) => {
       for (const [name, value] of Object.entries(before)) context.header(name, value);
       await next();
     });
+    if (idempotency) app.use(`${path}/*`, idempotent(idempotency));
     for (const options of rateLimits) app.use(`${path}/*`, rateLimit(options as HonoRateLimitOptions));
     app.all(`${path}/*`, async (context) => {
       const { signal } = context.req.raw;

@@ -2,10 +2,10 @@
 import { once } from "node:events";
 import type { RequestListener } from "node:http";
 import { Readable } from "node:stream";
-import Koa, { type Context } from "koa";
+import Koa, { type Context, type Middleware } from "koa";
 // @ts-expect-error: the types are those of the package koa
 import Koa2 from "koa2";
-import { getRateLimit, type KoaRateLimitOptions, rateLimit } from "sluice/koa";
+import { getRateLimit, idempotent, type KoaRateLimitOptions, rateLimit } from "sluice/koa";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
 import { listen } from "../../test/middleware/mount.ts";
 
@@ -25,19 +25,27 @@ export const kit: RouteKit = {
   },
 };
 
+/** Parses a body as koa-bodyparser does. */
+const parseBody: Middleware = async (context, next) => {
+  let text = "";
+  for await (const chunk of context.req) text += chunk;
+  Object.assign(context.request, { body: text === "" ? {} : JSON.parse(text) });
+  await next();
+};
+
 /** An app with all routes. */
 export function startApp(KoaApp: KoaClass, routes: readonly GuardedRoute[]): Promise<RunningServer> {
   const app = new KoaApp();
   // Koa logs errors without a listener.
   app.on("error", () => {});
-  for (const { path, before, rateLimits, handle } of routes) {
+  for (const { path, before, idempotency, rateLimits, handle } of routes) {
     const isBelow = (context: Context) => context.path === path || context.path.startsWith(`${path}/`);
     app.use(async (context, next) => {
       if (isBelow(context)) context.set(before as Record<string, string>);
       await next();
     });
-    for (const options of rateLimits) {
-      const limit = rateLimit(options as KoaRateLimitOptions);
+    const limits = rateLimits.map((options) => rateLimit(options as KoaRateLimitOptions));
+    for (const limit of [...(idempotency ? [parseBody, idempotent(idempotency)] : []), ...limits]) {
       app.use((context, next) => (isBelow(context) ? limit(context, next) : next()));
     }
     app.use(async (context, next) => {

@@ -20,6 +20,7 @@ import { ExpressAdapter } from "@nestjs/platform-express";
 import { FastifyAdapter } from "@nestjs/platform-fastify";
 import {
   getRateLimit,
+  idempotentGuard,
   type NestRateLimitOptions,
   RateLimit,
   RateLimitGuard,
@@ -55,7 +56,7 @@ export const without = {
 };
 
 /** A controller with one route: its first limit is that of the decorator, further ones are guards. */
-function controllerOf({ path, rateLimits, handle }: GuardedRoute, platform: Platform): Type {
+function controllerOf({ path, idempotency, rateLimits, handle }: GuardedRoute, platform: Platform): Type {
   class RouteController {
     async respond(request: IncomingMessage & { originalUrl: string }, response: PlatformResponse): Promise<void> {
       const closed = once(response.raw ?? (response as unknown as ServerResponse), "close");
@@ -69,7 +70,11 @@ function controllerOf({ path, rateLimits, handle }: GuardedRoute, platform: Plat
       else Readable.fromWeb(body as never).pipe(response as never);
     }
   }
-  const [first, ...others] = rateLimits as readonly NestRateLimitOptions[];
+  const limits = rateLimits as readonly NestRateLimitOptions[];
+  // The guard of the decorator is one of the app, which run before those of handlers.
+  const [first, ...others] = idempotency ? [undefined, ...limits] : limits;
+  const guards = others.map((options) => rateLimitGuard(options as NestRateLimitOptions));
+  if (idempotency) guards.unshift(idempotentGuard(idempotency));
   const { prototype } = RouteController;
   const method = Object.getOwnPropertyDescriptor(prototype, "respond") as PropertyDescriptor;
   Req()(prototype, "respond", 0);
@@ -77,7 +82,7 @@ function controllerOf({ path, rateLimits, handle }: GuardedRoute, platform: Plat
   All([path, platform === "Fastify" ? `${path}/*` : `${path}/*rest`])(prototype, "respond", method);
   if (first) RateLimit(first)(prototype, "respond", method);
   else SetMetadata("none", true)(prototype, "respond", method);
-  if (others.length > 0) UseGuards(...others.map((options) => rateLimitGuard(options)))(prototype, "respond", method);
+  if (guards.length > 0) UseGuards(...guards)(prototype, "respond", method);
   Controller()(RouteController);
   return RouteController;
 }

@@ -1,5 +1,5 @@
 /** The routes of the suite as Netlify edge functions in Deno, called with the context that Netlify passes. */
-import { getRateLimit, rateLimit } from "sluice/netlify";
+import { getRateLimit, idempotent, rateLimit } from "sluice/netlify";
 import { guardedRoutes } from "sluice/testing";
 
 const routes = guardedRoutes({
@@ -20,7 +20,15 @@ async function origin(route, request) {
   return new Response(status === 204 || status === 304 ? null : body, { status, headers: sent });
 }
 
-const functions = new Map(routes.map((route) => [route, route.rateLimits.map((options) => rateLimit(options))]));
+const functions = new Map(
+  routes.map((route) => [
+    route,
+    [
+      ...(route.idempotency ? [idempotent(route.idempotency)] : []),
+      ...route.rateLimits.map((options) => rateLimit(options)),
+    ],
+  ]),
+);
 
 Deno.serve({ port: Number(Deno.env.get("PORT")), hostname: "127.0.0.1", onListen() {} }, (request, { remoteAddr }) => {
   const { pathname } = new URL(request.url);

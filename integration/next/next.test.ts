@@ -62,6 +62,12 @@ const PROXY_WITHOUT = {
   "captures the response to a client that has disconnected": "the response is not known in a proxy",
   "captures rejections, errors of the handler, and requests whose limit could not be checked":
     "the response is not known in a proxy",
+  "runs a request with an idempotency key once, and replays its response without a charge":
+    "a proxy counts before the route handler is idempotent",
+  "rejects another payload with the same idempotency key, and malformed keys":
+    "a proxy counts before the route handler is idempotent",
+  "stores no response that means try again: a 429, a 503 or a challenge":
+    "a proxy counts before the route handler is idempotent",
 };
 
 middlewareSuite(

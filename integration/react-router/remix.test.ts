@@ -1,6 +1,6 @@
 /** `sluice/fetch` around `createRequestHandler` of Remix 2, served on Node. */
 import { createRequestHandler, type ServerBuild } from "@remix-run/node";
-import { type FetchRateLimitOptions, getRateLimit, rateLimit } from "sluice/fetch";
+import { type FetchRateLimitOptions, getRateLimit, idempotent, rateLimit } from "sluice/fetch";
 import { type GuardedRoute, guardedRoutes, middlewareSuite } from "sluice/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { FETCH_WITHOUT, fetchKit } from "../../test/middleware/mount.ts";
@@ -8,9 +8,10 @@ import { serveFetch } from "../../test/middleware/serve-fetch.ts";
 import { createServer } from "./remix-server.ts";
 
 /** Remix replaces the result of a request that was aborted. */
+const REPLACED = "Remix replaces the result of a request that was aborted by an error";
 const ABORTED = {
-  "captures the response to a client that has disconnected":
-    "Remix replaces the result of a request that was aborted by an error",
+  "captures the response to a client that has disconnected": REPLACED,
+  "stores the response to a client that has disconnected, for its retry": REPLACED,
 };
 
 /** A build with one resource route, as the compiler of Remix writes it. */
@@ -52,7 +53,7 @@ function remixApp(routes: readonly GuardedRoute[]) {
       (next, options) => rateLimit(options as FetchRateLimitOptions)(next),
       innermost,
     );
-    return { route, limited };
+    return { route, limited: route.idempotency ? idempotent(route.idempotency)(limited) : limited };
   });
   return (request: Request, environment: unknown): Promise<Response> | Response => {
     const { pathname } = new URL(request.url);

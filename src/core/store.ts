@@ -53,7 +53,7 @@ export interface PolicyBuckets {
 }
 
 /** The backing service of a store. */
-export function originOf(store: Store): object {
+export function originOf(store: Pick<Store, "origin">): object {
   return store.origin ?? store;
 }
 

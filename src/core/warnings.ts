@@ -22,6 +22,10 @@ export type WarningCode =
   | "SLUICE_LIST_STALE"
   /** The provider of challenges is unavailable, so nobody can solve one. */
   | "SLUICE_PROVIDER_DOWN"
+  /** The response to a request with an idempotency key was not stored, so a retry gets a 409 or runs again. */
+  | "SLUICE_RESPONSE_NOT_STORED"
+  /** A request lost its lease on an idempotency key while it ran. */
+  | "SLUICE_LEASE_LOST"
   /** The limiter is used in a way that does not limit anything, or limits everyone together. */
   | "SLUICE_MISUSE";
 

@@ -1,9 +1,12 @@
 /** `sluice/express`: for Express 4 and 5. */
 export {
   type ExpressArgs,
+  type ExpressIdempotencyOptions,
   type ExpressMiddleware,
   type ExpressRateLimitOptions,
+  getIdempotency,
   getRateLimit,
+  idempotent,
   rateLimit,
 } from "../middleware/express.ts";
 export type {
@@ -15,3 +18,5 @@ export type {
   RequestOutcome,
 } from "../middleware/gate/options.ts";
 export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
+export type { RequestIdempotency } from "../middleware/idempotency/current.ts";
+export type { IdempotencyOptions } from "../middleware/idempotency/options.ts";

@@ -8,5 +8,15 @@ export type {
   RequestOutcome,
 } from "../middleware/gate/options.ts";
 export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
-export { getRateLimit, type H3Args, type H3RateLimitOptions, rateLimit } from "../middleware/h3.ts";
+export {
+  getIdempotency,
+  getRateLimit,
+  type H3Args,
+  type H3IdempotencyOptions,
+  type H3RateLimitOptions,
+  idempotent,
+  rateLimit,
+} from "../middleware/h3.ts";
 export type { CustomResponse } from "../middleware/hosts/fetch.ts";
+export type { RequestIdempotency } from "../middleware/idempotency/current.ts";
+export type { IdempotencyOptions } from "../middleware/idempotency/options.ts";

@@ -8,4 +8,14 @@ export type {
   RequestOutcome,
 } from "../middleware/gate/options.ts";
 export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
-export { getRateLimit, type KoaArgs, type KoaRateLimitOptions, rateLimit } from "../middleware/koa.ts";
+export type { RequestIdempotency } from "../middleware/idempotency/current.ts";
+export type { IdempotencyOptions } from "../middleware/idempotency/options.ts";
+export {
+  getIdempotency,
+  getRateLimit,
+  idempotent,
+  type KoaArgs,
+  type KoaIdempotencyOptions,
+  type KoaRateLimitOptions,
+  rateLimit,
+} from "../middleware/koa.ts";

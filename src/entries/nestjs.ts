@@ -9,8 +9,13 @@ export type {
 } from "../middleware/gate/options.ts";
 export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
 export { type NestArgs, RateLimitException } from "../middleware/hosts/nest-guard.ts";
+export type { RequestIdempotency } from "../middleware/idempotency/current.ts";
+export type { IdempotencyOptions } from "../middleware/idempotency/options.ts";
 export {
+  getIdempotency,
   getRateLimit,
+  idempotentGuard,
+  type NestIdempotencyOptions,
   type NestRateLimitOptions,
   RATE_LIMIT_OPTIONS,
   RateLimit,

@@ -8,10 +8,15 @@ export type {
   RequestOutcome,
 } from "../middleware/gate/options.ts";
 export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
+export type { RequestIdempotency } from "../middleware/idempotency/current.ts";
+export type { IdempotencyOptions } from "../middleware/idempotency/options.ts";
 export {
+  getIdempotency,
   getRateLimit,
+  idempotent,
   type NodeArgs,
   type NodeHandler,
+  type NodeIdempotencyOptions,
   type NodeRateLimitOptions,
   rateLimit,
 } from "../middleware/node.ts";

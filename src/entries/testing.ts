@@ -11,6 +11,7 @@ export type {
   ByteStream,
   GuardedRoute,
   PlainResponse,
+  RouteIdempotency,
   RouteKit,
   RouteOptions,
 } from "../testing/middleware/guarded-route.ts";

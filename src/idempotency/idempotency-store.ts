@@ -45,6 +45,10 @@ export type BeginResult =
  * input changes nothing, and a store that fails rejects with `store-unavailable`.
  */
 export interface IdempotencyStore {
+  /** Default deadline in ms of middleware on it. Default: 250. */
+  readonly deadlineMs?: number | undefined;
+  /** Whether its scopes fail independently of each other, as one object per scope does. Default: false. */
+  readonly failsPerScope?: boolean | undefined;
   /** Claims a key, or reports its state. Starts again for an owner whose claim it is. */
   begin(claim: IdempotencyClaim): Promise<BeginResult>;
   /** Extends a lease to `leaseMs` from now. `false`: the lease is lost and nothing was written. */

@@ -1,4 +1,4 @@
-/** `rateLimit` for Fastify 5: a hook for an instance, a scope or a route, and a plugin with limits per route. */
+/** `rateLimit` and `idempotent` for Fastify 5: hooks for an instance, a scope or a route, and a plugin with limits per route. */
 import type {
   FastifyInstance,
   FastifyPluginCallback,
@@ -8,20 +8,28 @@ import type {
 } from "fastify";
 import { optionError, SluiceError } from "../core/errors.ts";
 import { decisionOf } from "./gate/decisions.ts";
-import { openGate } from "./gate/gate.ts";
+import { type Gate, openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
+import type { RequestReader } from "./gate/request-reader.ts";
 import { type AppOptions, routeLimits } from "./gate/route-limits.ts";
-import { rejectWrongFramework } from "./gate/wrong-framework.ts";
+import { type MiddlewareName, rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { fastifyResponder } from "./hosts/fastify-reply.ts";
 import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
 import { readNodeBody } from "./hosts/request-body.ts";
+import { idempotencyOf, type RequestIdempotency } from "./idempotency/current.ts";
+import { openIdempotency } from "./idempotency/gate.ts";
+import type { IdempotencyOptions } from "./idempotency/options.ts";
+import { closeSignal, parsedPayload } from "./idempotency/payload.ts";
 
-/** The arguments that callbacks of `rateLimit` receive. */
+/** The arguments that callbacks receive. */
 export type FastifyArgs = readonly [request: FastifyRequest, reply: FastifyReply];
 
 /** The options of `rateLimit`. `onLimited` returns the body or sends a reply; status and headers are already set. */
 export type FastifyRateLimitOptions<F extends string = string> = RateLimitOptions<FastifyArgs, unknown, F>;
+
+/** The options of `idempotent`. */
+export type FastifyIdempotencyOptions = IdempotencyOptions<FastifyArgs>;
 
 /** A hook for `onRequest`, `preValidation` and `preHandler`. */
 export type FastifyRateLimitHook = (
@@ -47,23 +55,44 @@ declare module "fastify" {
   }
 }
 
+const reader: RequestReader<FastifyArgs> = {
+  method: (args) => args[0].raw.method ?? "",
+  // As the router reads it, after `rewriteUrl`.
+  path: (args) => args[0].raw.url ?? "",
+  header: (args, name) => headerOf(args[0].raw, name),
+  peer: (args) => args[0].raw.socket.remoteAddress,
+  hasBody: (args) => hasNodeBody(args[0].raw),
+  body: (args, maxBytes) => readNodeBody(args[0].raw, args[0].body, maxBytes),
+};
+
 /** Creates a hook that limits the routes it is added to: `app.addHook("onRequest", rateLimit({ policy: "100/m" }))`. */
 export function rateLimit<F extends string = never>(
   options: FastifyRateLimitOptions<F> & RequiredFacts<F>,
 ): FastifyRateLimitHook {
-  const gate = openGate<FastifyArgs, unknown>(options as FastifyRateLimitOptions, {
-    method: (args) => args[0].raw.method ?? "",
-    // As the router reads it, after `rewriteUrl`.
-    path: (args) => args[0].raw.url ?? "",
-    header: (args, name) => headerOf(args[0].raw, name),
-    peer: (args) => args[0].raw.socket.remoteAddress,
-    hasBody: (args) => hasNodeBody(args[0].raw),
-    body: (args, maxBytes) => readNodeBody(args[0].raw, args[0].body, maxBytes),
+  return hookFor(openGate<FastifyArgs, unknown>(options as FastifyRateLimitOptions, reader), options.onLimited);
+}
+
+/**
+ * Creates a hook that runs requests with an `Idempotency-Key` once, and replays their responses to retries:
+ * `app.addHook("preHandler", idempotent({ store, scope }))`. Add it before a `rateLimit` that is a `preHandler` as well.
+ */
+export function idempotent(options: FastifyIdempotencyOptions): FastifyRateLimitHook {
+  const gate = openIdempotency<FastifyArgs>(options, {
+    ...reader,
+    payload: (args, maxBytes) => parsedPayload(args[0].raw, args[0].body, maxBytes),
+    signal: (args) => closeSignal(args[1].raw),
   });
-  const { onLimited } = options;
+  return hookFor(gate, undefined, "idempotent");
+}
+
+function hookFor(
+  gate: Gate<FastifyArgs>,
+  onLimited: Responder<FastifyArgs>["onLimited"],
+  name?: MiddlewareName,
+): FastifyRateLimitHook {
   return (request, reply, done) => {
     if (typeof done !== "function" || !request.raw || !reply.raw) {
-      return rejectWrongFramework("fastify", [request, reply, done]);
+      return rejectWrongFramework("fastify", [request, reply, done], name);
     }
     const responderFor = (): Responder<FastifyArgs> => ({
       ...fastifyResponder(reply, onLimited),
@@ -126,6 +155,11 @@ function registerPlugin(
  */
 export function getRateLimit(request: FastifyRequest): RequestDecision | undefined {
   return decisionOf(request);
+}
+
+/** Returns the key and the attempt of a request that runs under an idempotency key; `undefined` without one. */
+export function getIdempotency(request: FastifyRequest): RequestIdempotency | undefined {
+  return idempotencyOf(request);
 }
 
 /** Fastify's default error handler sends messages to clients, and an error may contain stored keys or server text. */

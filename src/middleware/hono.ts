@@ -1,17 +1,21 @@
-/** `rateLimit` for Hono 4, on every runtime that Hono supports. */
+/** `rateLimit` and `idempotent` for Hono 4, on every runtime that Hono supports. */
 import type { Context, Env, MiddlewareHandler } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
 import { decisionOf } from "./gate/decisions.ts";
-import { openGate } from "./gate/gate.ts";
+import { type Gate, openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
-import type { RequestBody } from "./gate/request-reader.ts";
-import { rejectWrongFramework } from "./gate/wrong-framework.ts";
-import { type CustomResponse, enterOnFetch } from "./hosts/fetch.ts";
+import type { RequestBody, RequestReader } from "./gate/request-reader.ts";
+import { type MiddlewareName, rejectWrongFramework } from "./gate/wrong-framework.ts";
+import { type CustomResponse, enterOnFetch, type FetchResponder } from "./hosts/fetch.ts";
 import { hasBody, hostOf, isPeerless, peerOf, targetOf } from "./hosts/fetch-request.ts";
 import { beforeHead, isClosed } from "./hosts/node-head.ts";
 import { parsedBody, readBody } from "./hosts/request-body.ts";
+import { idempotencyOf, type RequestIdempotency } from "./idempotency/current.ts";
+import { openIdempotency } from "./idempotency/gate.ts";
+import type { IdempotencyOptions } from "./idempotency/options.ts";
+import { clonedPayload, comparablePayload } from "./idempotency/payload.ts";
 
-/** The arguments that callbacks of `rateLimit` receive. */
+/** The arguments that callbacks receive. */
 export type HonoArgs<
   // biome-ignore lint/suspicious/noExplicitAny: as in Hono, a context without an environment has any variable
   E extends Env = any,
@@ -23,6 +27,12 @@ export type HonoRateLimitOptions<
   // biome-ignore lint/suspicious/noExplicitAny: as above
   E extends Env = any,
 > = RateLimitOptions<HonoArgs<E>, CustomResponse, F, HonoArgs>;
+
+/** The options of `idempotent`. */
+export type HonoIdempotencyOptions<
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  E extends Env = any,
+> = IdempotencyOptions<HonoArgs<E>>;
 
 /**
  * The variables that the middleware sets on the context. Declare them to type `c.get("rateLimit")`:
@@ -38,17 +48,8 @@ interface HttpBindings {
   readonly outgoing: Parameters<typeof beforeHead>[0];
 }
 
-/**
- * Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. With
- * the environment of the app, `rateLimit<Env>(options)`, callbacks get a context with its variables and bindings.
- */
-export function rateLimit<
-  // biome-ignore lint/suspicious/noExplicitAny: as above
-  E extends Env = any,
-  F extends string = never,
->(options: HonoRateLimitOptions<F, E> & RequiredFacts<F>): MiddlewareHandler<E> {
-  const peerless = isPeerless();
-  const gate = openGate<HonoArgs, CustomResponse>(options as unknown as HonoRateLimitOptions, {
+function readerOf(peerless: boolean): RequestReader<HonoArgs> {
+  return {
     method: (args) => args[0].req.method,
     header: (args, name) => args[0].req.header(name),
     peer: (args) => (peerless ? undefined : peerOf(args[0].req.raw, args[0].env)),
@@ -58,8 +59,43 @@ export function rateLimit<
     extra: (args) => (args[0].req.raw as { cf?: unknown }).cf,
     body: (args, maxBytes) => readHonoBody(args[0], maxBytes),
     peerless,
+  };
+}
+
+/**
+ * Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. With
+ * the environment of the app, `rateLimit<Env>(options)`, callbacks get a context with its variables and bindings.
+ */
+export function rateLimit<
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  E extends Env = any,
+  F extends string = never,
+>(options: HonoRateLimitOptions<F, E> & RequiredFacts<F>): MiddlewareHandler<E> {
+  const given = options as unknown as HonoRateLimitOptions;
+  return middlewareFor(openGate<HonoArgs, CustomResponse>(given, readerOf(isPeerless())), given.onLimited);
+}
+
+/**
+ * Creates a middleware that runs requests with an `Idempotency-Key` once, and replays their responses to retries. Mount it
+ * after authentication and before `rateLimit`: `app.post("/payments", idempotent({ store, scope }), …)`.
+ */
+export function idempotent<
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  E extends Env = any,
+>(options: HonoIdempotencyOptions<E>): MiddlewareHandler<E> {
+  const gate = openIdempotency<HonoArgs>(options as unknown as HonoIdempotencyOptions, {
+    ...readerOf(isPeerless()),
+    payload: ([context], maxBytes) => honoPayload(context, maxBytes),
+    signal: ([context]) => context.req.raw.signal,
   });
-  const { onLimited } = options;
+  return middlewareFor(gate, undefined, "idempotent");
+}
+
+function middlewareFor(
+  gate: Gate<HonoArgs>,
+  onLimited: FetchResponder<HonoArgs>["onLimited"],
+  name?: MiddlewareName,
+): MiddlewareHandler {
   const enter: MiddlewareHandler = async (context, next) => {
     let handled: Response | undefined;
     const response = await enterOnFetch(gate, [context], context.req.raw, {
@@ -97,8 +133,14 @@ export function rateLimit<
   };
   return (context, next, ...rest: unknown[]) => {
     if (typeof next === "function" && context?.req?.raw !== undefined) return enter(context, next);
-    return rejectWrongFramework("hono", [context, next, ...rest]) as never;
+    return rejectWrongFramework("hono", [context, next, ...rest], name) as never;
   };
+}
+
+/** Reads a clone of the body, or what Hono has kept of it for a validator, for example. */
+async function honoPayload(context: Context, maxBytes: number): Promise<Uint8Array | undefined> {
+  if (!context.req.raw.bodyUsed) return clonedPayload(context.req.raw, maxBytes);
+  return comparablePayload(await readHonoBody(context, maxBytes), maxBytes);
 }
 
 /** Reads a clone of the body, or what Hono has kept of a body that was read before. */
@@ -121,4 +163,9 @@ async function readHonoBody({ req }: Context, maxBytes: number): Promise<Request
  */
 export function getRateLimit(context: Context): RequestDecision | undefined {
   return decisionOf(context);
+}
+
+/** Returns the key and the attempt of a request that runs under an idempotency key; `undefined` without one. */
+export function getIdempotency(context: Context): RequestIdempotency | undefined {
+  return idempotencyOf(context);
 }

@@ -1,16 +1,21 @@
-/** `rateLimit` for Koa 2 and 3. */
+/** `rateLimit` and `idempotent` for Koa 2 and 3. */
 import type { Context, Middleware } from "koa";
 import { addAnswerHeaders, addRejectionHeaders, type ResponseHead } from "../http/response.ts";
 import { decisionOf } from "./gate/decisions.ts";
-import { openGate } from "./gate/gate.ts";
+import { type Gate, openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { hasNodeBody } from "./gate/preflight.ts";
-import { rejectWrongFramework } from "./gate/wrong-framework.ts";
+import type { RequestReader } from "./gate/request-reader.ts";
+import { type MiddlewareName, rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
 import { isClosed } from "./hosts/node-head.ts";
 import { readNodeBody } from "./hosts/request-body.ts";
+import { idempotencyOf, type RequestIdempotency } from "./idempotency/current.ts";
+import { openIdempotency } from "./idempotency/gate.ts";
+import type { IdempotencyOptions } from "./idempotency/options.ts";
+import { closeSignal, parsedPayload } from "./idempotency/payload.ts";
 
-/** The arguments that callbacks of `rateLimit` receive. */
+/** The arguments that callbacks receive. */
 export type KoaArgs = readonly [context: Context];
 
 /** The options of `rateLimit`. `onLimited` returns a body or sets `ctx.body`; status and headers are already set. */
@@ -23,21 +28,45 @@ const contextHead: ResponseHead<Context> = {
   remove: (context, name) => context.remove(name),
 };
 
+/** The options of `idempotent`. */
+export type KoaIdempotencyOptions = IdempotencyOptions<KoaArgs>;
+
+const reader: RequestReader<KoaArgs> = {
+  method: ([{ req }]) => req.method ?? "",
+  // Not `req.url`, from which koa-mount removes the path that an app is mounted at.
+  path: ([context]) => (context.req as { originalUrl?: string }).originalUrl ?? context.originalUrl,
+  header: ([{ req }], name) => headerOf(req, name),
+  peer: ([{ req }]) => req.socket.remoteAddress,
+  hasBody: ([{ req }]) => hasNodeBody(req),
+  body: ([context], maxBytes) => readNodeBody(context.req, parsedBodyOf(context), maxBytes),
+};
+
 /** Creates a middleware that limits the requests to everything after it: `app.use(rateLimit({ policy: "100/m" }))`. */
 export function rateLimit<F extends string = never>(options: KoaRateLimitOptions<F> & RequiredFacts<F>): Middleware {
-  const gate = openGate<KoaArgs, unknown>(options as KoaRateLimitOptions, {
-    method: ([{ req }]) => req.method ?? "",
-    // Not `req.url`, from which koa-mount removes the path that an app is mounted at.
-    path: ([context]) => (context.req as { originalUrl?: string }).originalUrl ?? context.originalUrl,
-    header: ([{ req }], name) => headerOf(req, name),
-    peer: ([{ req }]) => req.socket.remoteAddress,
-    hasBody: ([{ req }]) => hasNodeBody(req),
-    body: ([context], maxBytes) => readNodeBody(context.req, parsedBodyOf(context), maxBytes),
+  return middlewareFor(openGate<KoaArgs, unknown>(options as KoaRateLimitOptions, reader), options.onLimited);
+}
+
+/**
+ * Creates a middleware that runs requests with an `Idempotency-Key` once, and replays their responses to retries:
+ * `app.use(idempotent({ store, scope }))`. Mount it after authentication and the body parser, and before `rateLimit`.
+ */
+export function idempotent(options: KoaIdempotencyOptions): Middleware {
+  const gate = openIdempotency<KoaArgs>(options, {
+    ...reader,
+    payload: ([context], maxBytes) => parsedPayload(context.req, parsedBodyOf(context), maxBytes),
+    signal: ([context]) => closeSignal(context.res),
   });
-  const { onLimited } = options;
+  return middlewareFor(gate, undefined, "idempotent");
+}
+
+function middlewareFor(
+  gate: Gate<KoaArgs>,
+  onLimited: Responder<KoaArgs>["onLimited"],
+  name?: MiddlewareName,
+): Middleware {
   return (context, next, ...rest: unknown[]) => {
     if (typeof next !== "function" || typeof context?.res?.setHeader !== "function") {
-      return rejectWrongFramework("koa", [context, next, ...rest]);
+      return rejectWrongFramework("koa", [context, next, ...rest], name);
     }
     return new Promise<void>((resolve, reject) => {
       let isPassed = false;
@@ -73,7 +102,10 @@ export function rateLimit<F extends string = never>(options: KoaRateLimitOptions
         response: context.res,
         next() {
           isPassed = true;
-          Promise.resolve(next()).then(() => resolve(), reject);
+          Promise.resolve(next()).then(() => {
+            if (name === "idempotent") writeClosed(context);
+            resolve();
+          }, reject);
         },
         responderFor,
       });
@@ -90,6 +122,16 @@ export function rateLimit<F extends string = never>(options: KoaRateLimitOptions
   };
 }
 
+/** Writes a response whose client has disconnected, so that it is captured: Koa would not, or without its body. */
+function writeClosed({ res, body, respond }: Context): void {
+  if (!isClosed(res) || res.writableEnded || respond === false) return;
+  const stream = body as { pipe?(to: unknown): void } | null | undefined;
+  if (body === null || body === undefined) res.end();
+  else if (typeof stream?.pipe === "function") stream.pipe(res);
+  else if (typeof body === "string" || body instanceof Uint8Array) res.end(body);
+  else res.end(JSON.stringify(body));
+}
+
 /** What a body parser has left: koa-body and koa-bodyparser set it on the request. */
 function parsedBodyOf(context: Context): unknown {
   return (context as { request?: { body?: unknown } }).request?.body;
@@ -101,4 +143,9 @@ function parsedBodyOf(context: Context): unknown {
  */
 export function getRateLimit(context: Context): RequestDecision | undefined {
   return decisionOf(context);
+}
+
+/** Returns the key and the attempt of a request that runs under an idempotency key; `undefined` without one. */
+export function getIdempotency(context: Context): RequestIdempotency | undefined {
+  return idempotencyOf(context);
 }

@@ -18,10 +18,15 @@ import { optionError } from "../core/errors.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { type AppOptions, routeLimits } from "./gate/route-limits.ts";
-import { type GuardContext, guardContext, type NestArgs } from "./hosts/nest-guard.ts";
+import { type GuardContext, guardContext, idempotentContext, type NestArgs } from "./hosts/nest-guard.ts";
+import { idempotencyOf, type RequestIdempotency } from "./idempotency/current.ts";
+import type { IdempotencyOptions } from "./idempotency/options.ts";
 
 /** The options of a guard. `onLimited` returns the body of the exception, or sends a response itself. */
 export type NestRateLimitOptions<F extends string = string> = RateLimitOptions<NestArgs, unknown, F>;
+
+/** The options of `idempotentGuard`. */
+export type NestIdempotencyOptions = IdempotencyOptions<NestArgs>;
 
 /** The options of `RateLimitModule`. */
 export type RateLimitModuleOptions<F extends string = string> = AppOptions<NestArgs, unknown, F>;
@@ -174,9 +179,22 @@ export function rateLimitGuard<F extends string = never>(options: NestRateLimitO
 }
 
 /**
+ * Creates a guard that runs requests with an `Idempotency-Key` once, and replays their responses to retries:
+ * `@UseGuards(AuthGuard, idempotentGuard({ store, scope }), RateLimitGuard)`. It ignores GraphQL and messages.
+ */
+export function idempotentGuard(options: NestIdempotencyOptions): CanActivate {
+  return { canActivate: idempotentContext(options) };
+}
+
+/**
  * Returns the decision of the last guard that the request passed; `undefined` if none has counted it. Pass the request of
  * the handler, `@Req()`, or that of the GraphQL context. In shadow mode the decision may be a denied one.
  */
 export function getRateLimit(request: object): RequestDecision | undefined {
   return decisionOf(request);
+}
+
+/** Returns the key and the attempt of a request that runs under an idempotency key; `undefined` without one. */
+export function getIdempotency(request: object): RequestIdempotency | undefined {
+  return idempotencyOf(request);
 }

@@ -1,18 +1,21 @@
-/** `rateLimit` for Next.js: `proxy.ts` and `middleware.ts`, route handlers and Server Actions. Uses no Node API. */
+/** `rateLimit` for `proxy.ts`, route handlers and Server Actions of Next.js, and `idempotent` for route handlers. Uses no Node API. */
 import { optionError, SluiceError } from "../core/errors.ts";
 import { internalError } from "../http/rejection.ts";
 import { decisionOf } from "./gate/decisions.ts";
-import { openGate } from "./gate/gate.ts";
+import { type Gate, openGate } from "./gate/gate.ts";
 import type { LimitedRequest, RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
-import { rejectWrongFramework } from "./gate/wrong-framework.ts";
+import { type MiddlewareName, rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterCall } from "./hosts/call.ts";
-import { type CustomResponse, enterOnFetch, toResponse } from "./hosts/fetch.ts";
-import { openFetchGate } from "./hosts/fetch-gate.ts";
+import { type CustomResponse, enterOnFetch, type FetchResponder, toResponse } from "./hosts/fetch.ts";
+import { type FetchArgsReader, openFetchGate } from "./hosts/fetch-gate.ts";
+import { idempotencyOf, type RequestIdempotency } from "./idempotency/current.ts";
+import { openFetchIdempotency } from "./idempotency/fetch-idempotency.ts";
+import type { IdempotencyOptions } from "./idempotency/options.ts";
 
 /** A request of Next.js, with the members that are used. `NextRequest` is one. */
 type NextRequestLike = Request;
 
-/** The arguments that callbacks of `rateLimit` receive. */
+/** The arguments that callbacks receive. */
 export type NextArgs = readonly [
   request: NextRequestLike,
   // biome-ignore lint/suspicious/noExplicitAny: the event of a proxy, or the context of a route handler
@@ -21,6 +24,11 @@ export type NextArgs = readonly [
 
 /** The options of `rateLimit` and `limitRoute`. `onLimited` returns a response; its status is kept from 400. */
 export type NextRateLimitOptions<F extends string = string> = RateLimitOptions<NextArgs, CustomResponse, F>;
+
+/** The options of `idempotent`. */
+export type NextIdempotencyOptions = IdempotencyOptions<NextArgs>;
+
+const reader: FetchArgsReader<NextArgs> = { request: ([request]) => request, peer: () => undefined, peerless: true };
 
 /** What the function of a proxy returns. A request without a response continues. */
 // biome-ignore lint/suspicious/noConfusingVoidType: a function without a return statement returns nothing
@@ -53,27 +61,37 @@ export function limitRoute<F extends string = never>(options: NextRateLimitOptio
   return wrapper(options as NextRateLimitOptions, false);
 }
 
+/**
+ * Creates a function that wraps a route handler, runs requests with an `Idempotency-Key` once, and replays their responses
+ * to retries: `export const POST = idempotent({ store, scope })(limitRoute(options)(handler))`.
+ */
+export function idempotent(options: NextIdempotencyOptions): WrapRoute {
+  return wrapperFor(openFetchIdempotency<NextArgs>(options, reader), undefined, "idempotent");
+}
+
 /** Wraps a route handler. */
 type WrapRoute = <R extends Request, Rest extends unknown[]>(
   handler: (request: R, ...rest: Rest) => Response | Promise<Response>,
 ) => (request: R, ...rest: Rest) => Promise<Response>;
 
 function wrapper(options: NextRateLimitOptions, endsEarly: boolean): WrapRoute {
-  const gate = openFetchGate<NextArgs>(options, {
-    endsEarly,
-    request: ([request]) => request,
-    peer: () => undefined,
-    peerless: true,
-  });
-  const { onLimited } = options;
+  return wrapperFor(openFetchGate<NextArgs>(options, { ...reader, endsEarly }), options.onLimited);
+}
+
+function wrapperFor(
+  gate: Gate<NextArgs>,
+  onLimited: FetchResponder<NextArgs>["onLimited"],
+  name?: MiddlewareName,
+): WrapRoute {
   return (handler, ...others: unknown[]) => {
-    if (typeof handler !== "function") rejectWrongFramework("next", [handler, ...others]);
+    if (typeof handler !== "function") rejectWrongFramework("next", [handler, ...others], name);
     return async (request, ...rest) => {
       if (typeof request?.headers?.get !== "function") {
-        return rejectWrongFramework("next", [request, ...rest]) as never;
+        return rejectWrongFramework("next", [request, ...rest], name) as never;
       }
       return enterOnFetch(gate, [request, ...rest], request, {
-        next: () => handler(request, ...rest),
+        next:
+          name === "idempotent" ? () => responseOf(() => handler(request, ...rest)) : () => handler(request, ...rest),
         fail(error) {
           gate.requestFailed(error);
           return toResponse(internalError(request.headers.get("accept") ?? undefined));
@@ -90,6 +108,18 @@ function statusOfThrown(error: unknown): number | undefined {
   const { digest } = (error ?? {}) as { digest?: unknown };
   const [, status] = /^(?:NEXT_REDIRECT;.*|NEXT_HTTP_ERROR_FALLBACK);(\d{3});?$/s.exec(String(digest)) ?? [];
   return status === undefined ? undefined : Number(status);
+}
+
+/** The response that Next.js makes of what `redirect`, `notFound` and others throw, so that it is stored. */
+async function responseOf(handler: () => Response | Promise<Response>): Promise<Response> {
+  try {
+    return await handler();
+  } catch (error) {
+    const status = statusOfThrown(error);
+    if (status === undefined) throw error;
+    const [, location] = /^NEXT_REDIRECT;[^;]*;(.*);\d{3};?$/s.exec((error as { digest: string }).digest) ?? [];
+    return new Response(null, { status, headers: location === undefined ? {} : { Location: location } });
+  }
 }
 
 /** The response with which a proxy continues a request, as `NextResponse.next()` returns it. */
@@ -156,4 +186,9 @@ export function limitAction<Args extends unknown[], Result, F extends string = n
  */
 export function getRateLimit(request: Request): RequestDecision | undefined {
   return decisionOf(request);
+}
+
+/** Returns the key and the attempt of a request that runs under an idempotency key; `undefined` without one. */
+export function getIdempotency(request: Request): RequestIdempotency | undefined {
+  return idempotencyOf(request);
 }

@@ -1,15 +1,19 @@
-/** `rateLimit` for React Router 7 and 8 in framework mode: a middleware of routes. */
+/** `rateLimit` and `idempotent` for React Router 7 and 8 in framework mode: middleware of routes. */
 import type { MiddlewareFunction } from "react-router";
 import { decisionOf, recordDecision } from "./gate/decisions.ts";
+import type { Gate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
-import { rejectWrongFramework } from "./gate/wrong-framework.ts";
-import { type CustomResponse, enterOnFetch } from "./hosts/fetch.ts";
-import { openFetchGate } from "./hosts/fetch-gate.ts";
+import { type MiddlewareName, rejectWrongFramework } from "./gate/wrong-framework.ts";
+import { type CustomResponse, enterOnFetch, type FetchResponder } from "./hosts/fetch.ts";
+import { type FetchArgsReader, openFetchGate } from "./hosts/fetch-gate.ts";
+import { idempotencyOf, type RequestIdempotency, recordIdempotency } from "./idempotency/current.ts";
+import { openFetchIdempotency } from "./idempotency/fetch-idempotency.ts";
+import type { IdempotencyOptions } from "./idempotency/options.ts";
 
 /** What React Router passes to a middleware, and to loaders and actions after it. */
 type RouteArgs = Parameters<MiddlewareFunction<Response>>[0];
 
-/** The arguments that callbacks of `rateLimit` receive. */
+/** The arguments that callbacks receive. */
 export type ReactRouterArgs = readonly [args: RouteArgs];
 
 /** The options of `rateLimit`. `onLimited` returns a response; RateLimit headers are added, and its status is kept from 400. */
@@ -19,6 +23,16 @@ export type ReactRouterRateLimitOptions<F extends string = string> = RateLimitOp
   F
 >;
 
+/** The options of `idempotent`. */
+export type ReactRouterIdempotencyOptions = IdempotencyOptions<ReactRouterArgs>;
+
+const reader: FetchArgsReader<ReactRouterArgs> = {
+  request: ([{ request }]) => request,
+  path: ([args]) => routedPath(args),
+  peer: () => undefined,
+  peerless: true,
+};
+
 /**
  * Creates a middleware that limits a route and its children: `export const middleware = [rateLimit(options)]`. React
  * Router passes no socket address, so `identity` or `key` is required.
@@ -26,22 +40,34 @@ export type ReactRouterRateLimitOptions<F extends string = string> = RateLimitOp
 export function rateLimit<F extends string = never>(
   options: ReactRouterRateLimitOptions<F> & RequiredFacts<F>,
 ): MiddlewareFunction<Response> {
-  const gate = openFetchGate<ReactRouterArgs>(options as ReactRouterRateLimitOptions, {
-    request: ([{ request }]) => request,
-    path: ([args]) => routedPath(args),
-    peer: () => undefined,
-    peerless: true,
-  });
-  const { onLimited } = options;
+  const gate = openFetchGate<ReactRouterArgs>(options as ReactRouterRateLimitOptions, reader);
+  return middlewareFor(gate, options.onLimited);
+}
+
+/**
+ * Creates a middleware that runs requests with an `Idempotency-Key` once, and replays their responses to retries:
+ * `export const middleware = [authenticate, idempotent({ store, scope }), rateLimit(options)]`.
+ */
+export function idempotent(options: ReactRouterIdempotencyOptions): MiddlewareFunction<Response> {
+  return middlewareFor(openFetchIdempotency<ReactRouterArgs>(options, reader), undefined, "idempotent");
+}
+
+function middlewareFor(
+  gate: Gate<ReactRouterArgs>,
+  onLimited: FetchResponder<ReactRouterArgs>["onLimited"],
+  name?: MiddlewareName,
+): MiddlewareFunction<Response> {
   return (args, next, ...rest: unknown[]) => {
     if (typeof next !== "function" || typeof args?.request?.headers?.get !== "function") {
-      return rejectWrongFramework("react-router", [args, next, ...rest]) as never;
+      return rejectWrongFramework("react-router", [args, next, ...rest], name) as never;
     }
     return enterOnFetch(gate, [args], args.request, {
       next() {
         const decision = decisionOf(args);
         // Loaders and actions get other arguments with the same context.
         if (decision && typeof args.context === "object") recordDecision(args.context, decision);
+        const state = idempotencyOf(args);
+        if (state && typeof args.context === "object") recordIdempotency(args.context, state);
         return next();
       },
       fail(error) {
@@ -64,4 +90,12 @@ function routedPath({ request, url }: RouteArgs & { readonly url?: URL }): strin
  */
 export function getRateLimit({ context }: { readonly context: object }): RequestDecision | undefined {
   return decisionOf(context);
+}
+
+/**
+ * Returns the key and the attempt of a request that runs under an idempotency key; `undefined` without
+ * one. Pass the arguments of a loader, an action or a middleware.
+ */
+export function getIdempotency({ context }: { readonly context: object }): RequestIdempotency | undefined {
+  return idempotencyOf(context);
 }

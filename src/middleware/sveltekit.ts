@@ -1,12 +1,16 @@
-/** `rateLimit` for SvelteKit 2 and 3: a `handle` hook. */
+/** `rateLimit` and `idempotent` for SvelteKit 2 and 3: `handle` hooks. */
 import type { RequestEvent } from "@sveltejs/kit";
 import { decisionOf, recordDecision } from "./gate/decisions.ts";
+import type { Gate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
-import { rejectWrongFramework } from "./gate/wrong-framework.ts";
-import { type CustomResponse, enterOnFetch } from "./hosts/fetch.ts";
-import { openFetchGate } from "./hosts/fetch-gate.ts";
+import { type MiddlewareName, rejectWrongFramework } from "./gate/wrong-framework.ts";
+import { type CustomResponse, enterOnFetch, type FetchResponder } from "./hosts/fetch.ts";
+import { type FetchArgsReader, openFetchGate } from "./hosts/fetch-gate.ts";
+import { idempotencyOf, type RequestIdempotency, recordIdempotency } from "./idempotency/current.ts";
+import { openFetchIdempotency } from "./idempotency/fetch-idempotency.ts";
+import type { IdempotencyOptions } from "./idempotency/options.ts";
 
-/** The arguments that callbacks of `rateLimit` receive. */
+/** The arguments that callbacks receive. */
 export type SvelteKitArgs = readonly [event: RequestEvent];
 
 /** The options of `rateLimit`. `onLimited` returns a response; RateLimit headers are added, and its status is kept from 400. */
@@ -18,6 +22,17 @@ export type SvelteKitHandle = (input: {
   resolve(event: RequestEvent): Response | Promise<Response>;
 }) => Promise<Response>;
 
+/** The options of `idempotent`. */
+export type SvelteKitIdempotencyOptions = IdempotencyOptions<SvelteKitArgs>;
+
+const reader: FetchArgsReader<SvelteKitArgs> = {
+  request: ([event]) => event.request,
+  // Without `__data.json`. Not for other requests: the URL of a remote function is that of a header.
+  path: ([{ isDataRequest, url }]) => (isDataRequest ? url.pathname + url.search : undefined),
+  peer: ([event]) => addressOf(event),
+  extra: ([event]) => (event.platform as { cf?: unknown } | undefined)?.cf,
+};
+
 /**
  * Creates a hook that limits all requests of the app: `export const handle = rateLimit({ policy: "100/m" })`. Combine it
  * with others by `sequence`. Pages that are prerendered are not counted.
@@ -25,18 +40,27 @@ export type SvelteKitHandle = (input: {
 export function rateLimit<F extends string = never>(
   options: SvelteKitRateLimitOptions<F> & RequiredFacts<F>,
 ): SvelteKitHandle {
-  const gate = openFetchGate<SvelteKitArgs>(options as SvelteKitRateLimitOptions, {
-    request: ([event]) => event.request,
-    // Without `__data.json`. Not for other requests: the URL of a remote function is that of a header.
-    path: ([{ isDataRequest, url }]) => (isDataRequest ? url.pathname + url.search : undefined),
-    peer: ([event]) => addressOf(event),
-    extra: ([event]) => (event.platform as { cf?: unknown } | undefined)?.cf,
-  });
-  const { onLimited } = options;
+  const gate = openFetchGate<SvelteKitArgs>(options as SvelteKitRateLimitOptions, reader);
+  return handleFor(gate, options.onLimited);
+}
+
+/**
+ * Creates a hook that runs requests with an `Idempotency-Key` once, and replays their responses to retries:
+ * `export const handle = sequence(authenticate, idempotent({ store, scope }), rateLimit(options))`.
+ */
+export function idempotent(options: SvelteKitIdempotencyOptions): SvelteKitHandle {
+  return handleFor(openFetchIdempotency<SvelteKitArgs>(options, reader), undefined, "idempotent");
+}
+
+function handleFor(
+  gate: Gate<SvelteKitArgs>,
+  onLimited: FetchResponder<SvelteKitArgs>["onLimited"],
+  name?: MiddlewareName,
+): SvelteKitHandle {
   return async (input, ...rest: unknown[]) => {
     // The context of Hono has an `event` that throws, so `resolve` is read first.
     if (typeof input?.resolve !== "function" || typeof input.event?.request?.headers?.get !== "function") {
-      return rejectWrongFramework("sveltekit", [input, ...rest]) as never;
+      return rejectWrongFramework("sveltekit", [input, ...rest], name) as never;
     }
     const { event, resolve } = input;
     if (isPrerendering(event)) return resolve(event);
@@ -45,6 +69,8 @@ export function rateLimit<F extends string = never>(
         const decision = decisionOf(event);
         // Endpoints and load functions get another event with the same request.
         if (decision) recordDecision(event.request, decision);
+        const state = idempotencyOf(event);
+        if (state) recordIdempotency(event.request, state);
         return resolve(event);
       },
       fail(error) {
@@ -80,4 +106,9 @@ function isPrerendering(event: RequestEvent): boolean {
  */
 export function getRateLimit(event: RequestEvent): RequestDecision | undefined {
   return decisionOf(event.request);
+}
+
+/** Returns the key and the attempt of a request that runs under an idempotency key; `undefined` without one. */
+export function getIdempotency(event: RequestEvent): RequestIdempotency | undefined {
+  return idempotencyOf(event.request);
 }

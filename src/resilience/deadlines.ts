@@ -33,7 +33,7 @@ interface Tick {
 }
 
 /** On Cloudflare Workers a timer ends with the request that set it, and the number of timers is limited. */
-const hasTimersPerRequest: boolean =
+export const hasTimersPerRequest: boolean =
   (globalThis as { navigator?: { userAgent?: string } }).navigator?.userAgent === "Cloudflare-Workers";
 
 /** After an event-loop stall, read buffered replies before expiring calls. */

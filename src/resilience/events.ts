@@ -27,6 +27,21 @@ export type LimiterEvent =
   | { readonly type: "list-stale"; readonly policy: string; readonly list: string; readonly error: SluiceError }
   /** The provider of challenges could not verify a solution, so the request was denied. */
   | { readonly type: "provider-down"; readonly policy: string; readonly provider: string; readonly error: SluiceError }
+  /**
+   * The response to a request with an idempotency key was not stored: its body is `"too-long"` or an endless `"stream"`,
+   * the handler `"failed"` or was `"aborted"`, or the store `"refused"` it or failed (`"store"`).
+   */
+  | {
+      readonly type: "response-not-stored";
+      readonly policy: string;
+      readonly scope: string;
+      readonly key: string;
+      readonly status?: number;
+      readonly reason: "too-long" | "stream" | "failed" | "aborted" | "refused" | "store";
+      readonly error?: SluiceError;
+    }
+  /** A request lost its lease on an idempotency key while it ran. Another may have run with the key. */
+  | { readonly type: "lease-lost"; readonly policy: string; readonly scope: string; readonly key: string }
   /** Something works, but not as it should. */
   | { readonly type: "warning"; readonly policy: string; readonly message: string };
 

@@ -39,7 +39,7 @@ export class StoreHealth {
 
   /** Calls the store about a key and waits until `due` at most. Rejects with caller errors only. */
   attempt<T>(
-    store: Store,
+    store: Pick<Store, "failsPerShard" | "shardOf">,
     key: string,
     due: number,
     call: (state: CallState) => Promise<T>,
@@ -92,7 +92,7 @@ export class StoreHealth {
 const healths = /* @__PURE__ */ shared("healths", () => new WeakMap<object, StoreHealth>());
 
 /** The health of a store. Stores with the same origin share it. */
-export function healthOf(store: Store): StoreHealth {
+export function healthOf(store: Pick<Store, "origin">): StoreHealth {
   const origin = originOf(store);
   let health = healths.get(origin);
   if (!health) healths.set(origin, (health = new StoreHealth()));
@@ -156,7 +156,7 @@ class PendingCall<T> implements Timed, CallState {
 }
 
 /** The shard of a key, where shards fail independently. */
-function shardOf(store: Store, key: string): Shard {
+function shardOf(store: Pick<Store, "failsPerShard" | "shardOf">, key: string): Shard {
   try {
     return store.failsPerShard ? (store.shardOf?.(key) ?? ALL_SHARDS) : ALL_SHARDS;
   } catch {

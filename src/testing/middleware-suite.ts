@@ -8,12 +8,14 @@ import { extensionRequestCases } from "./middleware/extension-request-cases.ts";
 import { failureCases } from "./middleware/failure-cases.ts";
 import { type GuardedRoute, mount, type RouteKit } from "./middleware/guarded-route.ts";
 import { holdCases } from "./middleware/hold-cases.ts";
+import { idempotencyCases } from "./middleware/idempotency-cases.ts";
 import { identityCases } from "./middleware/identity-cases.ts";
 import { limitsCases } from "./middleware/limits-cases.ts";
 import { preflightCases } from "./middleware/preflight-cases.ts";
 import { refundCases } from "./middleware/refund-cases.ts";
 import { responseCases } from "./middleware/response-cases.ts";
 import { rulesCases } from "./middleware/rules-cases.ts";
+import { storedResponseCases } from "./middleware/stored-response-cases.ts";
 import { type Runner, resolveRunner } from "./runner.ts";
 
 /** A server that is running, with all routes. */
@@ -48,6 +50,8 @@ const middlewareCases = [
   ...abuseCases,
   ...extensionRequestCases,
   ...captureCases,
+  ...idempotencyCases,
+  ...storedResponseCases,
 ];
 
 /** Creates the routes that a server under test has to mount. */

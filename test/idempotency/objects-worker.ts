@@ -1,5 +1,6 @@
 /** The Worker of the tests of `IdempotencyDO`. It runs inside workerd. */
 import { type DurableObjectNamespaceLike, durableObjectIdempotencyStore, IdempotencyDO } from "sluice/cloudflare";
+import { idempotent, rateLimit } from "sluice/fetch";
 import type { IdempotencyClaim, IdempotencyStore } from "sluice/idempotency";
 import { idempotencySuite } from "sluice/testing";
 import { FreshNamespace, fakeTime, realNow } from "../cloudflare/objects/namespace.ts";
@@ -81,6 +82,25 @@ function crashing(store: IdempotencyStore, namespace: FreshNamespace): Idempoten
   };
 }
 
+/** Payment handlers by their `wait`. */
+const payments: Record<string, ReturnType<typeof paymentsWith>> = {};
+
+function paymentsWith(objects: DurableObjectNamespaceLike, wait: 0 | "5s") {
+  const counts = { runs: 0, tokens: 0 };
+  const limited = rateLimit({
+    policy: "1000/m",
+    key: () => "ada",
+    onDecision: ({ decision }) => void (counts.tokens += decision.allowed ? 1 : 0),
+  })(async () => {
+    counts.runs++;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return Response.json({ id: crypto.randomUUID() }, { status: 201 });
+  });
+  const store = durableObjectIdempotencyStore(objects);
+  const scope = (request: Request) => request.headers.get("x-user") ?? undefined;
+  return { counts, pay: idempotent({ store, scope, wait, deadlineMs: "20s", replayLimit: "1000/m" })(limited) };
+}
+
 const tasks: Tasks<Env> = {
   /** Runs the contract suite. With `crash`, objects restart before every call. */
   async suite({ OBJECTS }, { crash }: { crash: boolean }) {
@@ -100,6 +120,15 @@ const tasks: Tasks<Env> = {
     });
     Date.now = realNow;
     return { cases, failures };
+  },
+
+  /** Sends a payment to a handler that takes a while, with `idempotent` around `rateLimit`. */
+  async pay({ OBJECTS }, { key, wait }: { key: string; wait: 0 | "5s" }) {
+    const handler = (payments[wait] ??= paymentsWith(OBJECTS, wait));
+    const headers = { "Idempotency-Key": key, "X-User": "ada" };
+    const response = await handler.pay(new Request("http://localhost/", { method: "POST", headers, body: "100" }));
+    const isReplay = response.headers.has("Idempotent-Replayed");
+    return { status: response.status, text: await response.text(), isReplay, ...handler.counts };
   },
 
   /** Begins one key in this request. */

@@ -19,6 +19,15 @@ interface Stored {
   hasAlarm: boolean;
 }
 
+/** The response to a payment, and what all payments have cost. */
+interface Paid {
+  status: number;
+  text: string;
+  isReplay: boolean;
+  runs: number;
+  tokens: number;
+}
+
 describe("IdempotencyStore: Durable Objects", withWorkerd, () => {
   it("sets an alarm with the first claim", async () => {
     expect(await workerd.run("shortLived", { begin: true })).toEqual({ rows: 1, hasAlarm: true });
@@ -36,6 +45,18 @@ describe("IdempotencyStore: Durable Objects", withWorkerd, () => {
     );
     expect(results.filter(({ state }) => state === "started")).toEqual([{ state: "started", attempt: 1 }]);
     expect(results.filter(({ state }) => state === "in-progress")).toHaveLength(49);
+  });
+
+  it.each([0, "5s"])("runs one of 50 duplicates at once, with wait %s", async (wait) => {
+    const key = `duplicates ${wait}`.replace(" ", "-");
+    const pay = () => workerd.run<Paid>("pay", { key, wait });
+    const all = await Promise.all(Array.from({ length: 50 }, pay));
+    const stored = all.filter(({ status }) => status === 201);
+    expect(stored.filter(({ isReplay }) => !isReplay)).toHaveLength(1);
+    expect(new Set(stored.map(({ text }) => text)).size).toBe(1);
+    expect(stored.length + all.filter(({ status }) => status === 409).length).toBe(50);
+    if (wait !== 0) expect(stored).toHaveLength(50);
+    expect(await pay()).toMatchObject({ status: 201, text: stored[0]?.text, isReplay: true, runs: 1, tokens: 1 });
   });
 
   it("stores one row per key until its TTL ends, then deletes it with the alarm and all storage", async () => {

@@ -9,11 +9,18 @@ import {
 } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
-import { type FetchRateLimitOptions, getRateLimit as getFetchRateLimit, rateLimit as limitFetch } from "sluice/fetch";
+import {
+  type FetchRateLimitOptions,
+  getRateLimit as getFetchRateLimit,
+  idempotent as idempotentFetch,
+  rateLimit as limitFetch,
+} from "sluice/fetch";
 import {
   getRateLimit as getNodeRateLimit,
+  idempotent as idempotentNode,
   rateLimit as limitNode,
   type NodeHandler,
+  type NodeIdempotencyOptions,
   type NodeRateLimitOptions,
 } from "sluice/node";
 import type { GuardedRoute, PlainResponse, RouteKit, RunningServer } from "sluice/testing";
@@ -37,6 +44,7 @@ export const nodeKit: RouteKit = {
 export function nodeListener(
   routes: readonly GuardedRoute[],
   rateLimit: (options: NodeRateLimitOptions) => (handler: NodeHandler) => NodeHandler = limitNode,
+  idempotent: (options: NodeIdempotencyOptions) => (handler: NodeHandler) => NodeHandler = idempotentNode,
 ): RequestListener {
   const listeners = new Map(
     routes.map((route) => {
@@ -58,7 +66,7 @@ export function nodeListener(
         (inner, options) => rateLimit(options as NodeRateLimitOptions)(inner),
         handler as NodeHandler,
       );
-      return [route, guarded] as const;
+      return [route, route.idempotency ? idempotent(route.idempotency)(guarded) : guarded] as const;
     }),
   );
   return (request, response) => {
@@ -127,7 +135,7 @@ export function fetchHandler(routes: readonly GuardedRoute[]): Handler {
         (inner, options) => limitFetch(options as FetchRateLimitOptions)(inner) as Handler,
         handler as Handler,
       );
-      return [route, guarded] as const;
+      return [route, route.idempotency ? (idempotentFetch(route.idempotency)(guarded) as Handler) : guarded] as const;
     }),
   );
   return async (request, ...rest) => {

@@ -1,6 +1,12 @@
 /** The routes of the suite as one resource route, whose middleware is that of the requested path. */
 import type { MiddlewareFunction } from "react-router";
-import { getRateLimit, type ReactRouterArgs, type ReactRouterRateLimitOptions, rateLimit } from "sluice/react-router";
+import {
+  getRateLimit,
+  idempotent,
+  type ReactRouterArgs,
+  type ReactRouterRateLimitOptions,
+  rateLimit,
+} from "sluice/react-router";
 import { type GuardedRoute, guardedRoutes } from "sluice/testing";
 
 const routes = guardedRoutes({
@@ -10,7 +16,13 @@ const routes = guardedRoutes({
   identity: { preset: "nginx", trustedProxies: 1 },
 });
 const limits = new Map(
-  routes.map((route) => [route, route.rateLimits.map((options) => rateLimit(options as ReactRouterRateLimitOptions))]),
+  routes.map((route) => [
+    route,
+    [
+      ...(route.idempotency ? [idempotent(route.idempotency)] : []),
+      ...route.rateLimits.map((options) => rateLimit(options as ReactRouterRateLimitOptions)),
+    ],
+  ]),
 );
 
 function routeOf(request: Request): GuardedRoute | undefined {

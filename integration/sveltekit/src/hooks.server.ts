@@ -1,7 +1,7 @@
 /** Runs every route's hooks in `sequence`. */
 import { type Handle, sequence } from "@sveltejs/kit/hooks";
 import { loadRules } from "sluice/rules";
-import { rateLimit, type SvelteKitRateLimitOptions } from "sluice/sveltekit";
+import { idempotent, rateLimit, type SvelteKitRateLimitOptions } from "sluice/sveltekit";
 import { routeOf, routes } from "./routes.ts";
 
 const hooks = new Map<unknown, Handle>(
@@ -9,7 +9,10 @@ const hooks = new Map<unknown, Handle>(
     .filter(({ rateLimits }) => rateLimits.length > 0)
     .map((route) => [
       route,
-      sequence(...route.rateLimits.map((options) => rateLimit(options as SvelteKitRateLimitOptions))),
+      sequence(
+        ...(route.idempotency ? [idempotent(route.idempotency)] : []),
+        ...route.rateLimits.map((options) => rateLimit(options as SvelteKitRateLimitOptions)),
+      ),
     ]),
 );
 

@@ -8,6 +8,7 @@ import type { HandlerArgs } from "./request-reader.ts";
 /** Callbacks whose errors do not affect the request. */
 export type Callback =
   | "signals"
+  | "shouldStore"
   | "onLimited"
   | "onDecision"
   | "onEvent"
@@ -20,11 +21,14 @@ export type Callback =
 export class Reports<Args extends HandlerArgs> {
   private readonly onError: RateLimitOptions<Args, unknown>["onError"];
   private readonly onEvent: RateLimitOptions<Args, unknown>["onEvent"];
+  /** The function that the callbacks were passed to. */
+  private readonly owner: string;
   private readonly warned: Set<string> = new Set();
 
-  constructor({ onError, onEvent }: RateLimitOptions<Args, unknown>) {
+  constructor({ onError, onEvent }: Pick<RateLimitOptions<Args, unknown>, "onError" | "onEvent">, owner = "rateLimit") {
     this.onError = onError;
     this.onEvent = onEvent;
+    this.owner = owner;
   }
 
   /** Calls `onEvent`, if it is set. */
@@ -60,8 +64,8 @@ export class Reports<Args extends HandlerArgs> {
     const { onError } = this;
     if (onError && name !== "onError") this.run("onError", () => onError(error, ...args), args);
     else {
-      const hint = onError ? "" : HINT;
-      this.warnOnce("SLUICE_CALLBACK_FAILED", name, `${name} of rateLimit failed: ${describeError(error)}.${hint}`);
+      const hint = onError || this.owner !== "rateLimit" ? "" : HINT;
+      this.warnOnce("SLUICE_CALLBACK_FAILED", name, `${name} of ${this.owner} failed: ${describeError(error)}.${hint}`);
     }
   }
 

@@ -1,6 +1,6 @@
 /**
  * Detects a middleware that is called by another framework than the one it was imported for. Every subpath exports the
- * name `rateLimit`, so an editor may import the wrong one; without this check the request would hang.
+ * names `rateLimit` and `idempotent`, so an editor may import the wrong one; without this check the request would hang.
  */
 import { SluiceError } from "../../core/errors.ts";
 import { emitProcessWarning } from "../../core/warnings.ts";
@@ -19,6 +19,9 @@ export type Server =
   | "trpc"
   | "fetch"
   | "node";
+
+/** The name that a middleware is exported by. */
+export type MiddlewareName = "rateLimit" | "idempotent";
 
 const USAGE: Readonly<Record<Server, { caller: string; code: string }>> = {
   express: { caller: "Express", code: "app.use(rateLimit(options))" },
@@ -46,11 +49,11 @@ const warned = new Set<string>();
  * framework's callback where a thrown one would not be caught. On `node:http`, which has no error handler, the response
  * is a 500 and the error a process warning: a thrown one would end the process at its first request.
  */
-export function rejectWrongFramework(imported: Server, args: UnknownArgs): void {
+export function rejectWrongFramework(imported: Server, args: UnknownArgs, name: MiddlewareName = "rateLimit"): void {
   const [first, response, next] = args;
   const caller = callerOf(args);
-  const message = messageFor(imported, caller, args);
-  const error = new SluiceError("invalid-option", message, { option: "rateLimit", expected: USAGE[imported].code });
+  const message = messageFor(imported, caller, args, name);
+  const error = new SluiceError("invalid-option", message, { option: name, expected: usageOf(imported, name) });
   const isPlugin = typeof first?.addHook === "function";
   // Express 4 does not catch rejections, and a Fastify plugin that throws ends the process.
   if (typeof next === "function" && (caller === "express" || isPlugin)) {
@@ -85,20 +88,29 @@ function callerOf([first, second, third]: UnknownArgs): Server | undefined {
   return undefined;
 }
 
-function messageFor(imported: Server, caller: Server | undefined, [first]: UnknownArgs): string {
-  const subject = `rateLimit from "sluice/${imported}"`;
-  const usage = `Use it as ${USAGE[imported].code}.`;
+/** How a middleware is mounted. `idempotent` runs after the body parser, and in Next.js in route handlers only. */
+function usageOf(server: Server, name: MiddlewareName): string {
+  if (name === "rateLimit") return USAGE[server].code;
+  if (server === "next") return "export const POST = idempotent(options)(handler)";
+  return USAGE[server].code.replace("rateLimit", name).replace("onRequest", "preHandler");
+}
+
+function messageFor(imported: Server, caller: Server | undefined, [first]: UnknownArgs, name: MiddlewareName): string {
+  const subject = `${name} from "sluice/${imported}"`;
+  const usage = `Use it as ${usageOf(imported, name)}.`;
   if (caller === imported) {
     const isUnwrapped = imported === "fetch" || imported === "node";
     return `${subject} was called ${isUnwrapped ? "without a handler" : "with the wrong arguments"}. ${usage}`;
   }
   if (caller !== undefined) {
-    const { caller: name, code } = USAGE[caller];
-    return `${subject} was called by ${name}. Import rateLimit from "sluice/${caller}" and use it as ${code}.`;
+    const { caller: framework } = USAGE[caller];
+    if (caller === "trpc" && name === "idempotent")
+      return `${subject} was called by tRPC, which has no responses to replay.`;
+    return `${subject} was called by ${framework}. Import ${name} from "sluice/${caller}" and use it as ${usageOf(caller, name)}.`;
   }
   if (typeof first === "function") {
-    return `${subject} can't wrap a handler. ${usage} To wrap a handler, import rateLimit from "sluice/node" or "sluice/fetch".`;
+    return `${subject} can't wrap a handler. ${usage} To wrap a handler, import ${name} from "sluice/node" or "sluice/fetch".`;
   }
   const subpaths = Object.keys(USAGE).join(", ");
-  return `${subject} was called with unknown arguments. Import rateLimit from the subpath of your framework (${subpaths}).`;
+  return `${subject} was called with unknown arguments. Import ${name} from the subpath of your framework (${subpaths}).`;
 }

@@ -1,7 +1,7 @@
 /** Opens the gate of frameworks that pass a `Request`, whatever else they pass with it. */
 import { type Gate, openGate } from "../gate/gate.ts";
 import type { RateLimitOptions } from "../gate/options.ts";
-import type { HandlerArgs } from "../gate/request-reader.ts";
+import type { HandlerArgs, RequestReader } from "../gate/request-reader.ts";
 import type { CustomResponse } from "./fetch.ts";
 import { hasBody, hostOf, targetOf } from "./fetch-request.ts";
 import { readBody } from "./request-body.ts";
@@ -24,9 +24,21 @@ export interface FetchArgsReader<Args extends HandlerArgs> {
 /** Validates the options, and creates the gate. */
 export function openFetchGate<Args extends HandlerArgs>(
   options: RateLimitOptions<Args, CustomResponse>,
-  { request, path, extra, peer, peerless = false, endsEarly = false }: FetchArgsReader<Args>,
+  reader: FetchArgsReader<Args>,
 ): Gate<Args> {
-  return openGate<Args, CustomResponse>(options, {
+  return openGate<Args, CustomResponse>(options, fetchReader(reader));
+}
+
+/** Reads the request among the arguments. */
+export function fetchReader<Args extends HandlerArgs>({
+  request,
+  path,
+  extra,
+  peer,
+  peerless = false,
+  endsEarly = false,
+}: FetchArgsReader<Args>): RequestReader<Args> {
+  return {
     method: (args) => request(args).method,
     header: (args, name) => request(args).headers.get(name) ?? undefined,
     peer,
@@ -37,5 +49,5 @@ export function openFetchGate<Args extends HandlerArgs>(
     body: (args, maxBytes) => readBody(request(args), maxBytes),
     peerless,
     endsEarly,
-  });
+  };
 }

@@ -11,6 +11,10 @@ import { addRejectionHeaders } from "../../http/response.ts";
 import { type Gate, type GateResult, openGate } from "../gate/gate.ts";
 import type { LimitedRequest, RateLimitOptions } from "../gate/options.ts";
 import { hasNodeBody } from "../gate/preflight.ts";
+import type { RequestReader } from "../gate/request-reader.ts";
+import { openIdempotency } from "../idempotency/gate.ts";
+import type { IdempotencyOptions } from "../idempotency/options.ts";
+import { closeSignal, parsedPayload } from "../idempotency/payload.ts";
 import { BatchHeaders } from "./batch-headers.ts";
 import { fastifyResponder, replyHead } from "./fastify-reply.ts";
 import { enterOnNode, headerOf, nodeResponder, type Responder } from "./node.ts";
@@ -52,20 +56,37 @@ export class RateLimitException extends HttpException {
   }
 }
 
+const reader: RequestReader<NestArgs> = {
+  method: ([request]) => rawOf(request).method ?? "",
+  // Not `url` of Express, from which it removes the path that a router is mounted at.
+  path: ([request]) => (request.raw ? request.raw.url : (request.originalUrl ?? request.url)) ?? "",
+  // Nest sends exceptions as JSON.
+  header: ([request], name) => (name === "accept" ? undefined : headerOf(rawOf(request), name)),
+  peer: ([request]) => rawOf(request).socket.remoteAddress,
+  hasBody: ([request]) => hasNodeBody(rawOf(request)),
+  body: ([request], maxBytes) => readNodeBody(rawOf(request), request.body, maxBytes),
+  // Each field of a GraphQL query is counted, and all have the same request.
+  repeatable: true,
+};
+
+/** Creates the function that runs HTTP contexts once per idempotency key. Others have no response of their own. */
+export function idempotentContext(options: IdempotencyOptions<NestArgs>): GuardContext {
+  const gate = openIdempotency<NestArgs>(options, {
+    ...reader,
+    payload: ([request], maxBytes) => parsedPayload(rawOf(request), request.body, maxBytes),
+    signal: ([, response]) => closeSignal(response.raw ?? response),
+  });
+  return async (context) => {
+    if (context.getType<string>() !== "http") return true;
+    const http = context.switchToHttp();
+    const args: NestArgs = [http.getRequest(), http.getResponse(), context];
+    return enter(gate, args, (settle) => httpResponder(args, undefined, settle));
+  };
+}
+
 /** Creates the function that decides about contexts by these options. */
 export function guardContext(options: RateLimitOptions<NestArgs, unknown>): GuardContext {
-  const gate = openGate<NestArgs, unknown>(options, {
-    method: ([request]) => rawOf(request).method ?? "",
-    // Not `url` of Express, from which it removes the path that a router is mounted at.
-    path: ([request]) => (request.raw ? request.raw.url : (request.originalUrl ?? request.url)) ?? "",
-    // Nest sends exceptions as JSON.
-    header: ([request], name) => (name === "accept" ? undefined : headerOf(rawOf(request), name)),
-    peer: ([request]) => rawOf(request).socket.remoteAddress,
-    hasBody: ([request]) => hasNodeBody(rawOf(request)),
-    body: ([request], maxBytes) => readNodeBody(rawOf(request), request.body, maxBytes),
-    // Each field of a GraphQL query is counted, and all have the same request.
-    repeatable: true,
-  });
+  const gate = openGate<NestArgs, unknown>(options, reader);
   const fieldGate = gateOfFields(gate);
   const seen = new WeakSet<object>();
   let isWarned = false;

@@ -184,12 +184,16 @@ function continueRequest<Args extends HandlerArgs>(
     if (delayMs === 0 && !isHeld) {
       capture?.onNode(response);
       next();
-    } else capture?.without("aborted");
+    } else {
+      capture?.without("aborted");
+      drop(response);
+    }
     return;
   }
   if (pendingHeaders || set) beforeHead(response, pendingHeaders, set);
   // After the fields, so these are not captured.
-  capture?.onNode(response);
+  if (response.writableEnded) capture?.without("aborted");
+  else capture?.onNode(response);
   if (onFinish) {
     let isFinished = false;
     response.once("finish", () => (isFinished = true));
@@ -199,13 +203,26 @@ function continueRequest<Args extends HandlerArgs>(
       void onFinish({ status: response.headersSent ? response.statusCode : undefined, aborted });
     });
   }
-  if (delayMs > 0) after(response, delayMs, unlessResponded(response, next));
+  if (delayMs > 0) after(response, delayMs, unlessResponded(response, next), () => drop(response));
   else next();
 }
 
+/** Ends the response to a request whose handler does not run, because the client has disconnected. It is not sent. */
+function drop(response: ServerResponse): void {
+  if (response.headersSent || response.writableEnded) return;
+  response.statusCode = DROPPED;
+  response.end();
+}
+
+/** The status of a dropped request, as `Response` servers have it, for middleware that captures the response. */
+const DROPPED = 499;
+
 /** Calls a function after a delay, unless the client disconnects first. */
-function after(response: ServerResponse, delayMs: number, callback: () => void): void {
-  const cancel = (): void => clearTimeout(timer);
+function after(response: ServerResponse, delayMs: number, callback: () => void, disconnected?: () => void): void {
+  const cancel = (): void => {
+    clearTimeout(timer);
+    disconnected?.();
+  };
   const timer = setTimeout(() => {
     response.off("close", cancel);
     callback();

@@ -3,15 +3,24 @@ import { andThen } from "../../core/maybe-promise.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { Identity } from "../../http/identity/client-key.ts";
+import type { IdempotencyStore } from "../../idempotency/idempotency-store.ts";
 import { createLimiter } from "../../limiter/create-limiter.ts";
 import type { RateLimitOptions, RequestDecision } from "../../middleware/gate/options.ts";
+import type { IdempotencyOptions } from "../../middleware/idempotency/options.ts";
 import type { FailureOptions } from "../../resilience/failure-policy.ts";
+import { memoryIdempotencyStore } from "../../stores/memory/idempotency-store.ts";
 
 /** The options of any server's `rateLimit`. */
 export type RouteOptions = RateLimitOptions<
   // biome-ignore lint/suspicious/noExplicitAny: every server passes other arguments
   any,
   // biome-ignore lint/suspicious/noExplicitAny: every server has another response
+  any
+>;
+
+/** The options of any server's `idempotent`. */
+export type RouteIdempotency = IdempotencyOptions<
+  // biome-ignore lint/suspicious/noExplicitAny: every server passes other arguments
   any
 >;
 
@@ -30,12 +39,17 @@ export interface PlainResponse {
   readonly body: string | Uint8Array | ByteStream;
 }
 
-/** A route of the app. The server mounts one `rateLimit` for each of `rateLimits`, in order, for every method. */
+/**
+ * A route of the app. The server mounts `idempotent` after a parser of JSON bodies, if the route has `idempotency`, and
+ * then one `rateLimit` for each of `rateLimits`, in order, for every method.
+ */
 export interface GuardedRoute {
   /** The path, such as `/burst`. Paths below it, such as `/burst/x`, belong to the route as well. */
   readonly path: string;
   /** The options of each `rateLimit`, outermost first. */
   readonly rateLimits: readonly RouteOptions[];
+  /** The options of `idempotent`. Default: it is not mounted. */
+  readonly idempotency?: RouteIdempotency;
   /** Headers that the app sets on the response before `rateLimit` runs, as a CORS middleware does. */
   readonly before: Readonly<Record<string, string>>;
   /**
@@ -58,6 +72,8 @@ export interface RouteKit {
   identity?: Identity;
   /** Creates the limiters, on any store. Default: in memory. */
   limiter?(policy: Policy): RateLimiter;
+  /** Creates the store of idempotent responses. Default: in memory. */
+  idempotencyStore?(): IdempotencyStore;
   /** Sends a body from `onLimited`, with a status if one is given. Its result is returned from `onLimited`. */
   // biome-ignore lint/suspicious/noExplicitAny: every server passes other arguments
   respondWith(args: readonly any[], text: string, status?: number): unknown;
@@ -75,6 +91,8 @@ export interface RouteLog {
 /** A route of one case. */
 export interface RoutePlan {
   rateLimits: readonly RouteOptions[];
+  /** Mounts `idempotent`. The header `X-User` is the scope. */
+  idempotency?: Partial<RouteIdempotency>;
   before?: Record<string, string>;
   handle?(
     path: string,
@@ -104,10 +122,11 @@ export function mount(plans: Readonly<Record<string, (planner: Planner) => Route
   const routes = Object.entries(plans).map(([name, plan]): GuardedRoute => {
     const log: RouteLog = { handled: 0, decisions: [], errors: [], events: [] };
     logs[name] = log;
-    const { rateLimits, before = {}, handle } = plan(planner);
+    const { rateLimits, idempotency, before = {}, handle } = plan(planner);
     return {
       path: `/${name}`,
       before,
+      ...(idempotency && { idempotency: idempotencyOf(idempotency, log, kit) }),
       rateLimits: rateLimits.map((options) => logged(options, log, kit.identity ?? LOOPBACK)),
       handle(path, disconnected, decision) {
         log.handled++;
@@ -119,6 +138,17 @@ export function mount(plans: Readonly<Record<string, (planner: Planner) => Route
   });
   const showLogs = () => ({ status: 200, headers: { "Content-Type": "application/json" }, body: JSON.stringify(logs) });
   return [...routes, { path: "/seen", rateLimits: [], before: {}, handle: showLogs }];
+}
+
+function idempotencyOf(options: Partial<RouteIdempotency>, log: RouteLog, kit: RouteKit): RouteIdempotency {
+  return {
+    store: kit.idempotencyStore?.() ?? memoryIdempotencyStore(),
+    scope: (...args) => kit.header(args, "x-user"),
+    // Machines that run tests pause for longer than the default.
+    deadlineMs: "20s",
+    ...options,
+    onEvent: (event) => void log.events.push(event.type),
+  };
 }
 
 /** The options with callbacks that write to the log. */

@@ -1,5 +1,5 @@
 /** The routes of the suite as route handlers. */
-import { getRateLimit, limitRoute } from "sluice/next";
+import { getRateLimit, idempotent, limitRoute } from "sluice/next";
 import { routeOf, routes } from "../../routes.js";
 
 /** The handler of a route, inside of its limits. */
@@ -18,7 +18,8 @@ function handlerOf(route) {
   };
   // With PROXIED, proxy.js limits the routes.
   const limits = process.env.PROXIED ? [] : route.rateLimits;
-  return limits.reduceRight((handler, options) => limitRoute(options)(handler), respond);
+  const limited = limits.reduceRight((handler, options) => limitRoute(options)(handler), respond);
+  return route.idempotency ? idempotent(route.idempotency)(limited) : limited;
 }
 
 const handlers = new Map(routes.map((route) => [route, handlerOf(route)]));

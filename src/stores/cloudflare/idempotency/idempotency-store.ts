@@ -35,6 +35,9 @@ type Method = "begin" | "renew" | "complete" | "release";
 type Fields<M extends Method> = Omit<Parameters<IdempotencyObject[M]>[0], keyof EntryCall>;
 
 class DurableObjectIdempotencyStore implements IdempotencyStore {
+  /** As that of Durable Objects with buckets: an object may be far away, or start. */
+  readonly deadlineMs = 1000;
+  readonly failsPerScope = true;
   private readonly namespace: DurableObjectNamespaceLike;
   private readonly options: EntryNameOptions;
 
