@@ -535,7 +535,7 @@ describe("the package", () => {
  * it, 350 for errors that name six more frameworks and for middleware that end before the response, 80 for ranges whose
  * problems are returned and not thrown, 750 for what abuse prevention needs of it.
  */
-const MIDDLEWARE_BUDGET = 45_800;
+const MIDDLEWARE_BUDGET = 45_900;
 /**
  * Gzip bytes that `idempotent` adds to `rateLimit` in one bundle. The goal is 4000; the budget is the current size, to notice
  * growth. About 2400 are for SHA-256, 1900 for deadlines and the circuit breaker, 1400 for capturing responses, and 1300
