@@ -29,6 +29,8 @@ middlewareSuite(
         "react-router-serve is an Express app, which adds a charset to text/html",
       "captures the response to a client that has disconnected":
         "React Router replaces the result of a request that was aborted by an error",
+      "stores the response to a client that has disconnected, for its retry":
+        "React Router replaces the result of a request that was aborted by an error",
     },
   },
   { describe, it },

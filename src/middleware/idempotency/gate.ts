@@ -14,6 +14,7 @@ import type {
   IdempotencyKey,
   StoredResponse,
 } from "../../idempotency/idempotency-store.ts";
+import { emit } from "../../resilience/events.ts";
 import { isStoreFailure, type StoreFailure } from "../../resilience/store-health.ts";
 import type { Gate, GateResult } from "../gate/gate.ts";
 import { checkDecision, errorFrom, limiterFrom, policiesOf, policyFrom } from "../gate/limiters.ts";
@@ -75,8 +76,8 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
     this.replays = replayLimiter(config.replayLimit);
     if (!onEvent) return;
     this.calls.health.watch({
-      down: (error) => onEvent({ type: "store-down", policy: "", error }),
-      up: (downMs) => onEvent({ type: "store-up", policy: "", downMs }),
+      down: (error) => emit(onEvent, { type: "store-down", policy: "", error }),
+      up: (downMs) => emit(onEvent, { type: "store-up", policy: "", downMs }),
     });
   }
 

@@ -58,6 +58,21 @@ describe("a lease", () => {
     expect(events).toEqual([{ type: "lease-lost", policy: "", scope: "ada", key: "k1" }]);
   });
 
+  it("is not lost if a renewal arrives after the response", async () => {
+    const store = storeWith((inner) => ({
+      async renew(...args) {
+        await new Promise((resolve) => setTimeout(resolve, 5000));
+        return inner.renew(...args);
+      },
+    }));
+    const { runs, send, events } = serverOf({ store });
+    const first = send();
+    await vi.advanceTimersByTimeAsync(12_000);
+    runs[0]?.finish();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect([(await first).status, events, vi.getTimerCount()]).toEqual([201, [], 0]);
+  });
+
   it("survives renewals that fail", async () => {
     let failures = 2;
     const store = storeWith((inner) => ({

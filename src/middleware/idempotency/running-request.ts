@@ -40,6 +40,7 @@ export function runOnce<Args extends HandlerArgs>(run: Run<Args>): ResponseCaptu
 class RunningRequest<Args extends HandlerArgs> {
   private readonly run: Run<Args>;
   private timer: ReturnType<typeof setTimeout> | undefined;
+  private hasEnded = false;
   private isLost = false;
 
   constructor(run: Run<Args>) {
@@ -49,7 +50,9 @@ class RunningRequest<Args extends HandlerArgs> {
 
   /** Stores the response, or releases the claim if it is not to be replayed. Resolves within the deadline. */
   async complete(captured: CapturedResponse): Promise<void> {
+    this.hasEnded = true;
     clearTimeout(this.timer);
+    this.timer = undefined;
     const { calls, id, owner, config } = this.run;
     if (!this.isKept(captured)) {
       await calls.release(id, owner);
@@ -88,7 +91,7 @@ class RunningRequest<Args extends HandlerArgs> {
     if (status === undefined && missing === "aborted") return false;
     const sent = status ?? statusOf(error);
     try {
-      return isStorable(sent) && this.run.config.shouldStore(sent) === true;
+      return isStorable(sent) && Boolean(this.run.config.shouldStore(sent));
     } catch (error) {
       this.run.callbackFailed(error);
       return true;
@@ -100,7 +103,8 @@ class RunningRequest<Args extends HandlerArgs> {
     const { calls, id, owner, config } = this.run;
     // If the store fails, the next renewal may succeed in time.
     const isHeld = await calls.renew(id, owner, config.lease).catch(() => true);
-    if (!isHeld) this.lost();
+    // A renewal that arrives after the response finds no claim.
+    if (!isHeld && !this.hasEnded) this.lost();
     return isHeld;
   }
 
