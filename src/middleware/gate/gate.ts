@@ -5,29 +5,21 @@
 import type { Decision, Denied } from "../../core/decision.ts";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { describeError } from "../../core/warnings.ts";
-import { type Rejection, type ResponseData, rejection } from "../../http/rejection.ts";
+import { type ResponseData, rejection } from "../../http/rejection.ts";
 import type { MountedAbuse, ScreenedRequest } from "../../http/request-abuse.ts";
 import { isResponse, type RequestCharges } from "../../http/request-charges.ts";
-import type { PendingHeaders } from "../../http/response.ts";
 import { mountAbuse } from "./abuse.ts";
 import { checkRateLimitOptions } from "./check-options.ts";
 import { recordDecision } from "./decisions.ts";
-import {
-  type ExtensionPass,
-  enterExtension,
-  extensionOf,
-  type GateAnswer,
-  type GateExtension,
-  type GateFailure,
-  RequestView,
-} from "./extension.ts";
+import { enterExtension, extensionOf, type GateExtension, RequestView } from "./extension.ts";
 import { GateHeaders } from "./gate-headers.ts";
+import type { Gate, GateErrorAction, GatePass, GateReject, GateResult } from "./gate-result.ts";
 import { endsTooEarly, RequestHolds } from "./holds.ts";
 import { type Keys, keysOf } from "./keys.ts";
 import { errorFrom, limiterFrom } from "./limiters.ts";
 import { jointCharges } from "./limits.ts";
 import { deniedForDelay } from "./max-delay.ts";
-import type { DecidedRequest, LimitedRequest, RateLimitOptions, RequestOutcome } from "./options.ts";
+import type { DecidedRequest, RateLimitOptions } from "./options.ts";
 import { isPreflight, type PreflightBudget, preflightBudget } from "./preflight.ts";
 import { Refunds } from "./refunds.ts";
 import { type Callback, Reports } from "./reports.ts";
@@ -36,47 +28,7 @@ import type { HandlerArgs, RequestReader } from "./request-reader.ts";
 import { ruleCharges } from "./rule-charges.ts";
 import { singleCharge } from "./single-charge.ts";
 
-/** The request continues. */
-export interface GatePass extends ExtensionPass {
-  readonly rejection?: undefined;
-  readonly answer?: undefined;
-  readonly failure?: undefined;
-  /** Header fields for the response; `undefined` in shadow mode, or if the numbers are unknown. */
-  readonly pendingHeaders: PendingHeaders | undefined;
-  /** How long to delay the request, in ms. */
-  readonly delayMs: number;
-  /** Refunds or settles the cost. Call it once the request is finished. `undefined`: there is nothing to do then. */
-  readonly onFinish: ((outcome: RequestOutcome) => Promise<void>) | undefined;
-  /** Whether the request is finished only when the body of its response was sent: its cost is held until then. */
-  readonly isHeld: boolean;
-}
-
-/** The request is rejected. */
-export interface GateReject<Args extends HandlerArgs> extends ExtensionPass {
-  readonly rejection: Rejection;
-  readonly answer?: undefined;
-  readonly failure?: undefined;
-  /** The argument of `onLimited`; `undefined` for a preflight, because no script can read its body. */
-  readonly limited: LimitedRequest<Args> | undefined;
-}
-
-/** `undefined`: the request continues and is not counted. */
-export type GateResult<Args extends HandlerArgs> = GatePass | GateReject<Args> | GateAnswer | GateFailure | undefined;
-
-/** How to continue after an error: allow the request, reject it, or pass the error to the server. */
-type GateErrorAction = "allow" | Rejection | Error;
-
-/** The gate of one middleware. */
-export interface Gate<Args extends HandlerArgs> {
-  /** Decides about a request. Throws or rejects if that fails; pass the error to `handleError`. */
-  enter(args: Args): GateResult<Args> | Promise<GateResult<Args>>;
-  /** Calls `onError`, and returns how to continue. Never throws. */
-  handleError(error: unknown, args: Args): GateErrorAction;
-  /** Reports an error of a callback that does not affect the request. Never throws. */
-  callbackFailed(callback: Callback, error: unknown, args: Args): void;
-  /** Reports a request that could not be checked, on servers without an error handler. Never throws. */
-  requestFailed(error: unknown): void;
-}
+export type { Gate, GatePass, GateReject, GateResult };
 
 const DEFAULT_MAX_DELAY_MS = 10_000;
 /** Requests checked for a middleware that is mounted twice, which shows within the first ones. */

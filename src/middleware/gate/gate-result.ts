@@ -1,0 +1,49 @@
+/** What the gate of a middleware decides about a request, as servers apply it. */
+import type { Rejection } from "../../http/rejection.ts";
+import type { PendingHeaders } from "../../http/response.ts";
+import type { ExtensionPass, GateAnswer, GateFailure } from "./extension.ts";
+import type { LimitedRequest, RequestOutcome } from "./options.ts";
+import type { Callback } from "./reports.ts";
+import type { HandlerArgs } from "./request-reader.ts";
+
+/** The request continues. */
+export interface GatePass extends ExtensionPass {
+  readonly rejection?: undefined;
+  readonly answer?: undefined;
+  readonly failure?: undefined;
+  /** Header fields for the response; `undefined` in shadow mode, or if the numbers are unknown. */
+  readonly pendingHeaders: PendingHeaders | undefined;
+  /** How long to delay the request, in ms. */
+  readonly delayMs: number;
+  /** Refunds or settles the cost. Call it once the request is finished. `undefined`: there is nothing to do then. */
+  readonly onFinish: ((outcome: RequestOutcome) => Promise<void>) | undefined;
+  /** Whether the request is finished only when the body of its response was sent: its cost is held until then. */
+  readonly isHeld: boolean;
+}
+
+/** The request is rejected. */
+export interface GateReject<Args extends HandlerArgs> extends ExtensionPass {
+  readonly rejection: Rejection;
+  readonly answer?: undefined;
+  readonly failure?: undefined;
+  /** The argument of `onLimited`; `undefined` for a preflight, because no script can read its body. */
+  readonly limited: LimitedRequest<Args> | undefined;
+}
+
+/** `undefined`: the request continues and is not counted. */
+export type GateResult<Args extends HandlerArgs> = GatePass | GateReject<Args> | GateAnswer | GateFailure | undefined;
+
+/** How to continue after an error: allow the request, reject it, or pass the error to the server. */
+export type GateErrorAction = "allow" | Rejection | Error;
+
+/** The gate of one middleware. */
+export interface Gate<Args extends HandlerArgs> {
+  /** Decides about a request. Throws or rejects if that fails; pass the error to `handleError`. */
+  enter(args: Args): GateResult<Args> | Promise<GateResult<Args>>;
+  /** Calls `onError`, and returns how to continue. Never throws. */
+  handleError(error: unknown, args: Args): GateErrorAction;
+  /** Reports an error of a callback that does not affect the request. Never throws. */
+  callbackFailed(callback: Callback, error: unknown, args: Args): void;
+  /** Reports a request that could not be checked, on servers without an error handler. Never throws. */
+  requestFailed(error: unknown): void;
+}
