@@ -541,7 +541,7 @@ const MIDDLEWARE_BUDGET = 45_900;
  * growth. About 2400 are for SHA-256, 1900 for deadlines and the circuit breaker, 1400 for capturing responses, and 1300
  * for the validation of options.
  */
-const IDEMPOTENT_BUDGET = 11_250;
+const IDEMPOTENT_BUDGET = 11_300;
 /** Gzip bytes that a framework's middleware may add to that of its kind of server, which has the same gate and responses. */
 const FRAMEWORK_BUDGET = 1500;
 /**

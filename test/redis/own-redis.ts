@@ -11,6 +11,8 @@ beforeAll(async () => {
   if (!hasRedis) return;
   server = await startRedis();
   redis = new Redis(server.port);
+  // Ready, so that a monitor does not receive the first commands of this client before its own reply.
+  await redis.ping();
 });
 afterAll(async () => {
   redis?.disconnect();

@@ -53,7 +53,7 @@ describe("rules on Redis", withRedis, () => {
     ];
     const facts = { tenant: "acme", plan: "pro", account: "ada", items: 3, tokens: 100, user: "42" };
     await rules.consume({ method: "GET", path: "/v1/me", ip: IP, facts });
-    const monitor = await redis.duplicate().monitor();
+    const monitor = await redis.monitor();
     const seen: string[] = [];
     monitor.on("monitor", (_time: string, [command = ""]: string[], source: string) => {
       if (source !== "lua") seen.push(command.toLowerCase());
