@@ -1,6 +1,7 @@
 /** `abuse`: lists, signals, penalties, traps and challenges for `rateLimit({ abuse })`. */
 import { checkKey, isCost } from "../core/charge.ts";
 import { optionError, SluiceError, show } from "../core/errors.ts";
+import type { ObserverLike } from "../core/observer.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Duration } from "../core/rate.ts";
 import { isSync, originOf, type Store } from "../core/store.ts";
@@ -163,7 +164,8 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
       throw new SluiceError("unsupported", message, { option, expected: "a middleware of an HTTP server" });
     }
     this.checkIdentities(middleware);
-    const limiters = this.limitersFor(middleware.storage);
+    const { observer } = middleware.options as { readonly observer?: ObserverLike };
+    const limiters = this.limitersFor(middleware.storage && { ...middleware.storage, observer });
     this.keyOf = (address) => middleware.keyOf(address);
     return new MiddlewareAbuse(this.compiled, limiters, middleware);
   }
@@ -216,8 +218,8 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
   }
 
   private createLimiters(store: Store, options: Partial<LimitStorage> = {}): AbuseLimiters {
-    const { deadlineMs, localDenialMs, onEvent } = options as Partial<AbuseStorage>;
-    const given = Object.entries({ deadlineMs, localDenialMs, onEvent }).filter(([, value]) => value !== undefined);
+    const { deadlineMs, localDenialMs, onEvent, observer } = options as Partial<AbuseStorage>;
+    const given = Object.entries({ deadlineMs, localDenialMs, onEvent, observer }).filter(([, value]) => value !== undefined);
     const storage: AbuseStorage = { ...Object.fromEntries(given), store };
     const prefix = this.prefix === undefined ? {} : { prefix: this.prefix };
     const policy = { capacity: 20, tokensPerSecond: VERIFICATIONS, name: "challenge.verify", ...prefix } as const;

@@ -90,7 +90,10 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
       reports: context.reports,
     };
     return andThen(isListed(denied, client, args), (isDenied) => {
-      if (isDenied) return plainProblem(403, "Forbidden", undefined, context.header("accept"));
+      if (isDenied) {
+        this.screening.middleware.observer?.blocked("list");
+        return plainProblem(403, "Forbidden", undefined, context.header("accept"));
+      }
       return andThen(isListed(allow, client, args), (isAllowed) =>
         isAllowed ? "exempt" : this.afterLists(context, values),
       );
@@ -117,7 +120,10 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
     const { challenge, isTrap } = this.compiled;
     // In shadow mode, a request continues as it is: traps strike nobody, and tokens are left to other middleware.
     if (this.isShadow) return screened(context, values, undefined, challenge);
-    if (isTrap?.(context.path)) return this.spring(context, values);
+    if (isTrap?.(context.path)) {
+      this.screening.middleware.observer?.blocked("trap");
+      return this.spring(context, values);
+    }
     return challenge ? this.afterSolution(challenge, context, values) : screened(context, values, undefined, challenge);
   }
 
@@ -143,7 +149,14 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
   ): MaybePromise<ScreenedRequest | ResponseData> {
     const { newClearances } = this.compiled;
     const request = context.challenged;
-    if (challenge.isSolution(request)) return challenge.solve(request);
+    if (challenge.isSolution(request)) {
+      return challenge.solve(request).then((response) => {
+        // 405 is not a solution, and 429 is a denial, or a provider that is down and was reported.
+        if (response.status === 204) context.observer?.challenge("", "solved");
+        else if (response.status === 403) context.observer?.challenge("", "failed");
+        return response;
+      });
+    }
     const token = challenge.tokenOf(request);
     if (token === undefined) return screened(context, values, undefined, challenge);
     const [first] = context.args as readonly object[] as readonly [object];
@@ -152,7 +165,11 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
       return screened(context, values, undefined, challenge);
     }
     return challenge.verify(token, request).then((result) => {
-      if ("status" in result) return result;
+      if ("status" in result) {
+        if (result.status === 403) context.observer?.challenge("", "failed");
+        return result;
+      }
+      context.observer?.challenge("", "solved");
       newClearances.set(first, result.id);
       context.newClearance = result.id;
       return screened(context, values, result.set, challenge);
@@ -170,7 +187,10 @@ function screened<Args extends readonly unknown[]>(
     values,
     set,
     challenge(rule) {
-      if (handler) return handler.respond(context.challenged, rule);
+      if (handler) {
+        context.observer?.challenge(rule, "issued");
+        return handler.respond(context.challenged, rule);
+      }
       // Rules with challenges are refused without a handler.
       throw new SluiceError("invalid-option", `Rule "${rule}" needs abuse({ challenge }).`, { option: "challenge" });
     },

@@ -2,6 +2,7 @@
 import type { Decision } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
 import { andThen, isPromise, type MaybePromise } from "../core/maybe-promise.ts";
+import type { ObserverPort } from "../core/observer.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Address } from "../http/identity/address.ts";
 import { UNIDENTIFIED } from "../http/identity/client-key.ts";
@@ -38,15 +39,22 @@ export class ScreenedContext<Args extends readonly unknown[]> extends MountedCon
     this.screening = screening;
   }
 
+  get observer(): ObserverPort | undefined {
+    return this.screening.middleware.observer?.port;
+  }
+
   get reports(): AbuseReports {
     const { args } = this;
     const { report } = this.screening.middleware;
+    const { observer } = this;
     return {
+      listRefreshed: (list) => observer?.transition({ type: "list-refreshed", list }),
       listStale(list, error) {
         const message = `The list "${list}" could not be loaded, so an old one is in use, or none: ${error.message}`;
         report({ type: "list-stale", policy: "", list, error }, "SLUICE_LIST_STALE", list, message, args);
       },
       providerDown(provider, error) {
+        observer?.challenge("", "provider-down");
         const message = `Solutions of challenges can't be verified by ${provider}, so they are refused: ${error.message}`;
         report({ type: "provider-down", policy: "", provider, error }, "SLUICE_PROVIDER_DOWN", provider, message, args);
       },

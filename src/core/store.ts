@@ -16,6 +16,8 @@ export interface CallState {
 export interface Store {
   /** Whether its decisions are exact or approximate. */
   readonly consistency: Consistency;
+  /** What kind of store it is, for metrics: `"redis"`. Default: `"store"`. */
+  readonly kind?: string | undefined;
   /** Identifies the backing service. Stores with the same origin share one circuit breaker. Default: the store itself. */
   readonly origin?: object | undefined;
   /** A warning about its set-up. Limiters on it emit it as an event. Default: none. */

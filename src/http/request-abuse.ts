@@ -10,6 +10,7 @@ import type { WarningCode } from "../core/warnings.ts";
 import type { Address } from "./identity/address.ts";
 import type { ResponseData } from "./rejection.ts";
 import type { AbuseAbilities, LimitStorage, MountedMiddleware, RequestCharges } from "./request-charges.ts";
+import type { RequestObserver } from "./request-observer.ts";
 import type { RequestValues } from "./request-values.ts";
 import type { ResponseFields } from "./response.ts";
 
@@ -32,6 +33,7 @@ export interface AbuseMount<Args extends readonly unknown[]> {
 /** A middleware as abuse prevention uses it. */
 export interface ScreenedMiddleware<Args extends readonly unknown[]> extends MountedMiddleware<Args> {
   readonly reader: ScreenedReader<Args>;
+  readonly observer: RequestObserver<Args> | undefined;
   /** The storage of the limits; `undefined` if the limiter is chosen for each request, or is not one of sluice. */
   readonly storage: LimitStorage | undefined;
   /** The limiters of the options, or functions that return them; `undefined` if there are rules. */

@@ -5,6 +5,7 @@
 import type { Decision } from "../core/decision.ts";
 import type { Hold } from "../core/hold.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { ObserverLike } from "../core/observer.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
 import type { Policies } from "./headers/policies.ts";
@@ -38,6 +39,8 @@ export interface RequestCharges {
 export interface RuleOutcome {
   /** The rule of the limiting charge. */
   ruleOf(decision: Decision): string;
+  /** What the limiting charge is counted per, and the path of its rule's pattern if it has only one: for logs. */
+  describe(decision: Decision): { readonly per: string | undefined; readonly route: string | undefined };
   /** The decisions on limits that are counted and not enforced. */
   readonly counted: readonly CountedDecision[];
   /** Whether a limit is enforced. If not, the decision has no numbers. */
@@ -70,6 +73,10 @@ export interface CountedDecision {
   readonly rule: string;
   /** The key of the limiting charge. */
   readonly key: string;
+  /** The cost of the limiting charge. */
+  readonly cost: number;
+  /** What the limiting charge is counted per. */
+  readonly per: string;
   readonly decision: Decision;
 }
 
@@ -102,6 +109,7 @@ export interface LimitStorage {
   readonly deadlineMs?: number | string | undefined;
   readonly localDenialMs?: number | string | undefined;
   readonly onEvent?: ((event: never) => void) | undefined;
+  readonly observer?: ObserverLike | undefined;
 }
 
 /** Finds the charges of a request. `values` are what abuse prevention knows about it, if it is used. */

@@ -6,9 +6,10 @@ import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { andThen, isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { settlementOf } from "./hold.ts";
-import { applyJointly } from "./joint-charge.ts";
+import { decideJointly } from "./joint-charge.ts";
 import type { JointCharge } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
+import { observeCall, observeDecision } from "./observed-charges.ts";
 import type { PortReply, StorePort } from "./sync-port.ts";
 
 /** The decisions on the groups of one request. */
@@ -28,11 +29,25 @@ export interface ChargeGroups {
 }
 
 /** Applies the groups; without a promise if the store is synchronous. */
-export function applyGroups(port: StorePort, { enforced, counted }: ChargeGroups): MaybePromise<GroupDecisions> {
+export function applyGroups(port: StorePort, groups: ChargeGroups): MaybePromise<GroupDecisions> {
+  const { enforced, counted } = groups;
+  const call = observeCall(enforced.length > 0 ? enforced : (counted[0] ?? NONE));
+  const decided = decideGroups(port, groups);
+  if (!call) return decided;
+  return andThen(decided, (decisions) => {
+    if (decisions.enforced) observeDecision(enforced, decisions.enforced, call);
+    for (const [i, decision] of decisions.counted.entries()) {
+      observeDecision(counted[i] as readonly JointCharge[], decision, call, false);
+    }
+    return decisions;
+  });
+}
+
+function decideGroups(port: StorePort, { enforced, counted }: ChargeGroups): MaybePromise<GroupDecisions> {
   const { syncStore } = port;
   const last = enforced[enforced.length - 1];
   if (last && last.port !== port) {
-    return counted.length > 0 ? applyApart(enforced, counted) : andThen(applyJointly(enforced), asEnforced);
+    return counted.length > 0 ? applyApart(enforced, counted) : andThen(decideJointly(enforced), asEnforced);
   }
   if (syncStore) {
     const decide = (group: readonly JointCharge[]): Decision => mergeGroup(syncStore.applySync(group));
@@ -46,7 +61,7 @@ export function applyGroups(port: StorePort, { enforced, counted }: ChargeGroups
   return applyInOneCall(port, enforced, counted);
 }
 
-const NONE: readonly Decision[] = [];
+const NONE: readonly never[] = [];
 
 const asEnforced = (decision: Decision): GroupDecisions => ({ enforced: decision, counted: NONE });
 
@@ -54,7 +69,7 @@ function applyEnforced(port: StorePort, enforced: readonly JointCharge[]): Maybe
   const [first] = enforced;
   if (first === undefined) return { enforced: undefined, counted: NONE };
   // A lone charge shares the cached denials of its key with single limiters.
-  const decided = enforced.length === 1 ? port.applyOne(first) : applyJointly(enforced);
+  const decided = enforced.length === 1 ? port.applyOne(first) : decideJointly(enforced);
   return isPromise(decided) ? decided.then(asEnforced) : asEnforced(decided);
 }
 
@@ -84,11 +99,11 @@ async function applyApart(
   enforced: readonly JointCharge[],
   counted: readonly (readonly JointCharge[])[],
 ): Promise<GroupDecisions> {
-  const counting = Promise.all(counted.map(async (group) => applyJointly(group)));
+  const counting = Promise.all(counted.map(async (group) => decideJointly(group)));
   // It may reject before it is awaited.
   counting.catch(() => {});
   try {
-    const decision = enforced.length > 0 ? await applyJointly(enforced) : undefined;
+    const decision = enforced.length > 0 ? await decideJointly(enforced) : undefined;
     return { enforced: decision, counted: await counting };
   } catch (error) {
     // The request fails, so nothing else ends what the counted groups hold. If that fails too, it ends by itself.

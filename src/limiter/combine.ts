@@ -61,7 +61,7 @@ class CombinedLimiter extends Limiter {
 }
 
 class SyncCombinedLimiter extends CombinedLimiter implements SyncRateLimiter {
-  /** The one store of all parts, if all have a rate and no bucket is named twice: then a decision is one short step. */
+  /** The one store of all parts, if all have a rate, no bucket is named twice and none is observed: then a decision is one short step. */
   private readonly store: SyncStore | undefined;
   private readonly buckets: readonly PolicyBuckets[];
 
@@ -70,7 +70,10 @@ class SyncCombinedLimiter extends CombinedLimiter implements SyncRateLimiter {
     const { port } = parts[0] as LimiterPart;
     const ids = new Set(parts.map(({ policy }) => policy.id));
     const isOneStore =
-      ids.size === parts.length && parts.every((part) => part.port.store === port.store && hasRate(part.policy));
+      ids.size === parts.length &&
+      parts.every(
+        (part) => part.port.store === port.store && hasRate(part.policy) && part.failurePolicy.observed === undefined,
+      );
     this.store = isOneStore ? port.syncStore : undefined;
     this.buckets = this.store ? parts.map(({ policy }) => (this.store as SyncStore).open(policy)) : [];
   }

@@ -1,12 +1,19 @@
 /** Creates a limiter from a policy and a store. */
 import { compilePolicy } from "../algorithms/compile-policy.ts";
+import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { optionError } from "../core/errors.ts";
+import { observerPort } from "../core/observer.ts";
 import { checkOptions } from "../core/options.ts";
 import type { PenaltyPolicy, Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 import type { PenaltyLimiter, RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { Store, SyncStore } from "../core/store.ts";
-import { FAILURE_OPTIONS, type FailureOptions, parseFailureOptions } from "../resilience/failure-policy.ts";
+import {
+  FAILURE_OPTIONS,
+  type FailureOptions,
+  type FailurePolicy,
+  parseFailureOptions,
+} from "../resilience/failure-policy.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import type { LimiterPart } from "./limiter-part.ts";
 import { claimName, releaseName } from "./names.ts";
@@ -37,9 +44,14 @@ export function createLimiter(options: LimiterOptions): RateLimiter {
     throw optionError("invalid-option", "store", "a store, such as memoryStore() or redisStore(client)", store);
   }
   const policy = compilePolicy(options.policy);
-  const failurePolicy = parseFailureOptions(options, policy, store);
   store?.check?.(policy, false);
-  if (store === undefined) return limiterOwning(memoryStore(), policy, failurePolicy);
+  const own = store ? undefined : memoryStore();
+  const failurePolicy = parseFailureOptions(options, policy, store ?? own);
+  const limiter = own ? limiterOwning(own, policy, failurePolicy) : limiterOn(store as Store, policy, failurePolicy);
+  return observerPort(options.observer)?.wrap(limiter) ?? limiter;
+}
+
+function limiterOn(store: Store, policy: CompiledPolicy, failurePolicy: FailurePolicy): RateLimiter {
   claimName(store, policy);
   const part: LimiterPart = { port: portOf(store), policy, failurePolicy };
   const release = async () => releaseName(store, policy);

@@ -96,7 +96,7 @@ interface ChargeSettlement {
 export async function settleAll(settlements: readonly ChargeSettlement[]): Promise<Settlement> {
   const decisions = await Promise.all(
     settlements.map(async ({ charge, source, endsAt }) =>
-      reportForgiven(charge, await charge.port.settle(charge, source, endsAt)),
+      reportSettled(charge, await charge.port.settle(charge, source, endsAt)),
     ),
   );
   const known = decisions.filter((decision) => decision !== undefined);
@@ -105,8 +105,14 @@ export async function settleAll(settlements: readonly ChargeSettlement[]): Promi
   return known.length < decisions.length ? { ...fields, settled, pending: true } : { ...fields, settled };
 }
 
-function reportForgiven({ policy, failurePolicy }: JointCharge, decision: Decision | undefined): Decision | undefined {
-  if (decision) emitForgiven(failurePolicy.onEvent, policy.name, decision);
+/** Reports a settlement that has reached the store, and what it did not charge. */
+function reportSettled(
+  { policy, failurePolicy, cost }: JointCharge,
+  decision: Decision | undefined,
+): Decision | undefined {
+  if (!decision) return decision;
+  if (decision.allowed) failurePolicy.observed?.settled(cost - (decision.forgiven ?? 0));
+  emitForgiven(failurePolicy, policy.name, decision);
   return decision;
 }
 
@@ -139,7 +145,7 @@ class HeldCharges implements HoldMethods, Leased {
         const settlement = settlementOf(only.charge, this.id, costOf(only, actual));
         this.markSettled();
         const decision = settlement.port.settle(settlement, undefined, only.endsAt) as Decision;
-        reportForgiven(settlement, decision);
+        reportSettled(settlement, decision);
         return Promise.resolve(Object.assign(fieldsOf(decision), { settled: decision.allowed }));
       }
       const settlements = this.settlementsOf(actual);

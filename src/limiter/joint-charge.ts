@@ -8,10 +8,11 @@ import { MAX_CHARGES } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { optionError, SluiceError } from "../core/errors.ts";
-import type { MaybePromise } from "../core/maybe-promise.ts";
+import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import { originOf } from "../core/store.ts";
 import type { JointCharge, LimiterPart } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
+import { observeCall, observeDecision } from "./observed-charges.ts";
 import { refundsOf } from "./refunds.ts";
 import type { PortReply, StorePort } from "./sync-port.ts";
 
@@ -45,6 +46,17 @@ export function checkTogether(option: string, parts: readonly (LimiterPart & { r
 
 /** Applies charges that can be denied, within the shortest deadline of them. */
 export function applyJointly(charges: readonly JointCharge[]): MaybePromise<Decision> {
+  const call = observeCall(charges);
+  const decided = decideJointly(charges);
+  if (!call) return decided;
+  return andThen(decided, (decision) => {
+    observeDecision(charges, decision, call);
+    return decision;
+  });
+}
+
+/** The same, without an observer. */
+export function decideJointly(charges: readonly JointCharge[]): MaybePromise<Decision> {
   const { port } = charges[0] as JointCharge;
   if (charges.every((charge) => charge.port.syncStore)) return applySync(charges);
   // Denials by several stores are not cached, and a hold that may exist already can be replaced by a smaller one.

@@ -15,11 +15,12 @@ export class RemoteLimiter extends PolicyLimiter {
     const { onEvent } = part.failurePolicy;
     const { name } = part.policy;
     this.watcher = {
-      down: (error) => emit(onEvent, { type: "store-down", policy: name, error }),
-      up: (downMs) => emit(onEvent, { type: "store-up", policy: name, downMs }),
+      // An observer watches the store itself.
+      down: (error) => emit({ onEvent }, { type: "store-down", policy: name, error }),
+      up: (downMs) => emit({ onEvent }, { type: "store-up", policy: name, downMs }),
     };
     if (onEvent) healthOf(this.store).watch(this.watcher);
-    emitStoreWarning(this.store, onEvent, name);
+    emitStoreWarning(this.store, part.failurePolicy, name);
   }
 
   override async dispose(): Promise<void> {

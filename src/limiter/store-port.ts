@@ -11,7 +11,7 @@ import { SluiceError } from "../core/errors.ts";
 import { recordUnknownGrant } from "../core/grant.ts";
 import { shared } from "../core/shared-state.ts";
 import { isSync, type Store } from "../core/store.ts";
-import { emit, emitForgiven, type OnEvent } from "../resilience/events.ts";
+import { type EventTarget, emit, emitForgiven } from "../resilience/events.ts";
 import type { PartCharge } from "../resilience/failure-policy.ts";
 import { decideWithout } from "../resilience/fallback.ts";
 import { queueOf } from "../resilience/settlement-queue.ts";
@@ -62,7 +62,7 @@ class RemotePort implements StorePort {
     const [[first] = []] = sent;
     const reply = await this.health.attempt(store, (first as Charge).key, due, (call) => store.apply(sent, call));
     for (const charges of groups) {
-      for (const { failurePolicy, policy } of charges) emitStoreWarning(store, failurePolicy.onEvent, policy.name);
+      for (const { failurePolicy, policy } of charges) emitStoreWarning(store, failurePolicy, policy.name);
     }
     // Of all groups first: deciding one without the store may throw.
     if (isStoreFailure(reply)) for (const charges of groups) this.cancelSent(charges, reply);
@@ -112,7 +112,7 @@ class RemotePort implements StorePort {
     const { error } = reply;
     if (mayThrow && refunds.some(({ failurePolicy }) => failurePolicy.onStoreError === "throw")) throw error;
     for (const { failurePolicy, policy, cost } of refunds) {
-      emit(failurePolicy.onEvent, { type: "refund-lost", policy: policy.name, cost, error });
+      emit(failurePolicy, { type: "refund-lost", policy: policy.name, cost, error });
     }
   }
 
@@ -123,12 +123,15 @@ class RemotePort implements StorePort {
     if (!isStoreFailure(reply)) return reply;
     const onLost = (error: SluiceError) =>
       emit(
-        failurePolicy.onEvent,
+        failurePolicy,
         algorithms[policy.algorithm].holdsOnly
           ? { type: "hold-lost", policy: policy.name, error }
           : { type: "settle-lost", policy: policy.name, cost, error },
       );
-    const onApplied = (decision: Decision) => emitForgiven(failurePolicy.onEvent, policy.name, decision);
+    const onApplied = (decision: Decision) => {
+      if (decision.allowed) failurePolicy.observed?.settled(cost - (decision.forgiven ?? 0));
+      emitForgiven(failurePolicy, policy.name, decision);
+    };
     queueOf(this.store).add({ store: this.store, charge, endsAt, error: reply.error, onLost, onApplied });
     if (failurePolicy.onStoreError === "throw") throw reply.error;
     return undefined;
@@ -148,7 +151,7 @@ class RemotePort implements StorePort {
       return reply;
     }
     const onLost = (error: SluiceError) =>
-      emit(failurePolicy.onEvent, { type: "hold-lost", policy: policy.name, error });
+      emit(failurePolicy, { type: "hold-lost", policy: policy.name, error });
     const { error } = reply;
     queueOf(this.store).add({ store: this.store, charge, endsAt, error, onLost, onApplied: onRenewed });
     if (failurePolicy.onStoreError === "throw") throw reply.error;
@@ -231,7 +234,7 @@ class RemotePort implements StorePort {
     const groups = [[toCharge(charge)]];
     const due = sentAt + failurePolicy.deadlineMs;
     const reply = await this.health.attempt(store, key, due, (call) => store.apply(groups, call));
-    if (failurePolicy.onEvent) emitStoreWarning(store, failurePolicy.onEvent, charge.policy.name);
+    emitStoreWarning(store, failurePolicy, charge.policy.name);
     if (isStoreFailure(reply)) {
       if (charge.mode === "hold") this.cancelSent(charges, reply);
       return this.applyWithout(charges, reply)[0] as Decision;
@@ -263,9 +266,17 @@ function cacheMs(charges: readonly PartCharge[]): number {
 }
 
 /** Emits the store's own warning, once per change. */
-export function emitStoreWarning(store: Store, onEvent: OnEvent | undefined, policy: string): void {
-  const message = onEvent && reportsOf(store).nextWarning(store);
-  if (message !== undefined) emit(onEvent, { type: "warning", policy, message });
+export function emitStoreWarning(store: Store, target: EventTarget, policy: string): void {
+  const { onEvent, observed } = target;
+  if (!onEvent && !observed) return;
+  const reports = reportsOf(store);
+  const message = onEvent && reports.nextWarning(store, "onEvent");
+  if (message !== undefined) emit({ onEvent }, { type: "warning", policy, message });
+  // Without the text of an error, which may contain keys.
+  const [observedMessage] = (observed && reports.nextWarning(store, "observer"))?.split(": ") ?? [];
+  if (observedMessage !== undefined) {
+    emit({ onEvent: undefined, observed }, { type: "warning", policy, message: observedMessage });
+  }
 }
 
 function missingDecision(): SluiceError {

@@ -43,6 +43,8 @@ interface ShardHealth {
 export class Breaker {
   /** Called when the first circuit opens, and when the last one closes. */
   readonly watchers: Set<Watcher> = new Set();
+  /** Called like watchers. */
+  readonly observers: Set<Watcher> = new Set();
   private readonly failing: BoundedMap<Shard, ShardHealth> = new BoundedMap({
     maxEntries: MAX_SHARDS_TRACKED,
     onEvict: (_, health) => this.closed(health, health.lastFailedAt),
@@ -114,7 +116,7 @@ export class Breaker {
       health.probeAt = now + OPEN_MS;
       if (++this.openCircuits === 1) {
         this.openSince = now;
-        for (const watcher of this.watchers) watcher.down(error);
+        for (const watcher of [...this.watchers, ...this.observers]) watcher.down(error);
       }
     }
     return isNew;
@@ -141,7 +143,8 @@ export class Breaker {
 
   private closed({ isOpen }: ShardHealth, now: number): void {
     if (!isOpen || --this.openCircuits > 0) return;
-    for (const watcher of this.watchers) watcher.up(Math.round(now - this.openSince));
+    const downMs = Math.round(now - this.openSince);
+    for (const watcher of [...this.watchers, ...this.observers]) watcher.up(downMs);
   }
 }
 

@@ -2,6 +2,7 @@
 import type { Decision } from "../core/decision.ts";
 import type { SluiceError } from "../core/errors.ts";
 import { callListener } from "../core/listeners.ts";
+import type { ObservedEvent } from "../core/observer.ts";
 
 /** Something that happened once, such as a store that became unavailable. */
 export type LimiterEvent =
@@ -48,12 +49,19 @@ export type LimiterEvent =
 /** A listener for events. It is not awaited, and its errors do not affect decisions. */
 export type OnEvent = (event: LimiterEvent) => void;
 
-/** Emits an event to a listener. */
-export function emit(onEvent: OnEvent | undefined, event: LimiterEvent): void {
+/** What receives the events of a limiter: the callback of the application, and an observer. */
+export interface EventTarget {
+  readonly onEvent: OnEvent | undefined;
+  readonly observed?: { readonly port: { transition(event: ObservedEvent): void } } | undefined;
+}
+
+/** Emits an event. */
+export function emit({ onEvent, observed }: EventTarget, event: LimiterEvent): void {
   callListener("onEvent", onEvent, event);
+  observed?.port.transition(event);
 }
 
 /** Emits what a settlement did not charge. */
-export function emitForgiven(onEvent: OnEvent | undefined, policy: string, { forgiven }: Decision): void {
-  if (forgiven) emit(onEvent, { type: "cost-forgiven", policy, cost: forgiven });
+export function emitForgiven(target: EventTarget, policy: string, { forgiven }: Decision): void {
+  if (forgiven) emit(target, { type: "cost-forgiven", policy, cost: forgiven });
 }

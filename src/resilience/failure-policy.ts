@@ -2,6 +2,7 @@
 import type { Charge } from "../core/charge.ts";
 import { type CompiledPolicy, fingerprintOf } from "../core/compiled-policy.ts";
 import { optionError } from "../core/errors.ts";
+import { type ObserverLike, observerPort, type PolicyObserver } from "../core/observer.ts";
 import { checkWhole } from "../core/options.ts";
 import { parseDuration } from "../core/rate.ts";
 import type { Store } from "../core/store.ts";
@@ -10,7 +11,7 @@ import type { OnEvent } from "./events.ts";
 /** How a call is handled without the store: decided in this process, allowed, denied, or rejected. */
 export type OnStoreError = "local" | "open" | "closed" | "throw";
 
-/** Options for a store that can fail. A memory store can't, and ignores them. */
+/** Options for a store that can fail, and an observer. A memory store can't fail, and ignores all others. */
 export interface FailureOptions {
   /**
    * How to handle calls while the store is unavailable. `"local"`: decide by the same policy in this process; `"open"`: allow (fail
@@ -25,6 +26,8 @@ export interface FailureOptions {
   localDenialMs?: number | string;
   /** Called when the store fails and recovers, and with what was lost meanwhile. Default: one process warning. */
   onEvent?: OnEvent;
+  /** Counts and reports decisions: the result of `createObserver` of `sluice/observe`. Default: none. */
+  observer?: ObserverLike;
 }
 
 /** The names of these options. */
@@ -34,6 +37,7 @@ export const FAILURE_OPTIONS: readonly string[] = [
   "instances",
   "localDenialMs",
   "onEvent",
+  "observer",
 ];
 
 /** The validated options of one limiter. */
@@ -42,6 +46,8 @@ export interface FailurePolicy {
   readonly deadlineMs: number;
   readonly localDenialMs: number;
   readonly onEvent: OnEvent | undefined;
+  /** The counters of the policy, if it is observed. */
+  readonly observed: PolicyObserver | undefined;
   /** This process's share of the policy, for the fallback. */
   readonly localPolicy: CompiledPolicy;
 }
@@ -58,7 +64,14 @@ const MAX_WAIT_MS = 3_600_000;
 
 /** The default failure policy. A memory store needs no other one, and no checks of options. */
 export function defaultFailurePolicy(policy: CompiledPolicy): FailurePolicy {
-  return { onStoreError: "local", deadlineMs: 250, localDenialMs: 1000, onEvent: undefined, localPolicy: policy };
+  return {
+    onStoreError: "local",
+    deadlineMs: 250,
+    localDenialMs: 1000,
+    onEvent: undefined,
+    observed: undefined,
+    localPolicy: policy,
+  };
 }
 
 /** Validates the options. Throws an error that names the option. */
@@ -85,6 +98,7 @@ export function parseFailureOptions(options: FailureOptions, policy: CompiledPol
     deadlineMs: checkWhole("deadlineMs", parseDuration("deadlineMs", deadlineMs), 1, MAX_WAIT_MS),
     localDenialMs: checkWhole("localDenialMs", parseDuration("localDenialMs", localDenialMs), 0, MAX_WAIT_MS),
     onEvent,
+    observed: store && observerPort(options.observer)?.policy(policy, store),
     localPolicy: shareOf(policy, checkWhole("instances", instances, 1, 1_000_000)),
   };
 }

@@ -56,7 +56,7 @@ function report(store: Store, charges: readonly PartCharge[], failure: StoreFail
   const { error } = failure;
   if (!reports.isFirstReport(error)) return;
   for (const { failurePolicy, policy } of charges) {
-    emit(failurePolicy.onEvent, { type: "foreign-value", policy: policy.name, error });
+    emit(failurePolicy, { type: "foreign-value", policy: policy.name, error });
   }
 }
 

@@ -1,6 +1,7 @@
 /** Calls a store that can fail: with a deadline, and only while its circuit is closed. */
 import { monotonicMs } from "../core/clock.ts";
 import { SluiceError } from "../core/errors.ts";
+import type { StoreObserver } from "../core/observer.ts";
 import { shared } from "../core/shared-state.ts";
 import { type CallState, originOf, type Store } from "../core/store.ts";
 import { ALL_SHARDS, Breaker, type Shard, type Watcher } from "./breaker.ts";
@@ -36,6 +37,8 @@ export class StoreHealth {
   private readonly deadlines: Deadlines = new Deadlines();
   /** Whether the store has ever replied. */
   hasReplied = false;
+  /** Called with every reply and failure, unlike watchers, which are called when the store's state changes. */
+  private observers: readonly StoreObserver[] | undefined;
 
   /** Calls the store about a key and waits until `due` at most. Rejects with caller errors only. */
   attempt<T>(
@@ -45,10 +48,14 @@ export class StoreHealth {
     call: (state: CallState) => Promise<T>,
   ): Promise<T | StoreFailure> {
     const shard = shardOf(store, key);
-    const rejection = this.breaker.rejection(shard, monotonicMs());
-    if (rejection) return Promise.resolve(new StoreFailure(rejection, shard, false));
+    const now = monotonicMs();
+    const rejection = this.breaker.rejection(shard, now);
+    if (rejection) {
+      if (this.observers) for (const observer of this.observers) observer.failed(rejection, true);
+      return Promise.resolve(new StoreFailure(rejection, shard, false));
+    }
     return new Promise((resolve, reject) => {
-      const pending = new PendingCall<T>(this, shard, due, resolve, reject);
+      const pending = new PendingCall<T>(this, shard, now, due, resolve, reject);
       this.deadlines.add(pending);
       try {
         Promise.resolve(call(pending)).then(
@@ -70,16 +77,35 @@ export class StoreHealth {
     this.breaker.watchers.delete(watcher);
   }
 
+  /** Adds an observer, once. It is never removed: observers are few, and last as long as the process. */
+  observe(observer: StoreObserver): void {
+    const { observers = [] } = this;
+    if (observers.includes(observer)) return;
+    this.observers = [...observers, observer];
+    // Not a watcher, which would replace the process warning.
+    this.breaker.observers.add(observer);
+  }
+
   /** Records a reply, which proves that the store is available. */
-  succeeded(call: Timed, shard: Shard): void {
+  succeeded(call: Timed, shard: Shard, startedAt: number): void {
     this.deadlines.remove(call);
     this.hasReplied = true;
-    this.breaker.succeeded(shard, monotonicMs());
+    const now = monotonicMs();
+    this.breaker.succeeded(shard, now);
+    if (this.observers) for (const observer of this.observers) observer.replied(now - startedAt);
   }
 
   failed(call: Timed, shard: Shard, error: SluiceError, isProbe: boolean): StoreFailure {
     this.deadlines.remove(call);
     this.breaker.failed(shard, monotonicMs(), error, isProbe);
+    if (this.observers) for (const observer of this.observers) observer.failed(error, false);
+    return new StoreFailure(error, shard);
+  }
+
+  /** Records a reply that is an error about one key. */
+  repliedWithError(call: Timed, shard: Shard, startedAt: number, error: SluiceError): StoreFailure {
+    this.succeeded(call, shard, startedAt);
+    if (this.observers) for (const observer of this.observers) observer.failed(error, false);
     return new StoreFailure(error, shard);
   }
 
@@ -106,6 +132,7 @@ class PendingCall<T> implements Timed, CallState {
   place = 0;
   private readonly health: StoreHealth;
   private readonly shard: Shard;
+  private readonly startedAt: number;
   private readonly isProbe: boolean;
   private readonly resolve: (reply: T | StoreFailure) => void;
   private readonly reject: (error: SluiceError) => void;
@@ -113,12 +140,14 @@ class PendingCall<T> implements Timed, CallState {
   constructor(
     health: StoreHealth,
     shard: Shard,
+    startedAt: number,
     due: number,
     resolve: (reply: T | StoreFailure) => void,
     reject: (error: SluiceError) => void,
   ) {
     this.health = health;
     this.shard = shard;
+    this.startedAt = startedAt;
     this.due = due;
     this.isProbe = health.breaker.isOpen(shard);
     this.resolve = resolve;
@@ -128,7 +157,7 @@ class PendingCall<T> implements Timed, CallState {
   succeed(reply: T): void {
     if (this.abandoned) return;
     this.abandoned = true;
-    this.health.succeeded(this, this.shard);
+    this.health.succeeded(this, this.shard, this.startedAt);
     this.resolve(reply);
   }
 
@@ -141,8 +170,7 @@ class PendingCall<T> implements Timed, CallState {
       this.health.dropped(this);
       this.reject(error);
     } else {
-      this.health.succeeded(this, this.shard);
-      this.resolve(new StoreFailure(error, this.shard));
+      this.resolve(this.health.repliedWithError(this, this.shard, this.startedAt, error));
     }
   }
 

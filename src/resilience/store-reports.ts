@@ -9,10 +9,13 @@ import { healthOf, type StoreFailure, type StoreHealth } from "./store-health.ts
 /** Corrupt keys that are reported, each once. They stay corrupt until they are reset. */
 const MAX_CORRUPT_KEYS = 1000;
 
+/** What receives a store's own warning: callbacks of the application, or observers. */
+type WarningReceiver = "onEvent" | "observer";
+
 /** One per backing service. */
 export class StoreReports {
   private readonly health: StoreHealth;
-  private lastWarning: string | undefined;
+  private readonly lastWarnings: { [receiver in WarningReceiver]?: string | undefined } = {};
   private hasWarnedUnavailable = false;
   private hasWarnedForeign = false;
   private readonly corruptKeys: Set<string> = new Set();
@@ -21,10 +24,10 @@ export class StoreReports {
     this.health = health;
   }
 
-  /** The store's own warning, if it has changed since the last call. */
-  nextWarning({ warning }: Store): string | undefined {
-    if (warning === this.lastWarning) return undefined;
-    this.lastWarning = warning;
+  /** The store's own warning, if it has changed since the last call for the same kind of receiver. */
+  nextWarning({ warning }: Store, receiver: WarningReceiver): string | undefined {
+    if (warning === this.lastWarnings[receiver]) return undefined;
+    this.lastWarnings[receiver] = warning;
     return warning;
   }
 

@@ -4,7 +4,7 @@ import { monotonicMs } from "../core/clock.ts";
 import { SluiceError, show } from "../core/errors.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
-import { emit, type OnEvent } from "../resilience/events.ts";
+import { type EventTarget, emit } from "../resilience/events.ts";
 import type { LimitSpec } from "./parsed-rules.ts";
 import type { LimitText } from "./rules-data.ts";
 
@@ -40,7 +40,7 @@ interface Entry {
 export class Overrides {
   private readonly find: FindOverride;
   private readonly parse: ParseOverride;
-  private readonly onEvent: OnEvent | undefined;
+  private readonly target: EventTarget;
   private readonly entries: BoundedMap<string, Entry> = new BoundedMap({
     maxEntries: MAX_ENTRIES,
     maxKeyLength: MAX_KEY_LENGTH,
@@ -48,10 +48,10 @@ export class Overrides {
   });
   private hasWarned = false;
 
-  constructor(find: FindOverride, parse: ParseOverride, onEvent: OnEvent | undefined) {
+  constructor(find: FindOverride, parse: ParseOverride, target: EventTarget) {
     this.find = find;
     this.parse = parse;
-    this.onEvent = onEvent;
+    this.target = target;
   }
 
   /**
@@ -132,8 +132,8 @@ export class Overrides {
     const message = "overrides() failed, so the last known override or the rule's own limit applies.";
     const error =
       cause instanceof SluiceError ? cause : new SluiceError("invalid-option", message, { option: "overrides", cause });
-    if (this.onEvent) emit(this.onEvent, { type: "override-failed", policy: limit, error });
-    else if (!this.hasWarned) {
+    emit(this.target, { type: "override-failed", policy: limit, error });
+    if (!this.target.onEvent && !this.hasWarned) {
       this.hasWarned = true;
       emitProcessWarning("SLUICE_CALLBACK_FAILED", `${message} Set onEvent to receive every such error.`);
     }

@@ -135,6 +135,13 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     return limitingOf(this.enforced, decision)?.rule.name ?? this.firstRule;
   }
 
+  describe(decision: Decision): { readonly per: string | undefined; readonly route: string | undefined } {
+    const { charge, rule } = limitingOf(this.enforced, decision) ?? {};
+    // Which of several patterns has matched is not known here.
+    const [pattern, ...others] = rule?.patterns ?? [];
+    return { per: charge?.limit.per, route: others.length > 0 ? undefined : pattern?.text.replace(/^\S+ (?=\/)/, "") };
+  }
+
   endsInChallenge(decision: Decision): boolean {
     const { parts = [decision] } = decision;
     let isChallenged = false;
@@ -262,8 +269,9 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     this.counted = decisions.map((decision, i) => {
       const group = this.countedGroups[i] as Group;
       group.decision = decision;
-      const { rule, key } = limitingOf(group, decision) as ActiveCharge;
-      return { mode: group.mode as "shadow" | "flag", rule: rule.name, key, decision };
+      const { rule, key, amount, charge } = limitingOf(group, decision) as ActiveCharge;
+      const { per } = charge.limit;
+      return { mode: group.mode as "shadow" | "flag", rule: rule.name, key, cost: amount, per, decision };
     });
   }
 

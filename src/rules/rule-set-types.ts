@@ -1,5 +1,6 @@
 /** The public types of rule sets. */
 import type { Allowed, Decision, Denied } from "../core/decision.ts";
+import type { ObserverLike } from "../core/observer.ts";
 import type { Store } from "../core/store.ts";
 import type { OptionalFact } from "../http/identity/identities.ts";
 import type { RequestRules } from "../http/request-charges.ts";
@@ -28,6 +29,8 @@ export interface RulesOptions {
   localDenialMs?: number | string;
   /** Called with events: an unavailable store, an unknown plan, a failed override. Default: process warnings. */
   onEvent?: OnEvent;
+  /** Counts and reports decisions: the result of `createObserver`. Default: that of the first middleware which has one. */
+  observer?: ObserverLike;
 }
 
 /** A request without a server. */

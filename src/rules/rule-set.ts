@@ -1,6 +1,7 @@
 /** Rule sets: rules that are in force, and can be replaced while they are. */
 import { optionError, rejectDisposed, SluiceError, show } from "../core/errors.ts";
 import { isPromise } from "../core/maybe-promise.ts";
+import type { ObserverLike } from "../core/observer.ts";
 import { checkOptions } from "../core/options.ts";
 import type { Store } from "../core/store.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
@@ -8,6 +9,7 @@ import { networkOf, parseAddress } from "../http/identity/address.ts";
 import { MountedContext } from "../http/mounted-context.ts";
 import type { ResponseData } from "../http/rejection.ts";
 import { type FindCharges, type MountedMiddleware, REQUEST_RULES, type RulesMount } from "../http/request-charges.ts";
+import { type RequestObserver, requestObserver } from "../http/request-observer.ts";
 import { RequestValues } from "../http/request-values.ts";
 import { hasLeases, releaseLeases } from "../limiter/leases.ts";
 import { replaceNames } from "../limiter/names.ts";
@@ -36,7 +38,7 @@ import { matchRequest, type RuleMatch } from "./rule-match.ts";
 import type { RuleDecision, RuleHoldDecision, RuleRequest, RuleSet, RulesOptions } from "./rule-set-types.ts";
 import type { FactValues, RulesData } from "./rules-data.ts";
 
-const OPTIONS = ["store", "prefix", "overrides", "deadlineMs", "instances", "localDenialMs", "onEvent"];
+const OPTIONS = ["store", "prefix", "overrides", "deadlineMs", "instances", "localDenialMs", "onEvent", "observer"];
 /** Bits of an IPv6 address that identify one client, as `identity` of middleware has it by default. */
 const IPV6_PREFIX = 56;
 /** Values of unknown plans that are reported, each once. */
@@ -69,7 +71,7 @@ export function createRuleSet(
 }
 
 class RulesInForce implements RuleSet {
-  private readonly options: RulesOptions & { readonly facts?: readonly string[] };
+  private options: RulesOptions & { readonly facts?: readonly string[] };
   private readonly store: Store;
   private readonly port: StorePort;
   private readonly watcher: Watcher;
@@ -80,6 +82,7 @@ class RulesInForce implements RuleSet {
   /** Limits of rules that were replaced, with leases of requests that are in flight. */
   private leased: readonly FailurePolicy[] = [];
   private engine: RuleEngine;
+  private observer: RequestObserver<readonly [RuleRequest]> | undefined;
   private isDisposed = false;
 
   constructor(json: unknown, options: RulesOptions & { readonly facts?: readonly string[] }) {
@@ -87,19 +90,25 @@ class RulesInForce implements RuleSet {
     this.store = options.store ?? memoryStore();
     this.port = portOf(this.store);
     const { onEvent } = options;
+    this.observer = requestObserver(options.observer, { method: ([{ method }]) => method });
     this.overrides =
       options.overrides &&
-      new Overrides(options.overrides, (limit, key, text) => parseOverride(limit, key, text), onEvent);
+      new Overrides(options.overrides, (limit, key, text) => parseOverride(limit, key, text), {
+        onEvent,
+        // A middleware may add an observer later.
+        observed: { port: { transition: (event) => this.observer?.port.transition(event) } },
+      });
     this.engine = this.build(json);
     replaceNames(this.store, [], this.engine.table.all());
     this.watcher = {
-      down: (error) => emit(onEvent, { type: "store-down", policy: "", error }),
-      up: (downMs) => emit(onEvent, { type: "store-up", policy: "", downMs }),
+      down: (error) => emit({ onEvent }, { type: "store-down", policy: "", error }),
+      up: (downMs) => emit({ onEvent }, { type: "store-up", policy: "", downMs }),
     };
     if (onEvent && !this.port.syncStore) {
       healthOf(this.store).watch(this.watcher);
-      emitStoreWarning(this.store, onEvent, "");
+      emitStoreWarning(this.store, { onEvent }, "");
     }
+    this.observer?.port.rules(this.version, "loaded");
   }
 
   get version(): string {
@@ -130,7 +139,7 @@ class RulesInForce implements RuleSet {
       const message = `Rule "${rule}" holds amounts or has a concurrency limit. Use hold(), and settle the hold when the work is done.`;
       throw new SluiceError("unsupported", message, { option: "consume", expected: "hold()", received: rule });
     }
-    return (await charges.apply()) as RuleDecision;
+    return this.apply(request, charges);
   }
 
   async hold(request: RuleRequest): Promise<RuleHoldDecision> {
@@ -144,7 +153,7 @@ class RulesInForce implements RuleSet {
       const message = `Rule "${rule}" has nothing to hold. Use consume().`;
       throw new SluiceError("unsupported", message, { option: "hold", expected: "consume()", received: rule });
     }
-    const decision = (await charges.apply()) as RuleDecision;
+    const decision = await this.apply(request, charges);
     return decision.allowed ? Object.assign(decision, { hold: charges.holdOf(decision) }) : decision;
   }
 
@@ -155,14 +164,45 @@ class RulesInForce implements RuleSet {
 
   replace(next: unknown): readonly string[] {
     if (this.isDisposed) rejectDisposed("rule set");
-    const engine = this.build(next);
-    for (const abilities of this.mounts.values()) checkAbilities(engine.parsed, abilities);
     const before = this.engine;
-    replaceNames(this.store, before.table.all(), engine.table.all());
-    // One assignment: requests that have started keep the rules that they were matched with.
+    let engine: RuleEngine;
+    try {
+      engine = this.build(next);
+      for (const abilities of this.mounts.values()) checkAbilities(engine.parsed, abilities);
+      replaceNames(this.store, before.table.all(), engine.table.all());
+    } catch (error) {
+      this.observer?.port.rules(this.version, "rejected");
+      this.observer?.port.transition({ type: "rules-rejected", version: this.version });
+      throw error;
+    }
+    this.use(engine);
+    const changes = changesBetween(before, engine);
+    this.observer?.port.rules(this.version, "applied");
+    this.observer?.port.transition({ type: "rules-replaced", version: this.version, changes: changes.length });
+    return changes;
+  }
+
+  /** One assignment: requests that have started keep the rules that they were matched with. */
+  private use(engine: RuleEngine): void {
+    const before = this.engine;
     this.engine = engine;
     this.leased = [...this.leased, ...before.table.failurePolicies()].filter(hasLeases);
-    return changesBetween(before, engine);
+  }
+
+  private async apply(request: RuleRequest, charges: RuleCharges): Promise<RuleDecision> {
+    const { observer } = this;
+    const decision = await (observer ? observer.apply(charges) : charges.apply());
+    observer?.decided([request], charges, decision, "enforce");
+    return decision as RuleDecision;
+  }
+
+  /** Observes the policies of the rules from now on, unless they are observed already. */
+  private observeFrom(observer: ObserverLike | undefined): void {
+    if (observer === undefined || this.observer) return;
+    this.options = { ...this.options, observer };
+    this.observer = requestObserver(observer, { method: ([{ method }]) => method });
+    this.use(this.build(this.data));
+    this.observer?.port.rules(this.version, "loaded");
   }
 
   async dispose(): Promise<void> {
@@ -179,8 +219,8 @@ class RulesInForce implements RuleSet {
     if (result.issues) throw invalidRules(result.issues);
     const { rules } = result;
     if (this.options.facts) checkFacts(rules, this.options.facts);
-    const { prefix, deadlineMs, instances, localDenialMs, onEvent } = this.options;
-    const failure = { deadlineMs, instances, localDenialMs, onEvent };
+    const { prefix, deadlineMs, instances, localDenialMs, onEvent, observer } = this.options;
+    const failure = { deadlineMs, instances, localDenialMs, onEvent, observer };
     const given = Object.fromEntries(Object.entries(failure).filter(([, value]) => value !== undefined));
     const table = new PolicyTable({ store: this.store, prefix, ...given });
     return new RuleEngine(rules, table, this.port, this.overrides, (plan) => this.reportPlan(plan));
@@ -188,6 +228,7 @@ class RulesInForce implements RuleSet {
 
   private mount<Args extends readonly unknown[]>(middleware: MountedMiddleware<Args>): FindCharges<Args> {
     if (this.isDisposed) rejectDisposed("rule set");
+    this.observeFrom((middleware.options as { readonly observer?: ObserverLike }).observer);
     const facts = factsOf(middleware);
     const { abuse } = middleware;
     const abilities: Abilities = { facts: Object.keys(facts).sort(), abuse };
@@ -249,8 +290,9 @@ class RulesInForce implements RuleSet {
     if (unknownPlans.size >= MAX_UNKNOWN_PLANS || unknownPlans.has(plan)) return;
     unknownPlans.add(plan);
     const { onEvent } = this.options;
-    if (onEvent) emit(onEvent, { type: "unknown-plan", policy: "", plan });
-    else if (unknownPlans.size === 1) {
+    if (onEvent || this.observer) emit({ onEvent, observed: this.observer }, { type: "unknown-plan", policy: "", plan });
+    if (onEvent) return;
+    if (unknownPlans.size === 1) {
       const message = `A caller has the plan ${show(plan)}, which the rules don't list, and is limited by defaultPlan. Set onEvent to receive every such plan.`;
       emitProcessWarning("SLUICE_UNKNOWN_PLAN", message);
     }

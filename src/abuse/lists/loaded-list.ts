@@ -83,6 +83,7 @@ export class LoadedList<Source, Content extends object> {
       this.content = content;
       this.load = undefined;
       this.nextLoadAtMs = monotonicMs() + this.loader.refreshMs;
+      load.reports.listRefreshed(this.loader.name);
     } catch (error) {
       if (isCurrent()) this.fail(load, error);
     }

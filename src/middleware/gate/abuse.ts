@@ -2,6 +2,7 @@
 import { optionError } from "../../core/errors.ts";
 import { type MountedAbuse, REQUEST_ABUSE } from "../../http/request-abuse.ts";
 import { type LimitStorage, REQUEST_RULES, type RequestRules } from "../../http/request-charges.ts";
+import type { RequestObserver } from "../../http/request-observer.ts";
 import type { ComposableLimiter } from "../../limiter/limiter-part.ts";
 import type { Keys } from "./keys.ts";
 import type { RateLimitOptions } from "./options.ts";
@@ -22,6 +23,7 @@ export function mountAbuse<Args extends HandlerArgs>(
   reader: RequestReader<Args>,
   reports: Reports<Args>,
   limiter: RateLimitOptions<Args, unknown>["limiter"],
+  observer: RequestObserver<Args> | undefined,
 ): MountedAbuse<Args> | undefined {
   const { abuse, rules, limits = [] } = options;
   if (!abuse) return undefined;
@@ -31,6 +33,7 @@ export function mountAbuse<Args extends HandlerArgs>(
     options,
     reader,
     parts: keys.parts,
+    observer,
     storage: rules
       ? (rules as RequestRules)[REQUEST_RULES].storage
       : storageOf(limiters, options.policy !== undefined || options.policies !== undefined),

@@ -30,6 +30,7 @@ const KNOWN = [
   "refundIf",
   "onError",
   "onEvent",
+  "observer",
 ];
 const FUNCTIONS = ["key", "skip", "onLimited", "onDecision", "onError", "onEvent"] as const;
 const MAX_TIMER_MS = 2 ** 31 - 1;

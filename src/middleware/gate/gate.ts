@@ -8,6 +8,7 @@ import { describeError } from "../../core/warnings.ts";
 import { type ResponseData, rejection } from "../../http/rejection.ts";
 import type { MountedAbuse, ScreenedRequest } from "../../http/request-abuse.ts";
 import { isResponse, type RequestCharges } from "../../http/request-charges.ts";
+import { type RequestObserver, requestObserver } from "../../http/request-observer.ts";
 import { mountAbuse } from "./abuse.ts";
 import { checkRateLimitOptions } from "./check-options.ts";
 import { recordDecision } from "./decisions.ts";
@@ -49,6 +50,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
   private readonly reader: RequestReader<Args>;
   private readonly chargesFor: ChargesFor<Args>;
   private readonly abuse: MountedAbuse<Args> | undefined;
+  private readonly observer: RequestObserver<Args> | undefined;
   private readonly extension: GateExtension<Args> | undefined;
   private readonly keys: Keys<Args>;
   private readonly preflights: PreflightBudget | undefined;
@@ -64,6 +66,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
 
   constructor(options: RateLimitOptions<Args, unknown>, reader: RequestReader<Args>) {
     this.options = options;
+    this.observer = requestObserver(options.observer, reader);
     this.reader = reader;
     this.isShadow = options.mode === "shadow";
     this.maxDelayMs = options.maxDelayMs ?? DEFAULT_MAX_DELAY_MS;
@@ -76,7 +79,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     const { keys, reports } = this;
     const { rules, limits } = options;
     const limiter = rules || limits ? undefined : limiterFrom(options);
-    this.abuse = mountAbuse(options, keys, reader, reports, limiter);
+    this.abuse = mountAbuse(options, keys, reader, reports, limiter, this.observer);
     if (rules) this.chargesFor = ruleCharges(options, keys, reader, this.abuse);
     else if (limiter) this.chargesFor = singleCharge(options, keys, reports, limiter);
     else this.chargesFor = jointCharges(options, keys, reports);
@@ -109,11 +112,13 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     }
     if (this.isShadow) {
       // Shadow mode rejects nothing, so no error handler reports the error.
-      const message = `A request could not be checked in shadow mode: ${describeError(error)}`;
-      if (onEvent && !onError) this.reports.warn(message, args);
+      const details = `: ${describeError(error)}`;
+      if (onEvent && !onError) this.reports.warn("A request could not be checked in shadow mode", args, undefined, details);
       else this.reports.requestFailed(failed);
+      this.observer?.failed(true);
       return "allow";
     }
+    this.observer?.failed(action === "allow");
     if (action === "allow") return "allow";
     if (action === "deny") return rejection(COULD_NOT_DECIDE, undefined, this.reader.header(args, "accept"), {});
     return failed;
@@ -144,6 +149,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     if (decision.allowed) return undefined;
     this.keys.exhausted?.(args);
     this.callOnDecision({ args, key, decision });
+    this.observer?.preflight(args, key, decision, !this.isShadow);
     if (this.isShadow) return undefined;
     const accept = this.reader.header(args, "accept");
     return { rejection: rejection(decision, preflights.getPolicy(), accept, {}), limited: undefined };
@@ -207,7 +213,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     charges: RequestCharges,
     screened: ScreenedRequest | undefined,
   ): MaybePromise<GateResult<Args>> {
-    const decision = charges.apply();
+    const decision = this.observer ? this.observer.apply(charges) : charges.apply();
     return isPromise(decision)
       ? decision.then((decision) => this.gateResultFor(args, charges, decision, screened))
       : this.gateResultFor(args, charges, decision, screened);
@@ -221,7 +227,9 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
   ): MaybePromise<GateResult<Args>> {
     const { isShadow, maxDelayMs } = this;
     const { rules } = charges;
-    if (rules) for (const counted of rules.counted) this.callOnDecision({ args, ...counted });
+    if (rules && this.options.onDecision) {
+      for (const { mode, rule, key, decision } of rules.counted) this.callOnDecision({ args, mode, rule, key, decision });
+    }
     if (!isShadow) {
       if (!decision.allowed) {
         return screened ? this.rejectScreened(args, charges, decision, screened) : this.reject(args, charges, decision);
@@ -232,6 +240,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
         return this.refunds.refund(args, charges, decision).then(() => this.reject(args, charges, denied));
       }
     }
+    this.observer?.decided(args, charges, decision, isShadow ? "shadow" : "enforce");
     // A rule in shadow mode may have no limit that is enforced.
     const isEnforced = !rules || rules.isEnforced;
     if (this.options.onDecision && isEnforced) this.callOnDecision(decidedRequest(args, charges, decision));
@@ -263,6 +272,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     const { rules } = charges;
     if (rules?.endsInChallenge(decision)) {
       this.callOnDecision(decidedRequest(args, charges, decision));
+      this.observer?.decided(args, charges, decision, "challenge");
       return { answer: screened.challenge(rules.ruleOf(decision)) };
     }
     const rejected = this.reject(args, charges, decision);
@@ -272,6 +282,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
   private reject(args: Args, charges: RequestCharges, decision: Denied): GateReject<Args> {
     const limited = decidedRequest(args, charges, decision);
     this.callOnDecision(limited);
+    this.observer?.decided(args, charges, decision, "enforce");
     const fields = this.headers.fieldsFor(args, charges, decision) ?? {};
     const accept = this.reader.header(args, "accept");
     const { unit } = this.headers;

@@ -5,6 +5,8 @@ import { policyFromText } from "../../algorithms/policy-text.ts";
 import { MAX_CHARGES } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import { optionError, SluiceError, show } from "../../core/errors.ts";
+import { andThen } from "../../core/maybe-promise.ts";
+import { type ObserverPort, observerPort } from "../../core/observer.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
@@ -20,12 +22,23 @@ export function limiterFrom<Args extends HandlerArgs, Own>(
   options: RateLimitOptions<Args, Own>,
 ): NonNullable<RateLimitOptions<Args, Own>["limiter"]> {
   const { policy, policies, limiter } = options;
-  if (policy !== undefined) return limiterOwning(memoryStore(), compilePolicy(policyFrom("policy", policy)));
-  if (limiter !== undefined) return typeof limiter === "function" ? limiter : checkLimiter(limiter);
+  const observer = observerPort(options.observer);
+  if (limiter !== undefined) {
+    if (typeof limiter !== "function") return observed(observer, checkLimiter(limiter));
+    return observer ? (...args) => andThen(limiter(...args), (chosen) => observed(observer, chosen)) : limiter;
+  }
+  if (policy !== undefined) {
+    return observed(observer, limiterOwning(memoryStore(), compilePolicy(policyFrom("policy", policy))));
+  }
   if (!Array.isArray(policies) || policies.length === 0) {
     throw optionError("invalid-option", "policies", 'a list of policies, such as ["10/s", "1000/h"]', policies);
   }
-  return combinePolicies(policies.map((one) => policyFrom("policies", one)));
+  return observed(observer, combinePolicies(policies.map((one) => policyFrom("policies", one))));
+}
+
+/** The limiter, whose decisions are observed if there is an observer. */
+export function observed<L extends LimiterLike>(observer: ObserverPort | undefined, limiter: L): L {
+  return observer ? observer.wrap(limiter) : limiter;
 }
 
 /** All policies or none, with the same key and cost, in one memory store. */

@@ -3,6 +3,7 @@ import { checkCost, checkKey, MAX_CHARGES } from "../../core/charge.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
 import type { HoldOptions } from "../../core/hold.ts";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import { observerPort } from "../../core/observer.ts";
 import { checkOptions } from "../../core/options.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { WarningCode } from "../../core/warnings.ts";
@@ -12,7 +13,7 @@ import { bucketWatch } from "./bucket-watch.ts";
 import { refundedHold } from "./holds.ts";
 import { type Keys, watchedKey } from "./keys.ts";
 import { limiterWatch } from "./limiter-watch.ts";
-import { notALimiter } from "./limiters.ts";
+import { notALimiter, observed } from "./limiters.ts";
 import type { LimiterLike, RateLimitOptions, RequestLimit } from "./options.ts";
 import type { Reports } from "./reports.ts";
 import { type ChargesFor, JointCharges, PolicyLists, policyCount, type RequestCharge } from "./request-charges.ts";
@@ -68,8 +69,9 @@ export function jointCharges<Args extends HandlerArgs>(
   for (const { limiter } of options.limits as readonly RequestLimit<Args>[]) {
     if (typeof limiter !== "function") checkRefund(limiter);
   }
+  const observer = observerPort(options.observer);
   const limits = (options.limits as readonly RequestLimit<Args>[]).map(({ limiter, key, cost }) => ({
-    limiter,
+    limiter: typeof limiter === "function" ? limiter : observed(observer, limiter),
     key: key && watchedKey(key, options, reports),
     cost: cost ?? options.hold?.estimate ?? options.cost ?? 1,
     // With `hold`, a limit with a cost of its own is taken.
@@ -105,7 +107,7 @@ export function jointCharges<Args extends HandlerArgs>(
     return andThen(limiter(...args), (chosen): MaybePromise<RequestCharge | undefined> => {
       if (chosen === undefined) return undefined;
       checkRefund(checkComposable(`limits[${index}].limiter`, chosen));
-      return chargeOf(limit, args, chosen, clientKey);
+      return chargeOf(limit, args, observed(observer, chosen), clientKey);
     });
   };
 

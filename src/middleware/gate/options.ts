@@ -1,6 +1,7 @@
 /** The options of every `rateLimit`, whichever server it is for. */
 import type { Decision, Denied } from "../../core/decision.ts";
 import type { Hold, HoldDecision, HoldOptions } from "../../core/hold.ts";
+import type { ObserverLike } from "../../core/observer.ts";
 import type { Policy, ResolvedPolicy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
 import type { Duration } from "../../core/rate.ts";
@@ -182,4 +183,6 @@ export interface RateLimitOptions<
   onError?: (error: unknown, ...args: Args) => "allow" | "deny" | undefined | void;
   /** Called with warnings, such as a proxy that `identity` does not name. Default: the important ones are process warnings. */
   onEvent?: (event: LimiterEvent) => void;
+  /** Counts and reports requests and decisions: the result of `createObserver` of `sluice/observe`. Default: none. */
+  observer?: ObserverLike;
 }

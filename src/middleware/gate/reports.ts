@@ -1,5 +1,6 @@
 /** Reports the problems of one middleware: to the callback that is set for them, else as a process warning, once. */
 import { isPromise } from "../../core/maybe-promise.ts";
+import { type ObserverPort, observerPort } from "../../core/observer.ts";
 import { describeError, emitProcessWarning, type WarningCode } from "../../core/warnings.ts";
 import type { LimiterEvent } from "../../resilience/events.ts";
 import type { RateLimitOptions } from "./options.ts";
@@ -17,36 +18,44 @@ export type Callback =
   | "hold.actual"
   | "hold.settle";
 
-/** The callbacks `onError` and `onEvent` of one middleware, and the process warnings it has emitted. */
+type Callbacks<Args extends HandlerArgs> = Pick<RateLimitOptions<Args, unknown>, "onError" | "onEvent" | "observer">;
+
+/** The callbacks `onError` and `onEvent` of one middleware, its observer, and the process warnings it has emitted. */
 export class Reports<Args extends HandlerArgs> {
   private readonly onError: RateLimitOptions<Args, unknown>["onError"];
   private readonly onEvent: RateLimitOptions<Args, unknown>["onEvent"];
+  private readonly observer: ObserverPort | undefined;
   /** The function that the callbacks were passed to. */
   private readonly owner: string;
   private readonly warned: Set<string> = new Set();
 
-  constructor({ onError, onEvent }: Pick<RateLimitOptions<Args, unknown>, "onError" | "onEvent">, owner = "rateLimit") {
+  constructor({ onError, onEvent, observer }: Callbacks<Args>, owner = "rateLimit") {
     this.onError = onError;
     this.onEvent = onEvent;
+    this.observer = observerPort(observer);
     this.owner = owner;
   }
 
-  /** Calls `onEvent`, if it is set. */
+  /** Calls `onEvent`, if it is set, and the observer. */
   emit(event: LimiterEvent, args: Args): void {
     const { onEvent } = this;
     if (onEvent) this.run("onEvent", () => onEvent(event), args);
+    this.observer?.transition(event);
   }
 
-  /** Reports a configuration problem. Without a code it is not worth a process warning. */
-  warn(message: string, args: Args, code?: WarningCode): void {
-    if (this.onEvent) this.emit({ type: "warning", policy: "", message }, args);
-    else if (code) this.warnOnce(code, message, message);
+  /** Reports a configuration problem. Without a code it is not worth a process warning. `details` may contain keys. */
+  warn(message: string, args: Args, code?: WarningCode, details = ""): void {
+    const { onEvent } = this;
+    const event = { type: "warning", policy: "", message: `${message}${details}` } as const;
+    if (onEvent) this.run("onEvent", () => onEvent(event), args);
+    else if (code) this.warnOnce(code, message, event.message);
+    this.observer?.transition({ ...event, message });
   }
 
-  /** Reports a problem with an event of its own; without `onEvent`, as a process warning. */
+  /** Reports a problem with an event of its own; without `onEvent`, also as a process warning. */
   report(event: LimiterEvent, code: WarningCode, subject: string, message: string, args: Args): void {
-    if (this.onEvent) this.emit(event, args);
-    else this.warnOnce(code, subject, message);
+    this.emit(event, args);
+    if (!this.onEvent) this.warnOnce(code, subject, message);
   }
 
   /** Calls a callback without awaiting it. */

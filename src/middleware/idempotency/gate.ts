@@ -6,6 +6,7 @@ import { monotonicMs } from "../../core/clock.ts";
 import type { Denied } from "../../core/decision.ts";
 import { optionError } from "../../core/errors.ts";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import { type ObserverPort, observerPort } from "../../core/observer.ts";
 import { describeError, emitProcessWarning } from "../../core/warnings.ts";
 import { rejection } from "../../http/rejection.ts";
 import type {
@@ -62,6 +63,7 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
   private readonly calls: StoreCalls;
   private readonly scopeOf: ScopeOf<Args>;
   private readonly replays: LimiterLike;
+  private readonly observer: ObserverPort | undefined;
   private hasWarnedUnscoped = false;
   private hasWarnedFailed = false;
   private hasWarnedUnavailable = false;
@@ -69,15 +71,16 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
   constructor(config: IdempotencyConfig<Args>, reader: IdempotencyReader<Args>) {
     this.config = config;
     this.reader = reader;
-    const { onEvent, store, deadlineMs } = config;
-    this.reports = new Reports<Args>(onEvent ? { onEvent } : {}, "idempotent");
+    const { onEvent, observer, store, deadlineMs } = config;
+    this.reports = new Reports<Args>({ ...(onEvent && { onEvent }), ...(observer && { observer }) }, "idempotent");
+    this.observer = observerPort(observer);
     this.calls = new StoreCalls(store, deadlineMs);
     this.scopeOf = scopeOf(config, reader, this.reports);
     this.replays = replayLimiter(config.replayLimit);
     if (!onEvent) return;
     this.calls.health.watch({
-      down: (error) => emit(onEvent, { type: "store-down", policy: "", error }),
-      up: (downMs) => emit(onEvent, { type: "store-up", policy: "", downMs }),
+      down: (error) => emit({ onEvent }, { type: "store-down", policy: "", error }),
+      up: (downMs) => emit({ onEvent }, { type: "store-up", policy: "", downMs }),
     });
   }
 
@@ -120,8 +123,15 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
     const consumed = replays.consumeSync ? replays.consumeSync(scope) : await replays.consume(scope);
     const decision = checkDecision(consumed);
     if (!decision.allowed) return this.reject(args, decision);
-    if (!begun.same) return this.problem("key-reused");
-    if (begun.state === "in-progress") return this.problem("request-in-progress", 1);
+    if (!begun.same) {
+      this.observer?.idempotency("key-reused");
+      return this.problem("key-reused");
+    }
+    if (begun.state === "in-progress") {
+      this.observer?.idempotency("in-progress");
+      return this.problem("request-in-progress", 1);
+    }
+    this.observer?.idempotency("replayed");
     return { answer: this.replay(begun.response) };
   }
 
@@ -170,6 +180,7 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
   }
 
   private start({ args, id, owner }: KeyedRequest<Args>, attempt: number): GateResult<Args> {
+    this.observer?.idempotency("started");
     recordIdempotency(args[0] as object, { key: id.key, attempt });
     const { config, calls } = this;
     const report: Report = (event) => this.report(event, args);

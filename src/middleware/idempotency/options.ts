@@ -1,6 +1,7 @@
 /** The options of every `idempotent`, whichever server it is for, and their validation. */
 import { optionError, SluiceError, show } from "../../core/errors.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { ObserverLike } from "../../core/observer.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
@@ -57,15 +58,18 @@ export interface IdempotencyOptions<Args extends HandlerArgs> {
   docs?: string;
   /** Called with `response-not-stored`, `lease-lost`, `store-down`, `store-up` and warnings. Default: process warnings. */
   onEvent?: OnEvent;
+  /** Counts replays and conflicts, and reports events: the result of `createObserver`. Default: none. */
+  observer?: ObserverLike;
 }
 
 /** Options that are validated and complete. */
 export interface IdempotencyConfig<Args extends HandlerArgs>
-  extends Omit<Required<IdempotencyOptions<Args>>, "scope" | "identity" | "fingerprint" | "onEvent" | "methods"> {
+  extends Omit<Required<IdempotencyOptions<Args>>, "scope" | "identity" | "fingerprint" | "onEvent" | "observer" | "methods"> {
   readonly scope: IdempotencyOptions<Args>["scope"];
   readonly identity: Identity | undefined;
   readonly fingerprint: IdempotencyOptions<Args>["fingerprint"];
   readonly onEvent: OnEvent | undefined;
+  readonly observer: ObserverLike | undefined;
   readonly methods: ReadonlySet<string>;
   readonly storedHeaders: readonly string[];
   readonly ttl: number;
@@ -93,6 +97,7 @@ const KNOWN = [
   "deadlineMs",
   "docs",
   "onEvent",
+  "observer",
 ];
 const HINTS = {
   key: "Use scope instead: the function returns the identity that owns the keys.",
@@ -143,6 +148,7 @@ export function parseIdempotencyOptions<Args extends HandlerArgs>(
     identity: options.identity,
     fingerprint: options.fingerprint,
     onEvent: options.onEvent,
+    observer: options.observer,
     header: headerName("header", options.header ?? "idempotency-key"),
     methods: methodsOf(options.methods ?? ["POST", "PATCH"]),
     required,

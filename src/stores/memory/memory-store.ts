@@ -60,8 +60,11 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
 /** Members are private by type only: on some engines a `#private` field costs as much as the arithmetic. */
 class InMemoryStore implements MemoryStore {
   readonly consistency = "exact";
+  readonly kind = "memory";
   size = 0;
   evictions = 0;
+  /** Called for every eviction that is counted. Set by observers. */
+  onEviction: (() => void) | undefined = undefined;
   /** Every call reads it first, and once. */
   clock: Clock;
   private readonly maxKeys: number;
@@ -226,7 +229,10 @@ class InMemoryStore implements MemoryStore {
         [chosen, fullest, fullestSlot, leastUsage] = [other, table, slot, usage];
       }
     }
-    if (leastUsage > 0) this.evictions++;
+    if (leastUsage > 0) {
+      this.evictions++;
+      this.onEviction?.();
+    }
     this.remove(chosen, fullest, fullestSlot);
   }
 }

@@ -84,6 +84,7 @@ type ActionCharge = Omit<Charge, "mode"> & { readonly mode: Action };
 
 class ScriptStore implements RedisStore {
   readonly consistency = "exact";
+  readonly kind: string;
   readonly warning: string | undefined;
   private readonly name: string;
   private readonly connection: Connection;
@@ -94,6 +95,7 @@ class ScriptStore implements RedisStore {
 
   constructor({ name, connection, batches, keyOptions, ttlMs }: ScriptStoreOptions) {
     this.name = name;
+    this.kind = name.replace("Store", "");
     this.connection = connection;
     this.batches = batches;
     this.keyOptions = keyOptions;

@@ -25,6 +25,7 @@ export function bindingStore(binding: RateLimitBinding): Store {
 
 class BindingStore implements Store {
   readonly consistency = "approximate";
+  readonly kind = "binding";
   private readonly binding: RateLimitBinding;
   private disposed = false;
 

@@ -64,6 +64,7 @@ export function kvStore(kv: KVNamespaceLike, options: KVStoreOptions = {}): KVSt
 
 class KV implements KVStore {
   readonly consistency = "approximate";
+  readonly kind = "kv";
   // Longer than for other stores: KV fetches a key that is not cached in this location from far away.
   readonly deadlineMs = 1000;
   readonly origin: object | undefined;

@@ -75,6 +75,7 @@ interface Job {
 
 class DurableObjects implements DurableObjectStore {
   readonly consistency = "exact";
+  readonly kind = "durable-object";
   // Longer than for other stores: an object may have to start first, or live on another continent.
   readonly deadlineMs = 1000;
   readonly failsPerShard = true;

@@ -1,0 +1,114 @@
+/**
+ * The contract between an observer and what it observes. Limiters, rules and middleware know nothing else about it, so an
+ * application without `sluice/observe` does not contain it.
+ */
+import type { CompiledPolicy } from "./compiled-policy.ts";
+import type { Decision } from "./decision.ts";
+import { optionError, type SluiceError } from "./errors.ts";
+import type { RateLimiter } from "./rate-limiter.ts";
+import type { Store } from "./store.ts";
+
+/** How a request or a decision ended. `would-deny`: a limit that is not enforced was exceeded. */
+export type Outcome = "allowed" | "denied" | "would-deny" | "challenged" | "blocked" | "unavailable" | "replayed";
+
+/** The member of an observer that limiters and middleware use. Registered, because the two builds of the package share it. */
+export const OBSERVER: unique symbol = Symbol.for("sluice.observer") as never;
+
+/** An observer as an option: the result of `createObserver` of `sluice/observe`. */
+export interface ObserverLike {
+  readonly [OBSERVER]: ObserverPort;
+}
+
+/** What is observed. Nothing here throws, and nothing is awaited. */
+export interface ObserverPort {
+  /** Whether a middleware is applying the charges of a request. It reports the decision itself, with the rule. */
+  isInRequest: boolean;
+  /** Whether allowed decisions are reported, and not only counted. */
+  readonly isListening: boolean;
+  /** The counters of a policy. Remembers the policy and its store, to look up keys and to read the store's state. */
+  policy(policy: CompiledPolicy, store: Store): PolicyObserver;
+  /** Returns a limiter whose decisions are observed. Returns a limiter that this observer observes already. */
+  wrap<L extends LimiterLike>(limiter: L): L;
+  /** Reports a decision, unless it was allowed and nothing listens. */
+  decided(decided: DecidedCharge): void;
+  /** Counts a request. `decision` is `undefined` if nothing was charged. */
+  request(rule: string, outcome: Outcome, decision: Decision | undefined): void;
+  /** Reports a change of state. */
+  transition(event: ObservedEvent): void;
+  /** Counts a challenge. `rule` is empty unless the challenge is issued: a solution does not name its rule. */
+  challenge(rule: string, result: "issued" | "solved" | "failed" | "provider-down"): void;
+  /** Counts a request with an idempotency key. */
+  idempotency(state: "started" | "replayed" | "in-progress" | "key-reused"): void;
+  /** Remembers the rules in force, and whether a reload was applied. */
+  rules(version: string, result: "loaded" | "applied" | "rejected"): void;
+}
+
+/** The methods of a limiter that are observed. */
+export type LimiterLike = object & { consume(key: string, cost?: number): unknown } & Partial<
+    Pick<RateLimiter, "consumeSync" | "hold" | "holdSync" | "getPolicy" | "getPolicies">
+  >;
+
+/** The counters of one policy. */
+export interface PolicyObserver {
+  readonly port: ObserverPort;
+  /** The policy's name, or `other` if there are too many. */
+  readonly name: string;
+  /** Counts a decision, and detects a block that starts. `isEnforced`: exceeding the limit denies the request. */
+  count(decision: Decision, key: string, cost: number, isEnforced: boolean): void;
+  /** Counts the actual cost of what was held. */
+  settled(cost: number): void;
+}
+
+/** A decision on one request, or on one call of a limiter. */
+export interface DecidedCharge {
+  /** The rule; without rules, the policy. */
+  readonly rule: string;
+  /** Name of the limiting policy. */
+  readonly policy: string;
+  readonly outcome: Outcome;
+  readonly key: string;
+  readonly cost: number;
+  readonly decision: Decision;
+  /** What the key identifies: `ip`, `user`, `tenant`. */
+  readonly per?: string | undefined;
+  /** Of a remote store: how long the caller waited, in ms. */
+  readonly durationMs?: number | undefined;
+  readonly method?: string | undefined;
+  /** The pattern that the request matched, never its path. */
+  readonly route?: string | undefined;
+}
+
+/** A change of state. Observers use the members that contain no keys, and ignore the others. */
+export interface ObservedEvent {
+  readonly type: string;
+  readonly policy?: string;
+  readonly error?: SluiceError;
+  readonly message?: string;
+  readonly cost?: number;
+  readonly downMs?: number;
+  readonly list?: string;
+  readonly provider?: string;
+  readonly reason?: string;
+  readonly version?: string;
+  readonly changes?: number;
+  readonly count?: number;
+}
+
+/** Receives the calls of one backing service. Times are in ms. */
+export interface StoreObserver {
+  /** The service has replied. */
+  replied(durationMs: number): void;
+  /** A call failed, or was not sent because the circuit is open. */
+  failed(error: SluiceError, isRejected: boolean): void;
+  /** The circuit opened. */
+  down(error: SluiceError): void;
+  /** All circuits are closed again. */
+  up(downMs: number): void;
+}
+
+/** Returns the port of an observer; `undefined` if none was given. Throws if the value is not an observer. */
+export function observerPort(observer: ObserverLike | undefined): ObserverPort | undefined {
+  if (observer === undefined) return undefined;
+  if (typeof observer === "object" && observer !== null && OBSERVER in observer) return observer[OBSERVER];
+  throw optionError("invalid-option", "observer", "made by createObserver() of sluice/observe", observer);
+}

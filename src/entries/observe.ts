@@ -1,0 +1,8 @@
+/** `sluice/observe`: events, log lines, metrics and the most denied keys of limiters, rules and middleware. */
+export type { Outcome } from "../core/observer.ts";
+export type { StoreErrorKind } from "../observe/error-kind.ts";
+export type { DecisionEvent, ObserverEvent, TransitionEvent, TransitionType } from "../observe/events.ts";
+export { type JsonLogOptions, jsonLog, type Logger } from "../observe/json-log.ts";
+export type { Metric, MetricSample } from "../observe/metric.ts";
+export { createObserver, type Observer, type ObserverOptions } from "../observe/observer.ts";
+export type { TopKey } from "../observe/top-keys.ts";

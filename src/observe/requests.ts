@@ -1,0 +1,102 @@
+/** Observes the requests of middleware: which outcome each has, and which rule it belongs to. */
+import type { Decision } from "../core/decision.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { ObserverPort, Outcome } from "../core/observer.ts";
+import { isPenalty, policyList } from "../http/headers/policies.ts";
+import type { CountedDecision, RequestCharges } from "../http/request-charges.ts";
+import type { RequestObserver } from "../http/request-observer.ts";
+import { outcomeOf } from "./outcomes.ts";
+
+/** Requests that could not be checked have no rule. */
+const NO_RULE = "none";
+
+/** Observes the requests of one middleware. */
+export class ObservedRequests<Args extends readonly unknown[]> implements RequestObserver<Args> {
+  readonly port: ObserverPort;
+  private readonly reader: { method(args: Args): string };
+
+  constructor(port: ObserverPort, reader: { method(args: Args): string }) {
+    this.port = port;
+    this.reader = reader;
+  }
+
+  apply(charges: RequestCharges): MaybePromise<Decision> {
+    const { port } = this;
+    // Limiters read it before they wait for anything.
+    port.isInRequest = true;
+    try {
+      return charges.apply();
+    } finally {
+      port.isInRequest = false;
+    }
+  }
+
+  decided(args: Args, charges: RequestCharges, decision: Decision, action: "enforce" | "shadow" | "challenge"): void {
+    const { port } = this;
+    const { rules } = charges;
+    const exceeded = rules?.counted.find((counted) => !counted.decision.allowed);
+    const rule = rules ? rules.ruleOf(decision) : decision.policy;
+    if (exceeded && decision.allowed) {
+      port.request(exceeded.rule, "would-deny", exceeded.decision);
+      this.reportCounted(args, exceeded);
+      return;
+    }
+    const outcome =
+      action === "challenge" ? "challenged" : outcomeOf(decision, action === "enforce", isBlocked(charges, decision));
+    port.request(rule, outcome, decision);
+    if (outcome === "allowed" && !port.isListening) return;
+    this.report(args, rule, outcome, charges, decision);
+  }
+
+  preflight(args: Args, key: string, decision: Decision, isEnforced: boolean): void {
+    const { port } = this;
+    const { policy } = decision;
+    const outcome = outcomeOf(decision, isEnforced, false);
+    port.request(policy, outcome, decision);
+    port.decided({ rule: policy, policy, outcome, key, cost: 1, decision, per: "ip", method: this.reader.method(args) });
+  }
+
+  blocked(by: "list" | "trap"): void {
+    this.port.request(by, "blocked", undefined);
+  }
+
+  failed(isAllowed: boolean): void {
+    this.port.request(NO_RULE, isAllowed ? "allowed" : "unavailable", undefined);
+  }
+
+  private report(args: Args, rule: string, outcome: Outcome, charges: RequestCharges, decision: Decision): void {
+    const key = charges.keyOf(decision);
+    const described = charges.rules?.describe(decision);
+    this.port.decided({
+      rule,
+      policy: decision.policy,
+      outcome,
+      key,
+      cost: charges.costOf(decision),
+      decision,
+      per: described ? described.per : identityOf(key),
+      method: this.reader.method(args),
+      route: described?.route,
+    });
+  }
+
+  private reportCounted(args: Args, { rule, key, cost, per, decision }: CountedDecision): void {
+    const method = this.reader.method(args);
+    this.port.decided({ rule, policy: decision.policy, outcome: "would-deny", key, cost, decision, per, method });
+  }
+}
+
+/** Whether a penalty denies the request. */
+function isBlocked({ policies }: RequestCharges, decision: Decision): boolean {
+  if (decision.allowed || !policies) return false;
+  const list = policyList(policies);
+  const { parts = [decision] } = decision;
+  return parts.some((part, i) => !part.allowed && isPenalty(list[i]));
+}
+
+/** What a key of `identity` identifies. The text of other keys may start with anything. */
+function identityOf(key: string): string | undefined {
+  if (key.startsWith("ip:")) return "ip";
+  if (key.startsWith("user:")) return "user";
+  return key.startsWith("key:") ? "apiKey" : undefined;
+}

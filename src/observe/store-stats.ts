@@ -1,0 +1,41 @@
+/** What is known about one backing service: durations, errors, and whether it is up. */
+import type { SluiceError } from "../core/errors.ts";
+import type { StoreObserver } from "../core/observer.ts";
+import { type StoreErrorKind, storeErrorKind } from "./error-kind.ts";
+import { Histogram } from "./histogram.ts";
+
+/** Counts the calls of one backing service. */
+export class StoreStats implements StoreObserver {
+  /** Its kind, with a number if there are several: `redis`, `redis-2`. */
+  readonly name: string;
+  readonly durations: Histogram = new Histogram();
+  readonly errors: Map<StoreErrorKind, number> = new Map();
+  isUp = true;
+  /** When it went down or up, in epoch ms; `undefined`: it has been up since the start. */
+  changedAt: number | undefined;
+  private readonly onChange: (stats: StoreStats, event: { type: "store-down" | "store-up" } & object) => void;
+
+  constructor(name: string, onChange: (stats: StoreStats, event: { type: "store-down" | "store-up" } & object) => void) {
+    this.name = name;
+    this.onChange = onChange;
+  }
+
+  replied(durationMs: number): void {
+    this.durations.record(durationMs / 1000);
+  }
+
+  failed(error: SluiceError, isRejected: boolean): void {
+    const kind = storeErrorKind(error, isRejected);
+    this.errors.set(kind, (this.errors.get(kind) ?? 0) + 1);
+  }
+
+  down(error: SluiceError): void {
+    this.isUp = false;
+    this.onChange(this, { type: "store-down", error } as { type: "store-down" });
+  }
+
+  up(downMs: number): void {
+    this.isUp = true;
+    this.onChange(this, { type: "store-up", downMs } as { type: "store-up" });
+  }
+}
