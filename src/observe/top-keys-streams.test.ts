@@ -55,7 +55,8 @@ describe(`top keys of streams of ${LENGTH} denials, seed ${SEED}`, () => {
 /** The bounds of Space-Saving within one generation. */
 function checkStream(stream: Stream, capacity: number, where: string): void {
   const top = new TopKeys(capacity, (key) => key);
-  for (const [i, key] of stream.entries()) top.add(ruleOf(key), nameOf(key), NOW + (i % GENERATION_MS));
+  const stepMs = (GENERATION_MS - 1) / stream.length;
+  for (const [i, key] of stream.entries()) top.add(ruleOf(key), nameOf(key), NOW + Math.floor(i * stepMs));
   const exact = exactCounts(stream);
   const maxError = stream.length / capacity;
   const entries = top.top(capacity, NOW + GENERATION_MS - 1);
