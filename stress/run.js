@@ -14,6 +14,7 @@ import { holds } from "./holds.js";
 import { holdsModel } from "./holds-model.js";
 import { hotKey } from "./hot-key.js";
 import { idempotency } from "./idempotency.js";
+import { observeTopKeys } from "./observe-top-keys.js";
 import { rulesFiles } from "./rules-files.js";
 import { rulesMatching, rulesSpellings } from "./rules-matching.js";
 import { rulesReload } from "./rules-reload.js";
@@ -32,6 +33,7 @@ const parts = {
   "hot-key": hotKey,
   idempotency,
   faults,
+  "observe-top-keys": observeTopKeys,
   "rules-files": rulesFiles,
   "rules-matching": rulesMatching,
   "rules-reload": rulesReload,

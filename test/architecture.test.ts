@@ -20,6 +20,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ws: ["core", "algorithms", "http", "limiter", "resilience"],
   rules: ["core", "algorithms", "http", "limiter", "resilience", "stores"],
   abuse: ["core", "http", "limiter", "resilience", "stores"],
+  observe: ["core", "algorithms"],
   testing: [
     "core",
     "algorithms",
@@ -32,6 +33,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "ws",
     "rules",
     "abuse",
+    "observe",
   ],
   entries: [
     "core",
@@ -45,6 +47,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "ws",
     "rules",
     "abuse",
+    "observe",
     "testing",
   ],
 };
