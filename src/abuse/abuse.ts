@@ -219,7 +219,9 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
 
   private createLimiters(store: Store, options: Partial<LimitStorage> = {}): AbuseLimiters {
     const { deadlineMs, localDenialMs, onEvent, observer } = options as Partial<AbuseStorage>;
-    const given = Object.entries({ deadlineMs, localDenialMs, onEvent, observer }).filter(([, value]) => value !== undefined);
+    const given = Object.entries({ deadlineMs, localDenialMs, onEvent, observer }).filter(
+      ([, value]) => value !== undefined,
+    );
     const storage: AbuseStorage = { ...Object.fromEntries(given), store };
     const prefix = this.prefix === undefined ? {} : { prefix: this.prefix };
     const policy = { capacity: 20, tokensPerSecond: VERIFICATIONS, name: "challenge.verify", ...prefix } as const;

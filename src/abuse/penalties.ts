@@ -113,7 +113,9 @@ function checkPer(option: string, per: unknown): readonly string[] {
 }
 
 /** Where penalties are stored, and the options for a store that can fail. */
-export type AbuseStorage = Pick<LimiterOptions, "deadlineMs" | "localDenialMs" | "onEvent" | "observer"> & { readonly store: Store };
+export type AbuseStorage = Pick<LimiterOptions, "deadlineMs" | "localDenialMs" | "onEvent" | "observer"> & {
+  readonly store: Store;
+};
 
 /** Creates the limiters of penalties. */
 export function createPenalties(specs: readonly PenaltySpec[], storage: AbuseStorage): readonly Penalty[] {

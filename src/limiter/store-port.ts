@@ -150,8 +150,7 @@ class RemotePort implements StorePort {
       if (reply.allowed) onRenewed();
       return reply;
     }
-    const onLost = (error: SluiceError) =>
-      emit(failurePolicy, { type: "hold-lost", policy: policy.name, error });
+    const onLost = (error: SluiceError) => emit(failurePolicy, { type: "hold-lost", policy: policy.name, error });
     const { error } = reply;
     queueOf(this.store).add({ store: this.store, charge, endsAt, error, onLost, onApplied: onRenewed });
     if (failurePolicy.onStoreError === "throw") throw reply.error;

@@ -19,7 +19,10 @@ const BY_REPLY: readonly (readonly [RegExp, StoreErrorKind])[] = [
   [/\b(?:BUSY|LOADING|TRYAGAIN|CLUSTERDOWN|MASTERDOWN)\b/, "busy"],
   [/\b(?:NOSCRIPT|NOPERM)\b|user_script|running script|compiling script/i, "script"],
   [/timed? ?out|timeout/i, "timeout"],
-  [/ECONN|ENOTFOUND|EAI_AGAIN|EPIPE|EHOSTUNREACH|ENETUNREACH|connection|connect|socket|fetch failed|network/i, "unreachable"],
+  [
+    /ECONN|ENOTFOUND|EAI_AGAIN|EPIPE|EHOSTUNREACH|ENETUNREACH|connection|connect|socket|fetch failed|network/i,
+    "unreachable",
+  ],
 ];
 
 /** The kind of an error. `isRejected`: the call was not sent, because the circuit is open. */

@@ -145,8 +145,10 @@ const MESSAGES: Readonly<Record<TransitionType, (event: ObservedEvent, kind: str
   "list-refreshed": ({ list }) => `The list "${list}" was loaded.`,
   "list-stale": ({ list }) => `The list "${list}" could not be loaded. The old one stays in use.`,
   "provider-down": ({ provider }) => `The challenge provider "${provider}" could not verify a solution.`,
-  evicted: ({ count = 1 }) => `The memory store evicted ${count} ${count === 1 ? "key" : "keys"} in use. Raise maxKeys.`,
-  "response-not-stored": ({ reason }) => `The response to a request with an idempotency key was not stored (${reason}).`,
+  evicted: ({ count = 1 }) =>
+    `The memory store evicted ${count} ${count === 1 ? "key" : "keys"} in use. Raise maxKeys.`,
+  "response-not-stored": ({ reason }) =>
+    `The response to a request with an idempotency key was not stored (${reason}).`,
   "lease-lost": () => "A request lost its lease on an idempotency key while it ran.",
 };
 
@@ -167,4 +169,10 @@ export function transitionEvent(event: ObservedEvent, time: number, store?: stri
 }
 
 /** Events whose error is that of a store. */
-const STORE_EVENTS: readonly TransitionType[] = ["store-down", "foreign-value", "refund-lost", "settle-lost", "hold-lost"];
+const STORE_EVENTS: readonly TransitionType[] = [
+  "store-down",
+  "foreign-value",
+  "refund-lost",
+  "settle-lost",
+  "hold-lost",
+];

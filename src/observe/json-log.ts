@@ -23,7 +23,8 @@ export interface JsonLogOptions {
 
 /** Writes JSON lines. By default, it logs every decision that is not allowed, and at most 50 lines per second. */
 export function jsonLog(write: (line: string) => void, options: JsonLogOptions = {}): Logger {
-  if (typeof write !== "function") throw optionError("invalid-option", "write", "a function, such as console.log", write);
+  if (typeof write !== "function")
+    throw optionError("invalid-option", "write", "a function, such as console.log", write);
   checkOptions("jsonLog", options, ["allowed", "denied", "maxPerSecond"]);
   const { maxPerSecond = 50 } = options;
   if (!(typeof maxPerSecond === "number" && maxPerSecond >= 1)) {

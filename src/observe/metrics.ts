@@ -62,7 +62,9 @@ export function metricsOf(state: ObserverState): readonly Metric[] {
       "{error}",
       ["store", "kind"],
       "Failed calls of remote stores, by kind.",
-      services.flatMap(({ name, errors }) => [...errors].map(([kind, value]) => ({ labels: { store: name, kind }, value }))),
+      services.flatMap(({ name, errors }) =>
+        [...errors].map(([kind, value]) => ({ labels: { store: name, kind }, value })),
+      ),
     ),
     counter(
       "degraded_decisions_total",
@@ -120,7 +122,13 @@ export function metricsOf(state: ObserverState): readonly Metric[] {
       "1 for the version of the rules in force.",
       state.rulesInForce ? [{ labels: { version: state.rulesInForce.version }, value: 1 }] : [],
     ),
-    counter("rules_reloads_total", "{reload}", ["result"], "Reloads of rules, by result.", byName("result", state.reloads)),
+    counter(
+      "rules_reloads_total",
+      "{reload}",
+      ["result"],
+      "Reloads of rules, by result.",
+      byName("result", state.reloads),
+    ),
   ];
 }
 
@@ -133,6 +141,10 @@ function nonZero(labels: Readonly<Record<string, string>>, value: number): Metri
   return value > 0 ? [{ labels, value }] : [];
 }
 
-function byName(label: string, counts: ReadonlyMap<string, number>, others: Readonly<Record<string, string>> = {}): MetricSample[] {
+function byName(
+  label: string,
+  counts: ReadonlyMap<string, number>,
+  others: Readonly<Record<string, string>> = {},
+): MetricSample[] {
   return [...counts].map(([name, value]) => ({ labels: { ...others, [label]: name }, value }));
 }

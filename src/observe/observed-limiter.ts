@@ -73,7 +73,7 @@ function descriptors(inner: Members & LimiterLike, reports: LimiterReports, port
   }
   if (inner.consumeSync) {
     members.consumeSync = (key: string, cost = 1) =>
-      reports.decided((inner as RateLimiter & { consumeSync(key: string, cost: number): Decision }).consumeSync(key, cost), key, cost, !port.isInRequest);
+      reports.decided(inner.consumeSync?.(key, cost) as Decision, key, cost, !port.isInRequest);
   }
   if (inner.holdSync) {
     members.holdSync = (...args: Parameters<NonNullable<RateLimiter["holdSync"]>>) =>
@@ -89,12 +89,13 @@ function descriptors(inner: Members & LimiterLike, reports: LimiterReports, port
     };
   }
   if (inner.strike) {
-    members.strike = async (key: string, times?: number) => reports.struck((await inner.strike?.(key, times)) as Decision, key);
+    members.strike = async (key: string, times?: number) =>
+      reports.struck((await inner.strike?.(key, times)) as Decision, key);
   }
   if (inner.block) {
     members.block = async (key: string, forMs: Duration) => {
       const decision = await inner.block?.(key, forMs);
-      reports.blocked(key, parseDuration("forMs", forMs));
+      reports.blocked(key, parseDuration("forMs", forMs) as number);
       return decision;
     };
   }
@@ -171,7 +172,8 @@ class LimiterReports {
     // A third-party limiter may return anything, which its caller checks.
     if (typeof decision !== "object" || decision === null) return;
     if (!observers) {
-      if (typeof decision.policy === "string") this.named(decision.policy).count(decision, key, costOf(undefined), true);
+      if (typeof decision.policy === "string")
+        this.named(decision.policy).count(decision, key, costOf(undefined), true);
       return;
     }
     for (let i = 0; i < observers.length; i++) {

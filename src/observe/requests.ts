@@ -53,7 +53,16 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
     const { policy } = decision;
     const outcome = outcomeOf(decision, isEnforced, false);
     port.request(policy, outcome, decision);
-    port.decided({ rule: policy, policy, outcome, key, cost: 1, decision, per: "ip", method: this.reader.method(args) });
+    port.decided({
+      rule: policy,
+      policy,
+      outcome,
+      key,
+      cost: 1,
+      decision,
+      per: "ip",
+      method: this.reader.method(args),
+    });
   }
 
   blocked(by: "list" | "trap"): void {

@@ -15,7 +15,10 @@ export class StoreStats implements StoreObserver {
   changedAt: number | undefined;
   private readonly onChange: (stats: StoreStats, event: { type: "store-down" | "store-up" } & object) => void;
 
-  constructor(name: string, onChange: (stats: StoreStats, event: { type: "store-down" | "store-up" } & object) => void) {
+  constructor(
+    name: string,
+    onChange: (stats: StoreStats, event: { type: "store-down" | "store-up" } & object) => void,
+  ) {
     this.name = name;
     this.onChange = onChange;
   }

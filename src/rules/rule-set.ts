@@ -290,7 +290,8 @@ class RulesInForce implements RuleSet {
     if (unknownPlans.size >= MAX_UNKNOWN_PLANS || unknownPlans.has(plan)) return;
     unknownPlans.add(plan);
     const { onEvent } = this.options;
-    if (onEvent || this.observer) emit({ onEvent, observed: this.observer }, { type: "unknown-plan", policy: "", plan });
+    if (onEvent || this.observer)
+      emit({ onEvent, observed: this.observer }, { type: "unknown-plan", policy: "", plan });
     if (onEvent) return;
     if (unknownPlans.size === 1) {
       const message = `A caller has the plan ${show(plan)}, which the rules don't list, and is limited by defaultPlan. Set onEvent to receive every such plan.`;

@@ -113,7 +113,8 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     if (this.isShadow) {
       // Shadow mode rejects nothing, so no error handler reports the error.
       const details = `: ${describeError(error)}`;
-      if (onEvent && !onError) this.reports.warn("A request could not be checked in shadow mode", args, undefined, details);
+      if (onEvent && !onError)
+        this.reports.warn("A request could not be checked in shadow mode", args, undefined, details);
       else this.reports.requestFailed(failed);
       this.observer?.failed(true);
       return "allow";
@@ -228,7 +229,8 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     const { isShadow, maxDelayMs } = this;
     const { rules } = charges;
     if (rules && this.options.onDecision) {
-      for (const { mode, rule, key, decision } of rules.counted) this.callOnDecision({ args, mode, rule, key, decision });
+      for (const { mode, rule, key, decision } of rules.counted)
+        this.callOnDecision({ args, mode, rule, key, decision });
     }
     if (!isShadow) {
       if (!decision.allowed) {

@@ -64,7 +64,10 @@ export interface IdempotencyOptions<Args extends HandlerArgs> {
 
 /** Options that are validated and complete. */
 export interface IdempotencyConfig<Args extends HandlerArgs>
-  extends Omit<Required<IdempotencyOptions<Args>>, "scope" | "identity" | "fingerprint" | "onEvent" | "observer" | "methods"> {
+  extends Omit<
+    Required<IdempotencyOptions<Args>>,
+    "scope" | "identity" | "fingerprint" | "onEvent" | "observer" | "methods"
+  > {
   readonly scope: IdempotencyOptions<Args>["scope"];
   readonly identity: Identity | undefined;
   readonly fingerprint: IdempotencyOptions<Args>["fingerprint"];
