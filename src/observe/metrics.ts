@@ -52,7 +52,7 @@ export function metricsOf(state: ObserverState): readonly Metric[] {
     },
     gauge(
       "store_up",
-      "1",
+      "",
       ["store"],
       "1 if the store is available, 0 if its circuit is open.",
       services.map(({ name, isUp }) => ({ labels: { store: name }, value: isUp ? 1 : 0 })),
@@ -117,7 +117,7 @@ export function metricsOf(state: ObserverState): readonly Metric[] {
     ),
     gauge(
       "rules_info",
-      "1",
+      "",
       ["version"],
       "1 for the version of the rules in force.",
       state.rulesInForce ? [{ labels: { version: state.rulesInForce.version }, value: 1 }] : [],

@@ -45,7 +45,8 @@ describe("an observed limiter", () => {
   it("emits every decision with its tag, and never the key", async () => {
     const observer = createObserver();
     const events = eventsOf(observer);
-    const limiter = observer.wrap(memoryRateLimiter({ capacity: 1, tokensPerSecond: 1, name: "api" }));
+    const policy = { capacity: 1, tokensPerSecond: 1, name: "api" };
+    const limiter = observer.wrap(memoryRateLimiter(policy, { clock: { now: () => 0 } }));
     await limiter.consume("canary");
     await limiter.consume("canary");
     const [first, second] = decisionsIn(events) as [DecisionEvent, DecisionEvent];

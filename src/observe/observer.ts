@@ -118,6 +118,7 @@ export class ObserverState implements RequestObserverPort {
   private readonly named_: Map<string, PolicyObserver> = new Map();
   private readonly wrapped: WeakMap<object, object> = new WeakMap();
   private readonly listeners: Set<(event: ObserverEvent) => void> = new Set();
+  private readonly durationListeners: ((store: string, seconds: number) => void)[] = [];
   private readonly log: Logger | undefined;
   private readonly clock: Clock | undefined;
   private secret: string | undefined;
@@ -241,7 +242,22 @@ export class ObserverState implements RequestObserverPort {
       this.emit(transitionEvent(event, this.now(), changed.name));
     });
     this.stores.set(origin, stats);
+    this.connectDurations(stats);
     healthOf(store).observe(stats);
+  }
+
+  /** Calls a listener with the duration of every reply of every store, in seconds. */
+  onDuration(listener: (store: string, seconds: number) => void): void {
+    this.durationListeners.push(listener);
+    for (const stats of this.stores.values()) this.connectDurations(stats);
+  }
+
+  private connectDurations(stats: StoreStats): void {
+    const { durationListeners } = this;
+    if (durationListeners.length === 0) return;
+    stats.onReply = (seconds) => {
+      for (const listener of durationListeners) listener(stats.name, seconds);
+    };
   }
 
   private emit(event: ObserverEvent | undefined): void {
