@@ -253,10 +253,11 @@ describe("rateLimit with an observer", () => {
   it("counts the rules of consume() without a server, and reloads", async () => {
     const observer = createObserver();
     const events = eventsOf(observer);
-    const data = (text: "1/d fixed" | "2/d fixed") => ({
-      rules: [{ name: "job", match: "/jobs", limits: { ip: text } }],
-      fallback: { limits: { ip: "1/d fixed" } },
-    });
+    const data = (text: "1/d fixed" | "2/d fixed") =>
+      ({
+        rules: [{ name: "job", match: "/jobs", limits: { ip: text } }],
+        fallback: { limits: { ip: "1/d fixed" } },
+      }) as const;
     const rules = defineRules(data("1/d fixed"), { observer });
     for (let i = 0; i < 2; i++) await rules.consume({ method: "POST", path: "/jobs", ip: "203.0.113.7" });
     expect(valueOf(observer, "requests_total", { rule: "job", outcome: "allowed" })).toBe(1);

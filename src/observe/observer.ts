@@ -31,7 +31,7 @@ import { PolicyCounters, PolicyCounts } from "./policy-counters.ts";
 import { ObservedRequests } from "./requests.ts";
 import { RuleCounts } from "./rule-counts.ts";
 import { StoreStats } from "./store-stats.ts";
-import { type TopKey, TopKeys } from "./top-keys.ts";
+import { MAX_COUNTERS, type TopKey, TopKeys } from "./top-keys.ts";
 
 /** Options of `createObserver`. */
 export interface ObserverOptions {
@@ -76,7 +76,7 @@ export function createObserver(options: ObserverOptions = {}): Observer {
     // Not shown: it may be a real secret.
     throw optionError("invalid-option", "secret", "a text of at least 16 characters");
   }
-  checkWhole("topKeys", topKeys, 1, 100_000);
+  checkWhole("topKeys", topKeys, 1, MAX_COUNTERS);
   if (clock !== undefined && typeof clock?.now !== "function") {
     throw optionError("invalid-option", "clock", "an object with now()", clock);
   }
@@ -91,7 +91,7 @@ export function createObserver(options: ObserverOptions = {}): Observer {
     },
     on: (listener) => state.on(listener),
     metrics: () => metricsOf(state),
-    topKeys: (n = 10) => state.keys.top(checkWhole("n", n, 1, 100_000), state.now()),
+    topKeys: (n = 10) => state.keys.top(checkWhole("n", n, 1, MAX_COUNTERS), state.now()),
   };
 }
 
