@@ -38,7 +38,7 @@ const MIN_ROUNDED_COUNT = 10;
 /** Above this count, only multiples of 1000 are rates that a bucket can keep exactly. */
 const MAX_EXACT_COUNT = 1e9;
 /** Products such as 1.1 x 10 are slightly above the whole number that they stand for. */
-const TOLERANCE = 1e-9;
+const TOLERANCE = 1e-12;
 
 /**
  * One rate and three capacities: the smallest, the middle and the largest. The middle one is suggested; it is raised to
@@ -70,5 +70,6 @@ function wholeRate(costPerMs: number): { count: number; unit: "s" | "m" | "h" | 
 }
 
 function ceil(value: number): number {
-  return Math.ceil(value * (1 - TOLERANCE));
+  const nearest = Math.round(value);
+  return Math.abs(value - nearest) <= value * TOLERANCE ? nearest : Math.ceil(value);
 }

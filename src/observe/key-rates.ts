@@ -34,7 +34,11 @@ export function keyRates({ keys, starts, times, costs }: Traffic, binMs: number)
     const [p50, p99, max] = [quantile(sorted, 0.5), quantile(sorted, 0.99), quantile(sorted, 1)];
     rates.push({ id, requests: to - from, activeBins, p50, p99, max });
   }
-  return rates.sort((a, b) => a.p99 - b.p99 || a.max - b.max || a.requests - b.requests);
+  // By name at last, so that the order of the samples makes no difference.
+  const byName = (a: KeyRate, b: KeyRate) => ((keys[a.id] as string) < (keys[b.id] as string) ? -1 : 1);
+  return rates.sort(
+    (a, b) => a.p99 - b.p99 || a.max - b.max || a.requests - b.requests || a.p50 - b.p50 || byName(a, b),
+  );
 }
 
 /** The nearest-rank quantile of a sorted list: the smallest value that a share `q` of the list does not exceed. */
