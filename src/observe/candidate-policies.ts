@@ -5,7 +5,7 @@ import { SluiceError } from "../core/errors.ts";
 import type { PolicyText } from "../core/policy-text.ts";
 
 /** A policy as text and as stores use it. */
-export interface CandidatePolicy {
+interface CandidatePolicy {
   readonly text: PolicyText;
   readonly compiled: CompiledPolicy;
 }

@@ -42,7 +42,7 @@ export function keyRates({ keys, starts, times, costs }: Traffic, binMs: number)
 }
 
 /** The nearest-rank quantile of a sorted list: the smallest value that a share `q` of the list does not exceed. */
-export function quantile<T>(sorted: ArrayLike<T>, q: number): T {
+function quantile<T>(sorted: ArrayLike<T>, q: number): T {
   return sorted[rankOf(q, sorted.length)] as T;
 }
 
