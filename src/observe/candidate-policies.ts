@@ -46,7 +46,7 @@ const TOLERANCE = 1e-12;
  */
 export function candidatePolicies({ refill, perMs, burstMs, minCapacity }: PolicySize): CandidatePolicies | undefined {
   const { count, unit, unitMs } = wholeRate(refill / perMs);
-  const [least, most] = burstMs.map((ms) => Math.max(1, ceil((count * ms) / unitMs))) as [number, number];
+  const [least, most] = burstMs.map((ms) => ceil((count * ms) / unitMs)) as [number, number];
   const middle = Math.max(Math.ceil((least + most) / 2), minCapacity);
   try {
     const create = (capacity: number): CandidatePolicy => {
@@ -65,7 +65,7 @@ export function candidatePolicies({ refill, perMs, burstMs, minCapacity }: Polic
 function wholeRate(costPerMs: number): { count: number; unit: "s" | "m" | "h" | "d"; unitMs: number } {
   const isClose = (count: number) => count >= MIN_ROUNDED_COUNT || ceil(count) - count <= count * TOLERANCE;
   const [unit, unitMs] = UNITS.find(([, ms]) => isClose(costPerMs * ms)) ?? UNITS[3];
-  const count = Math.max(1, ceil(costPerMs * unitMs));
+  const count = ceil(costPerMs * unitMs);
   return { count: count > MAX_EXACT_COUNT ? 1000 * Math.ceil(count / 1000) : count, unit, unitMs };
 }
 

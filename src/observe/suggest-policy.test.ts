@@ -117,9 +117,9 @@ describe("rates", () => {
   });
 
   it("are not rounded up because of floating-point errors", () => {
-    // 1.1 x 10 is 11.000000000000002.
-    const samples = tenKeys([...new Array(9).fill(1), 10], 1000);
-    expect(suggestPolicy(samples, { headroom: 1.1 }).suggested).toBe("11/s burst 83");
+    // 1.1 x 50 is 55.00000000000001.
+    const samples = tenKeys([...new Array(9).fill(1), 50], 1000);
+    expect(suggestPolicy(samples, { headroom: 1.1 }).suggested).toBe("55/s burst 413");
   });
 
   it("of millions of units are valid policies", () => {
@@ -186,6 +186,20 @@ describe("keyQuantile", () => {
     expect(evidence.p99).toBe(p99);
     if (typeof keyQuantile === "number")
       expect(reason).toContain(`, at quantile ${keyQuantile} of 10 keys, made ${p99}/s`);
+  });
+
+  it("is the nearest rank, without floating-point errors", () => {
+    // 0.07 x 100 is 7.000000000000001.
+    const samples = tenKeys(
+      Array.from({ length: 100 }, (_, key) => key + 1),
+      1000,
+    );
+    expect(suggestPolicy(samples, { keyQuantile: 0.07 }).evidence.p99).toBe(7);
+  });
+
+  it("chooses one of several equal keys, whatever the order of the samples", () => {
+    const equal = tenKeys(new Array(10).fill(3), 1000);
+    expect(suggestPolicy(equal.toReversed())).toEqual(suggestPolicy(equal));
   });
 
   it("leaves out the bursts of busier keys, and reports what they would have been denied", () => {
