@@ -3,9 +3,9 @@ import { memoryRateLimiter, memoryStore, type Policy, type SyncRateLimiter } fro
 import { type AbuseOptions, abuse, type ChallengeProvider, challenge, cloudflareBots } from "sluice/abuse";
 import { idempotent, rateLimit } from "sluice/fetch";
 import { memoryIdempotencyStore } from "sluice/idempotency";
+import { suggestPolicy } from "sluice/observe";
 import { defineRules, type RuleRequest, type RuleSet } from "sluice/rules";
 import { describe, expect, test } from "vitest";
-import { suggestPolicy } from "../src/observe/suggest-policy.ts";
 
 /** A clock that moves only when a test advances it. */
 function manualClock(start = 1_800_000_000_000) {
