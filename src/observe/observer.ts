@@ -24,7 +24,7 @@ import type { Logger } from "./json-log.ts";
 import { LabelTable } from "./label-table.ts";
 import { MemoryWatch } from "./memory-watch.ts";
 import type { Metric } from "./metric.ts";
-import { metricsOf } from "./metrics.ts";
+import { type MetricSources, metricsOf } from "./metrics.ts";
 import { observeLimiter } from "./observed-limiter.ts";
 import { COLUMN, OUTCOMES } from "./outcomes.ts";
 import { PolicyCounters, PolicyCounts } from "./policy-counters.ts";
@@ -96,7 +96,7 @@ export function createObserver(options: ObserverOptions = {}): Observer {
 }
 
 /** The state of an observer. Not a part of the public contract. */
-export class ObserverState implements RequestObserverPort {
+export class ObserverState implements RequestObserverPort, MetricSources {
   isInRequest = false;
   isListening = false;
   readonly startedAt: number;
