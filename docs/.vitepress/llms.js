@@ -12,7 +12,9 @@ export function writeLlmsFiles(folder, { homepage, description }) {
   const head = `# sluice\n\n> ${description}\n\n`;
   const list = listPages((path) => homepage + linkOf(path), "##");
   writeFileSync(join(folder, "llms.txt"), `${head}The text of all pages: ${homepage}llms-full.txt\n\n${list}\n`);
-  const texts = listedPages.map(readPage).map(({ path, text }) => `<!-- ${homepage}${linkOf(path)} -->\n\n${plain(text)}`);
+  const texts = listedPages
+    .map(readPage)
+    .map(({ path, text }) => `<!-- ${homepage}${linkOf(path)} -->\n\n${plain(text)}`);
   writeFileSync(join(folder, "llms-full.txt"), `${head}${texts.join("\n\n")}\n`);
 }
 

@@ -27,19 +27,30 @@ export function referencePage(subpath) {
   return subpath === "." ? "sluice" : subpath.slice(2);
 }
 
-/** The sidebar in the form of VitePress. */
+/** @typedef {{ text: string, link?: string, collapsed?: boolean, items?: Item[] }} Item An entry of VitePress's sidebar */
+
+/**
+ * The sidebar in the form of VitePress.
+ * @returns {Item[]}
+ */
 export function makeSidebar() {
   return sections.map(({ text, collapsed, groups }) => ({
     text,
     ...(collapsed !== undefined && { collapsed }),
     items: groups.flatMap(({ text, pages }) => {
       const items = pages.map(makeItem);
-      return text === undefined ? items : [{ text, collapsed: true, items }];
+      /** @type {Item[]} */
+      const listed = text === undefined ? items : [{ text, collapsed: true, items }];
+      return listed;
     }),
   }));
 }
 
-function makeItem(/** @type {import("./sidebar.js").Entry} */ entry) {
+/**
+ * @param {import("./sidebar.js").Entry} entry
+ * @returns {Item}
+ */
+function makeItem(entry) {
   const path = pathOf(entry);
   const item = { text: typeof entry === "string" ? readPage(path).title : entry[1], link: `/${linkOf(path)}` };
   if (path !== "reference/index.md") return item;
