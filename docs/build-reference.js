@@ -89,6 +89,7 @@ function convert(file, text) {
       const to = pageOf(posix.join(posix.dirname(file), target)).page;
       return `](${posix.relative(posix.dirname(page), to)}${anchor})`;
     })
+    .replace(/^## References\n[\s\S]*/m, listReferences)
     .trim();
   const more =
     text.includes("## Modules\n") && pages.has(internals)
@@ -108,4 +109,12 @@ ${about}${more}
 
 ${body}
 `;
+}
+
+/** TypeDoc has a heading for each name that another page describes. A list is shorter. */
+function listReferences(section) {
+  const links = [...section.matchAll(/^(?:Re-exports|Renames and re-exports) (\[.*\))$/gm)].map(
+    ([, link]) => `- ${link}`,
+  );
+  return `## Described on other pages\n\n${links.join("\n")}\n`;
 }

@@ -413,7 +413,8 @@ describe("links", () => {
   });
 
   it("reach every page", () => {
-    expect(pages.filter((page) => page !== "README.md" && !linked.has(page))).toEqual([]);
+    const homes = ["README.md", "docs/index.md"];
+    expect(pages.filter((page) => !homes.includes(page) && !linked.has(page))).toEqual([]);
   });
 });
 

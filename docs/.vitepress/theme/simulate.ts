@@ -44,12 +44,12 @@ export interface Simulation {
   readonly capacity: number;
 }
 
-export const DURATION_MS = 20_000;
-export const LEVEL_STEP_MS = 100;
+export const DURATION_MS = 10_000;
+export const LEVEL_STEP_MS = 50;
 
-/** Bursts: all requests of 4 s arrive in 400 ms. */
-const BURST_EVERY_MS = 4000;
-const BURST_MS = 400;
+/** Bursts: all requests of 2 s arrive in half a second. */
+const BURST_EVERY_MS = 2000;
+const BURST_MS = 500;
 
 /** Whether the algorithm is a bucket, which has a burst. */
 export function isBucket(algorithm: Algorithm): boolean {
