@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitepress";
+import { accessibleTheme } from "./accessible-theme.js";
 import { writeLlmsFiles } from "./llms.js";
 import { rewriteLinks, slugify } from "./markdown.js";
 import { makeSidebar } from "./pages.js";
@@ -22,6 +23,9 @@ export default defineConfig({
   // The folder of the logo and the social card, copied to the root of the site.
   vite: {
     publicDir: "brand",
+    plugins: [accessibleTheme()],
+    // The search index is one file.
+    build: { chunkSizeWarningLimit: 4000 },
     resolve: { alias: [{ find: /^sluice$/, replacement: at("../../src/entries/index.ts") }] },
   },
   srcExclude: ["README.md"],
@@ -78,10 +82,12 @@ export default defineConfig({
     search: {
       provider: "local",
       options: {
-        // Decision records and types that can't be imported are not what readers search for.
+        // Decision records, types that can't be imported and lists of links are not what readers search for.
         _render(source, env, md) {
           const html = md.render(source, env);
-          return /^(?:decisions|reference\/internals)\//.test(env.relativePath) ? "" : html;
+          if (/^(?:decisions|reference\/internals)\/|^guide\/index/.test(env.relativePath)) return "";
+          // Descriptions have the words that readers search for.
+          return html.replace("</h1>", `</h1><p>${md.utils.escapeHtml(env.frontmatter?.description ?? "")}</p>`);
         },
         miniSearch: {
           searchOptions: {
@@ -89,8 +95,11 @@ export default defineConfig({
             prefix: true,
             fuzzy: 0.1,
             boost: { title: 6, titles: 2, text: 1 },
-            // Guides answer questions; the reference and the changelog list names.
-            boostDocument: (id: string) => (id.includes("/reference/") ? 0.2 : 1),
+            // Guides answer questions, and the reference lists names. The title of a page says more than that of a section.
+            boostDocument(id: string, _term: string, fields?: Record<string, unknown>) {
+              const isPage = (fields?.titles as unknown[] | undefined)?.length === 0;
+              return (id.includes("/reference/") ? 0.2 : 1) * (isPage ? 3 : 1);
+            },
           },
         },
       },
