@@ -14,6 +14,11 @@ const { homepage, repository, version, description } = JSON.parse(readFileSync(a
 const repositoryUrl: string = repository.url.replace(/^git\+|\.git$/g, "");
 const base = new URL(homepage).pathname;
 
+/** Scripts open groups of the sidebar and tabs. Without them all are open. */
+const WITHOUT_SCRIPTS = `
+.VPSidebarItem.collapsed > .items, .vp-code-group .blocks > div { display: block !important }
+`;
+
 export default defineConfig({
   base,
   lang: "en-GB",
@@ -38,8 +43,7 @@ export default defineConfig({
     ["meta", { property: "og:image", content: `${homepage}social-card.png` }],
     ["meta", { property: "og:image:alt", content: "sluice: rate limiting for TypeScript" }],
     ["meta", { name: "twitter:card", content: "summary_large_image" }],
-    // Scripts open the groups of the sidebar and the menu. Without them all groups are open.
-    ["noscript", {}, "<style>.VPSidebarItem.collapsed > .items { display: block !important }</style>"],
+    ["noscript", {}, `<style>${WITHOUT_SCRIPTS}</style>`],
   ],
   transformHead({ pageData }) {
     const path = pageData.relativePath.replace(/(^|\/)index\.md$/, "$1").replace(/\.md$/, "");
