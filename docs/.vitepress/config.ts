@@ -78,10 +78,9 @@ export default defineConfig({
     socialLinks: [{ icon: "github", link: repositoryUrl, ariaLabel: "sluice on GitHub" }],
     notFound: {
       title: "Page not found",
-      quote: "There is no page at this address. Search for it, or start from the list of all pages.",
-      link: `${base}guide/`,
-      linkLabel: "All pages",
-      linkText: "All pages",
+      quote: "There is no page at this address. Search for it, or start from the home page.",
+      linkLabel: "Home page",
+      linkText: "Home page",
     },
     search: {
       provider: "local",
@@ -91,7 +90,7 @@ export default defineConfig({
           const html = md.render(source, env);
           if (/^(?:decisions|reference\/internals)\/|^guide\/index/.test(env.relativePath)) return "";
           // Descriptions have the words that readers search for.
-          return html.replace("</h1>", `</h1><p>${md.utils.escapeHtml(env.frontmatter?.description ?? "")}</p>`);
+          return html.replace("</h1>", `</h1><p>${md.utils.escapeHtml(`${env.frontmatter?.description ?? ""}`)}</p>`);
         },
         miniSearch: {
           searchOptions: {
