@@ -29,6 +29,8 @@ export default defineConfig({
   vite: {
     publicDir: "brand",
     plugins: [accessibleTheme()],
+    // The explainer imports the source of the package.
+    server: { fs: { allow: [at("../..")] } },
     // The search index is one file.
     build: { chunkSizeWarningLimit: 4000 },
     resolve: { alias: [{ find: /^sluice$/, replacement: at("../../src/entries/index.ts") }] },
