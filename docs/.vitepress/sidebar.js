@@ -15,9 +15,13 @@ export const sections = [
       {
         pages: [
           ["guide/index.md", "All pages"],
+          ["guide/installation.md", "Installation"],
+          ["guide/quick-start.md", "Quick start"],
           ["guide/first-limit.md", "Your first rate limit"],
           ["guide/choose-a-policy.md", "Choose a limit"],
+          ["stores/choose-a-store.md", "Choose a store"],
           ["stores/memory-or-redis.md", "Memory or Redis"],
+          ["guide/production-checklist.md", "Production checklist"],
         ],
       },
     ],
@@ -73,6 +77,7 @@ export const sections = [
         pages: [
           ["guide/when-redis-is-down.md", "When Redis is down"],
           ["guide/cdn-and-nginx-limits.md", "CDN and nginx limits"],
+          ["guide/providers.md", "Cloudflare, Vercel, Netlify"],
           ["guide/choose-limits-from-traffic.md", "Limits from your traffic"],
         ],
       },
@@ -199,7 +204,7 @@ export const sections = [
           ["troubleshooting.md", "Troubleshooting"],
           ["comparison.md", "Compare with other libraries"],
           "threat-model.md",
-          ["upgrading.md", "Upgrade sluice"],
+          ["versioning.md", "Versions and upgrading"],
           ["decisions/index.md", "Internals: decision records"],
         ],
       },
