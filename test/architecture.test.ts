@@ -20,7 +20,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ws: ["core", "algorithms", "http", "limiter", "resilience"],
   rules: ["core", "algorithms", "http", "limiter", "resilience", "stores"],
   abuse: ["core", "http", "limiter", "resilience", "stores"],
-  observe: ["core", "algorithms"],
+  observe: ["core", "algorithms", "http", "resilience"],
   testing: [
     "core",
     "algorithms",
@@ -89,6 +89,7 @@ const AT_RUN_TIME: Record<string, readonly string[]> = {
   "middleware/nestjs.ts": ["@nestjs/common", "@nestjs/core"],
   "middleware/hosts/nest-guard.ts": ["@nestjs/common"],
   "middleware/trpc.ts": ["@trpc/server"],
+  "observe/otel.ts": ["@opentelemetry/api"],
 };
 
 /** Contains a script as text, which runs in browsers and measures time there. */

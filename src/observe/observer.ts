@@ -4,7 +4,7 @@ import { type Clock, checkedClock, monotonicMs, wallClockMs } from "../core/cloc
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
-import { hmacTag } from "../core/hmac-tag.ts";
+import { hmacTagger } from "../core/hmac-tag.ts";
 import { callListener } from "../core/listeners.ts";
 import {
   type DecidedCharge,
@@ -24,7 +24,7 @@ import type { Logger } from "./json-log.ts";
 import { LabelTable } from "./label-table.ts";
 import { MemoryWatch } from "./memory-watch.ts";
 import type { Metric } from "./metric.ts";
-import { metricsOf } from "./metrics.ts";
+import { type MetricSources, metricsOf } from "./metrics.ts";
 import { observeLimiter } from "./observed-limiter.ts";
 import { COLUMN, OUTCOMES } from "./outcomes.ts";
 import { PolicyCounters, PolicyCounts } from "./policy-counters.ts";
@@ -96,7 +96,7 @@ export function createObserver(options: ObserverOptions = {}): Observer {
 }
 
 /** The state of an observer. Not a part of the public contract. */
-export class ObserverState implements RequestObserverPort {
+export class ObserverState implements RequestObserverPort, MetricSources {
   isInRequest = false;
   isListening = false;
   readonly startedAt: number;
@@ -121,7 +121,8 @@ export class ObserverState implements RequestObserverPort {
   private readonly durationListeners: ((store: string, seconds: number) => void)[] = [];
   private readonly log: Logger | undefined;
   private readonly clock: Clock | undefined;
-  private secret: string | undefined;
+  private readonly secret: string | undefined;
+  private tagger: ((key: string) => string) | undefined;
 
   constructor(log: Logger | undefined, secret: string | undefined, topKeys: number, clock: Clock | undefined) {
     this.log = log;
@@ -151,8 +152,8 @@ export class ObserverState implements RequestObserverPort {
   /** 8 hex digits that identify a key. */
   tagOf(key: string): string {
     // Created on first use: Workers have no random numbers before the first request.
-    this.secret ??= Array.from(crypto.getRandomValues(new Uint32Array(8)), (word) => word.toString(16)).join("");
-    return hmacTag(key, this.secret).slice(0, TAG_CHARS);
+    this.tagger ??= hmacTagger(this.secret ?? String(crypto.getRandomValues(new Uint32Array(8))));
+    return this.tagger(key).slice(0, TAG_CHARS);
   }
 
   policy(policy: CompiledPolicy, store: Store): PolicyObserver {

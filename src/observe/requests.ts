@@ -96,7 +96,7 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
   }
 
   private reportCounted(args: Args, charges: RequestCharges, counted: CountedDecision): void {
-    const { rule, key, cost, per, decision } = counted;
+    const { rule, key, cost, per, route, decision } = counted;
     this.port.decided({
       rule,
       policy: decision.policy,
@@ -107,6 +107,7 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
       per,
       durationMs: this.durationOf(charges, decision),
       method: this.reader.method(args),
+      route,
     });
   }
 
