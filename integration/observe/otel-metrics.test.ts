@@ -170,7 +170,13 @@ describe("otelMetrics", () => {
       [...list.matchAll(/(\w+)="/g)].map(([, label]) => label as string),
     );
     const attributes = observer.metrics().flatMap(({ labelNames }) => labelNames.map((name) => `sluice.${name}`));
-    const known = [...attributes.map(translateLabel), "otel_scope_name", "otel_scope_version", "otel_scope_schema_url", "le"];
+    const known = [
+      ...attributes.map(translateLabel),
+      "otel_scope_name",
+      "otel_scope_version",
+      "otel_scope_schema_url",
+      "le",
+    ];
     for (const label of labels) expect(known).toContain(label);
     await provider.shutdown();
   });
