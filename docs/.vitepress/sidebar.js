@@ -32,6 +32,8 @@ export const sections = [
           ["guide/combine-limits.md", "Several limits at once"],
           ["guide/cost-and-refunds.md", "Cost, refund and peek"],
           ["guide/http-responses.md", "429 and RateLimit headers"],
+          ["guide/read-the-headers.md", "Headers for API clients"],
+          ["guide/translate-429.md", "Translate the 429"],
           ["middleware/behind-a-proxy.md", "Behind a proxy"],
           ["middleware/identity.md", "By user, API key or IP"],
           ["guide/test-rate-limits.md", "Test without sleeping"],
@@ -186,6 +188,7 @@ export const sections = [
           ["abuse.md", "Abuse options"],
           ["observe.md", "Metrics, events and logs"],
           ["errors.md", "Errors and warnings"],
+          "glossary.md",
         ],
       },
     ],
@@ -196,7 +199,10 @@ export const sections = [
     groups: [
       {
         pages: [
+          "faq.md",
+          ["troubleshooting.md", "Troubleshooting"],
           ["comparison.md", "Compare with other libraries"],
+          "threat-model.md",
           ["upgrading.md", "Upgrade sluice"],
           ["decisions/index.md", "Internals: decision records"],
         ],

@@ -17,7 +17,7 @@ const OBSERVED_BY: unique symbol = Symbol.for("sluice.observed-by") as never;
 interface Part {
   readonly port: { readonly store: Store; readonly syncStore: object | undefined };
   readonly policy: CompiledPolicy;
-  readonly failurePolicy: { readonly observed: PolicyObserver | undefined };
+  readonly failurePolicy: { readonly observed: PolicyObserver | undefined; readonly copyOf?: object | undefined };
 }
 
 /** The members that are replaced or passed on. */
@@ -145,8 +145,11 @@ class LimiterReports {
   /** The same parts, whose counters count joint charges. */
   observedParts(parts: readonly Part[]): readonly Part[] {
     return parts.map((part, i) => {
+      const { failurePolicy } = part;
       const observed = this.observers?.[i];
-      return observed ? { ...part, failurePolicy: { ...part.failurePolicy, observed } } : part;
+      if (!observed || observed === failurePolicy.observed) return part;
+      // Leases belong to the limiter itself, which releases them when it is disposed of.
+      return { ...part, failurePolicy: { ...failurePolicy, observed, copyOf: failurePolicy.copyOf ?? failurePolicy } };
     });
   }
 

@@ -1,5 +1,14 @@
 /** Tests of the observer with limiters, rules and middleware in memory. */
-import { combine, consumeAll, createLimiter, memoryRateLimiter, memoryStore, penalty } from "sluice";
+import {
+  combine,
+  concurrency,
+  consumeAll,
+  createLimiter,
+  holdAll,
+  memoryRateLimiter,
+  memoryStore,
+  penalty,
+} from "sluice";
 import { abuse, ipList } from "sluice/abuse";
 import { rateLimit } from "sluice/fetch";
 import { createObserver, type DecisionEvent, type Observer, type ObserverEvent } from "sluice/observe";
@@ -124,6 +133,24 @@ describe("an observed limiter", () => {
     expect(valueIn(observer, "cost_total", { policy: "tokens", outcome: "allowed" })).toBe(0);
     if (held.allowed) await held.hold.settle(20);
     expect(valueIn(observer, "cost_total", { policy: "tokens", outcome: "allowed" })).toBe(20);
+  });
+
+  it("releases the leases of a concurrency limit that were held together with others", async () => {
+    const observer = createObserver();
+    const store = memoryStore();
+    const inner = createLimiter({ policy: concurrency(1, { name: "slots" }), store });
+    const slots = observer.wrap(inner);
+    const rate = observer.wrap(createLimiter({ policy: "5/s", store }));
+    const held = await holdAll([
+      { limiter: slots, key: "a" },
+      { limiter: rate, key: "a", cost: 1 },
+    ]);
+    expect(held.allowed).toBe(true);
+    await slots.dispose();
+    const next = createLimiter({ policy: concurrency(1, { name: "slots" }), store });
+    expect((await next.hold("a")).allowed).toBe(true);
+    expect(valueOf(observer, "decisions_total", { policy: "slots", outcome: "allowed" })).toBe(1);
+    expect(valueOf(observer, "cost_total", { policy: "slots", outcome: "allowed" })).toBe(1);
   });
 
   it("counts each block once, by strikes and by hand", async () => {
