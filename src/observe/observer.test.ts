@@ -149,8 +149,8 @@ describe("an observed limiter", () => {
     await slots.dispose();
     const next = createLimiter({ policy: concurrency(1, { name: "slots" }), store });
     expect((await next.hold("a")).allowed).toBe(true);
-    expect(valueOf(observer, "decisions_total", { policy: "slots", outcome: "allowed" })).toBe(1);
-    expect(valueOf(observer, "cost_total", { policy: "slots", outcome: "allowed" })).toBe(1);
+    expect(valueIn(observer, "decisions_total", { policy: "slots", outcome: "allowed" })).toBe(1);
+    expect(valueIn(observer, "cost_total", { policy: "slots", outcome: "allowed" })).toBe(1);
   });
 
   it("counts each block once, by strikes and by hand", async () => {
