@@ -384,9 +384,15 @@ describe("docs/errors.md", () => {
 });
 
 describe("links", () => {
-  const examples = ["", "ai-tokens/", "cloudflare-kv/", "cloudflare-worker/", "concurrency/", "saas/"].map(
-    (folder) => `examples/${folder}README.md`,
-  );
+  const examples = [
+    "",
+    "ai-tokens/",
+    "cloudflare-kv/",
+    "cloudflare-worker/",
+    "concurrency/",
+    "monitoring/",
+    "saas/",
+  ].map((folder) => `examples/${folder}README.md`);
   const linking = [...pages, ...examples, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
   const linked = new Set<string>();
   const generated = subpaths.map(({ subpath }) => `${homepage}reference/${referencePage(subpath)}`);
