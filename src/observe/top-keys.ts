@@ -72,6 +72,13 @@ export class TopKeys {
     return rates;
   }
 
+  /** Returns, for each rule, how many keys were denied for certain. There may be more. */
+  keysByRule(now: number): ReadonlyMap<string, number> {
+    const keys = new Map<string, number>();
+    for (const { rule } of this.keptKeys(now)) keys.set(rule, (keys.get(rule) ?? 0) + 1);
+    return keys;
+  }
+
   /** Starts a new generation every 5 minutes. Returns monotonic time, which continues from the last one after a step back. */
   private advance(now: number): number {
     if (now + this.aheadMs < this.last) this.aheadMs = this.last - now;
