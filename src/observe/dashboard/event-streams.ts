@@ -5,6 +5,10 @@ import { monotonicMs } from "../../core/clock.ts";
 const MAX_STREAMS = 20;
 /** A stream is closed after this time. The browser connects again, and is authorised again. */
 const MAX_STREAM_MS = 600_000;
+/** A new stream starts with the last message, unless that is older. */
+const MAX_MESSAGE_AGE_MS = 500;
+/** How long the browser waits before it connects again, in ms. */
+const RETRY = "retry: 1000\n\n";
 /** A stream is closed if its client reads nothing for this long, so that it does not occupy a connection. */
 const MAX_UNREAD_MS = 30_000;
 
@@ -17,7 +21,9 @@ interface Stream {
 /** Sends messages to all connected browsers. */
 export class EventStreams {
   private readonly streams: Set<Stream> = new Set();
-  private readonly encoder = new TextEncoder();
+  private readonly encoder: TextEncoder = new TextEncoder();
+  /** One array for all streams, which only read it: a message has up to 50 kB. */
+  private last: { readonly bytes: Uint8Array; readonly sentAt: number } | undefined;
 
   get size(): number {
     return this.streams.size;
@@ -27,13 +33,15 @@ export class EventStreams {
   open(message: () => string): ReadableStream<Uint8Array> | undefined {
     if (this.streams.size >= MAX_STREAMS) return undefined;
     const now = monotonicMs();
+    const isCurrent = this.last !== undefined && now - this.last.sentAt < MAX_MESSAGE_AGE_MS;
+    const bytes = isCurrent && this.last ? this.last.bytes : this.encode(message(), now);
     let stream: Stream;
     return new ReadableStream<Uint8Array>({
       start: (controller) => {
         stream = { controller, openedAt: now, readAt: now };
         this.streams.add(stream);
-        // How long the browser waits before it connects again, in ms.
-        controller.enqueue(this.encoder.encode(`retry: 1000\n\n${eventOf(message())}`));
+        controller.enqueue(this.encoder.encode(RETRY));
+        controller.enqueue(bytes);
       },
       cancel: () => {
         this.streams.delete(stream);
@@ -44,8 +52,7 @@ export class EventStreams {
   /** Sends a message. A client that has not read the last one yet misses it, so that nothing piles up. */
   send(message: string): void {
     const now = monotonicMs();
-    // One array for all: it is only read.
-    const bytes = this.encoder.encode(eventOf(message));
+    const bytes = this.encode(message, now);
     for (const stream of this.streams) {
       const { controller, openedAt } = stream;
       if (now - openedAt >= MAX_STREAM_MS || now - stream.readAt >= MAX_UNREAD_MS) this.close(stream);
@@ -64,9 +71,11 @@ export class EventStreams {
     this.streams.delete(stream);
     stream.controller.close();
   }
-}
 
-/** JSON has no line breaks, which would need a `data:` each. */
-function eventOf(json: string): string {
-  return `data: ${json}\n\n`;
+  private encode(message: string, now: number): Uint8Array {
+    // JSON has no line breaks, which would need a `data:` each.
+    const bytes = this.encoder.encode(`data: ${message}\n\n`);
+    this.last = { bytes, sentAt: now };
+    return bytes;
+  }
 }

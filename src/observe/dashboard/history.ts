@@ -19,7 +19,7 @@ const GENERATION_MS = 300_000;
 /** Rules with a history of their own. All others are in the totals only. */
 const MAX_RULES = 512;
 
-/** Columns of the chart. */
+/** The series of the chart, in order. */
 export const SERIES = ["allowed", "denied", "wouldDeny", "degraded"] as const;
 
 /** The counts of a rule or a policy, summed up for people. */
@@ -51,8 +51,9 @@ export interface RuleHistory {
 }
 
 interface RuleSeries {
-  readonly sparkline: Float32Array;
-  readonly seconds: Float32Array;
+  /** The first of two series: requests, and denials. */
+  readonly sparkline: number;
+  readonly seconds: number;
   remaining: RecentCounts | undefined;
   last: Sums;
 }
@@ -63,7 +64,6 @@ export class History {
   private readonly chart: TimeSeries;
   private readonly sparklines: TimeSeries;
   private readonly seconds: TimeSeries;
-  private readonly totals: Float32Array;
   private readonly rules: Map<string, RuleSeries> = new Map();
   private readonly durations: Map<StoreStats, RecentCounts> = new Map();
   private last: Sums;
@@ -76,7 +76,7 @@ export class History {
     this.chart = new TimeSeries(CHART_BINS, CHART_BIN_MS, now);
     this.sparklines = new TimeSeries(RULE_BINS, RULE_BIN_MS, now);
     this.seconds = new TimeSeries(RATE_SECONDS, 1000, now);
-    this.totals = this.chart.create(SERIES.length);
+    this.chart.create(SERIES.length);
     this.rotatedAt = now;
     this.unit = unitOf(state);
     this.last = sumsOf(...countersOf(state).values());
@@ -92,7 +92,7 @@ export class History {
     for (const series of [this.chart, this.sparklines, this.seconds]) series.advance(now);
     const counters = countersOf(this.state);
     const sums = sumsOf(...counters.values());
-    for (const [column, name] of SERIES.entries()) this.chart.add(this.totals, column, sums[name] - this.last[name]);
+    for (const [series, name] of SERIES.entries()) this.chart.add(series, sums[name] - this.last[name]);
     this.last = sums;
     for (const [name, one] of counters) this.sampleRule(name, one);
     for (const stats of this.state.stores.values()) this.recentDurations(stats);
@@ -101,9 +101,8 @@ export class History {
 
   /** The chart, as sums per bin, and when its first bin started. */
   bins(): { startsAt: number; binMs: number } & Record<(typeof SERIES)[number], number[]> {
-    const { chart, totals } = this;
     const startsAt = this.state.now() - (monotonicMs() % CHART_BIN_MS) - (CHART_BINS - 1) * CHART_BIN_MS;
-    const [allowed, denied, wouldDeny, degraded] = SERIES.map((_, column) => chart.read(totals, column)) as [
+    const [allowed, denied, wouldDeny, degraded] = SERIES.map((_, series) => this.chart.read(series)) as [
       number[],
       number[],
       number[],
@@ -117,9 +116,9 @@ export class History {
     const rule = this.rules.get(name);
     if (!rule) return undefined;
     return {
-      perSecond: this.seconds.total(rule.seconds, 0) / RATE_SECONDS,
-      requests: this.sparklines.read(rule.sparkline, 0),
-      denied: this.sparklines.read(rule.sparkline, 1),
+      perSecond: this.seconds.total(rule.seconds) / RATE_SECONDS,
+      requests: this.sparklines.read(rule.sparkline),
+      denied: this.sparklines.read(rule.sparkline + 1),
       remaining: remaining ? (rule.remaining?.read(remaining) ?? []) : [],
     };
   }
@@ -137,9 +136,9 @@ export class History {
     if (!rule) return;
     const sums = sumsOf(counters);
     const requests = requestsOf(sums) - requestsOf(rule.last);
-    this.sparklines.add(rule.sparkline, 0, requests);
-    this.sparklines.add(rule.sparkline, 1, sums.denied - rule.last.denied);
-    this.seconds.add(rule.seconds, 0, requests);
+    this.sparklines.add(rule.sparkline, requests);
+    this.sparklines.add(rule.sparkline + 1, sums.denied - rule.last.denied);
+    this.seconds.add(rule.seconds, requests);
     rule.last = sums;
   }
 
@@ -163,12 +162,9 @@ export class History {
 
   private restart(unit: "requests" | "decisions"): void {
     this.unit = unit;
-    for (const { sparkline, seconds } of this.rules.values()) {
-      this.sparklines.remove(sparkline);
-      this.seconds.remove(seconds);
-    }
     this.rules.clear();
-    this.totals.fill(0);
+    for (const series of [this.chart, this.sparklines, this.seconds]) series.clear();
+    this.chart.create(SERIES.length);
     this.last = NOTHING;
   }
 }

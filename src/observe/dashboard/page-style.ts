@@ -38,7 +38,7 @@ ul,ol{list-style:none;margin:0;padding:0}
 .plot{position:relative;height:11rem}
 .plot svg{width:100%;height:100%;display:block;overflow:visible}
 .plot span{position:absolute;left:0;padding:0 .25rem;background:var(--card);color:var(--soft);font-size:.75rem;line-height:1;transform:translateY(-50%)}
-#y-max{top:.5%}#y-half{top:50%}
+#y-max{top:.5%}#y-half{top:50%}.plot #none{top:50%;left:50%;padding:0 .75rem;font-size:.8125rem;transform:translate(-50%,-50%);white-space:nowrap}
 .plot span:empty{display:none}
 .grid,.cursor{fill:none;stroke:var(--line);vector-effect:non-scaling-stroke}
 .cursor{stroke:var(--text)}
@@ -49,19 +49,22 @@ summary{width:max-content;margin-top:.5rem;color:var(--accent);font-size:.8125re
 table{width:100%;border-collapse:collapse}
 caption{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 th,td{padding:.4375rem .5rem;border-bottom:1px solid var(--line);text-align:right;vertical-align:top}
-th:first-child,td:first-child,#keys :nth-child(2),#found :nth-child(2){padding-left:0;text-align:left}
-#keys :nth-child(2),#found :nth-child(2){padding-left:.5rem}
+th:first-child,td:first-child,#keys tr>:nth-child(2){text-align:left}
+th:first-child{padding-left:0}
 th:last-child,td:last-child{padding-right:0}
 thead th{color:var(--soft);font-size:.75rem;font-weight:500;white-space:nowrap}
 tbody th{font-weight:600;overflow-wrap:anywhere}
 tbody tr:last-child>*{border-bottom:0}
-td small,th small{display:block;font-weight:400;white-space:normal}
+td{white-space:nowrap}
+#keys code{white-space:nowrap}
+#keys tr>:nth-child(2){white-space:normal;overflow-wrap:anywhere}
+td small,th small,#shadow small{display:block;font-weight:400}
 code{font:.8125rem/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 .mode{margin-left:.4375rem;padding:0 .4375rem;border:1px solid currentColor;border-radius:.625rem;color:var(--soft);font-size:.6875rem;font-weight:500;vertical-align:.0625rem;white-space:nowrap}
 .mode.shadow{color:var(--degraded)}
-.spark{width:7.5rem;height:1.75rem;display:inline-block}
-.pair{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:1rem}
-.wide{grid-template-columns:minmax(0,5fr) minmax(0,3fr)}
+.spark{width:9rem;height:1.875rem;display:inline-block}
+.pair{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));align-items:start;gap:1rem}
+.wide{grid-template-columns:minmax(0,5fr) minmax(0,3fr);align-items:stretch}
 .empty{padding:.375rem 0}
 form div{display:flex;gap:.5rem;margin:.375rem 0 .75rem}
 input,button{padding:.5rem .75rem;border:1px solid var(--soft);border-radius:.5rem;background:var(--page);color:inherit;font:inherit}
@@ -86,10 +89,10 @@ dd strong{font-size:1.25rem}
 main{gap:.75rem}.pair{gap:.75rem}
 .stack thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 .stack,.stack tbody{display:block}
-.stack tr{display:grid;grid-template-columns:auto auto auto 1fr;gap:0 1.25rem;padding:.5rem 0;border-bottom:1px solid var(--line)}
+.stack tr{display:grid;grid-template-columns:4.5rem 6.5rem 5.5rem 1fr;gap:0 .5rem;padding:.5rem 0;border-bottom:1px solid var(--line)}
 .stack tr:last-child{border-bottom:0}
 .stack tr>*{padding:0;border:0;text-align:left}
-.stack th{grid-column:1/-1}
+.stack th{grid-column:1/-1;padding-bottom:.1875rem}
 .stack td::before{content:attr(data-label);display:block;color:var(--soft);font-size:.6875rem}
 .stack td:last-child{text-align:right}.stack td:last-child::before{content:none}
 .spark{width:100%;max-width:6rem}

@@ -4,18 +4,16 @@
 export const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 64 64"><clipPath id="t"><rect width="64" height="64" rx="14"/></clipPath><g clip-path="url(#t)"><path fill="#0b4f7d" d="M0 0h64v64H0z"/><path fill="#4cc3f7" d="M0 20h32v24c10 0 10 8 19 8h13v12H0z"/><rect fill="#fff" x="24" y="8" width="12" height="36" rx="2"/></g></svg>`;
 
 const SERIES = [
+  ["allowed", "Allowed"],
   ["denied", "Denied"],
   ["wouldDeny", "Would deny"],
-  ["allowed", "Allowed"],
   ["degraded", "Degraded"],
 ] as const;
 
 const legend = SERIES.map(([id, label]) => `<li><i class="key ${id}"></i>${label} <b id="sum-${id}">0</b></li>`).join(
   "",
 );
-const areas = ["allowed", "wouldDeny", "denied", "degraded"]
-  .map((id) => `<path class="${id}" id="area-${id}"/>`)
-  .join("");
+const areas = SERIES.map(([id]) => `<path class="${id}" id="area-${id}"/>`).join("");
 const minutes = SERIES.map(([, label]) => `<th scope="col">${label}</th>`).join("");
 
 /** Renders the page. `prefix` is what its relative URLs start with, as it is in the address of the request. */
@@ -26,7 +24,6 @@ export function renderPage(prefix: string): string {
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
 <title>sluice dashboard</title>
 <link rel="icon" href="${at}icon.svg">
 <link rel="stylesheet" href="${at}app.css">
@@ -52,7 +49,7 @@ export function renderPage(prefix: string): string {
 <section class="card" aria-labelledby="h-chart">
 <div class="title"><h2 id="h-chart">Last 15 minutes</h2><p id="totals"></p></div>
 <ul class="legend">${legend}</ul>
-<div class="plot" id="plot"><span id="y-max"></span><span id="y-half"></span>
+<div class="plot" id="plot"><span id="y-max"></span><span id="y-half"></span><span id="none" aria-hidden="true"></span>
 <svg id="chart" viewBox="0 0 180 100" preserveAspectRatio="none" role="img" aria-label="No requests in the last 15 minutes."><path class="grid" d="M0 .5h180M0 50h180"/>${areas}<path class="cursor" id="cursor"/></svg></div>
 <p class="axis" aria-hidden="true"><span>15 min ago</span><span>10 min</span><span>5 min</span><span>now</span></p>
 <p id="readout">Degraded overlaps the others. Denied includes blocked, challenged and unavailable.</p>
@@ -61,7 +58,7 @@ export function renderPage(prefix: string): string {
 <div class="pair wide">
 <section class="card" aria-labelledby="h-rules">
 <div class="title"><h2 id="h-rules">Rules by denials</h2><p id="rules-note"></p></div>
-<table id="rules" class="stack" role="table"><caption>Rules of the last 15 minutes, most denials first</caption><thead role="rowgroup"><tr role="row"><th role="columnheader" scope="col">Rule</th><th role="columnheader" scope="col">Per second</th><th role="columnheader" scope="col">Denied</th><th role="columnheader" scope="col">Median left</th><th role="columnheader" scope="col">Trend</th></tr></thead><tbody role="rowgroup"></tbody></table>
+<table id="rules" class="stack"><caption>Rules of the last 15 minutes, most denials first</caption><thead><tr><th scope="col">Rule</th><th scope="col">Per second</th><th scope="col">Denied</th><th scope="col">Median left</th><th scope="col">Trend</th></tr></thead><tbody></tbody></table>
 <p class="empty" id="rules-empty">No requests yet.</p>
 </section>
 <section class="card" aria-labelledby="h-keys">
