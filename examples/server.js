@@ -55,7 +55,6 @@ To see the headers of the responses:
   for i in $(seq 12); do curl -si ${url} | grep -iE '^(HTTP|retry-after|ratelimit)'; done
 
 Dashboard: ${url}_sluice?token=${token}
-
 Ctrl+C stops it.`);
 });
 

@@ -120,7 +120,8 @@ describe("examples/server.js", () => {
   it("prints the address of its dashboard, which is not limited and needs the token", async () => {
     const server = await start("server.js");
     const printed = server.lines.filter((line) => line.includes("_sluice"));
-    const [, address = ""] = /^Dashboard: (http:\/\/127\.0\.0\.1:\d+\/_sluice\?token=[\w-]{43})$/.exec(printed[0] ?? "") ?? [];
+    const [, address = ""] =
+      /^Dashboard: (http:\/\/127\.0\.0\.1:\d+\/_sluice\?token=[\w-]{43})$/.exec(printed[0] ?? "") ?? [];
     expect([printed.length, address]).toEqual([1, expect.stringContaining("token=")]);
     const statuses = (await Promise.all(times(20, "/").map((path) => server.ask(path)))).map(({ status }) => status);
     expect(await server.statuses(["/_sluice", "/_sluice/data", "/_sluice/app.js"])).toEqual([403, 403, 403]);
@@ -129,7 +130,9 @@ describe("examples/server.js", () => {
     const [cookie = ""] = exchanged.headers.getSetCookie();
     expect([exchanged.status, exchanged.headers.get("location")]).toEqual([303, "./_sluice"]);
     const session = { Cookie: cookie.split(";")[0] ?? "" };
-    expect(await server.statuses(["/_sluice", "/_sluice/app.js", "/_sluice/app.css"], session)).toEqual([200, 200, 200]);
+    expect(await server.statuses(["/_sluice", "/_sluice/app.js", "/_sluice/app.css"], session)).toEqual([
+      200, 200, 200,
+    ]);
     const { totals } = await (await server.ask("/_sluice/data", session)).json();
     const count = (status: number) => statuses.filter((one) => one === status).length;
     expect(totals).toEqual({ allowed: count(200), denied: count(429), wouldDeny: 0, degraded: 0 });

@@ -31,9 +31,9 @@ export async function solveWithKeyboard(page: Page): Promise<void> {
 }
 
 /** Writes a screenshot to the folder of screenshots, if there is one. */
-export async function screenshot(page: Page, name: string): Promise<void> {
+export async function screenshot(page: Page, name: string, fullPage = false): Promise<void> {
   const folder = process.env.SLUICE_SCREENSHOTS;
-  if (folder) await page.screenshot({ path: join(folder, `${name}.png`) });
+  if (folder) await page.screenshot({ path: join(folder, `${name}.png`), fullPage });
 }
 
 /** Findings of axe-core in the page and its frames. */

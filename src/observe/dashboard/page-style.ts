@@ -1,4 +1,4 @@
-/** The style of the dashboard, which runs in browsers. */
+/** The style of the dashboard's page. */
 
 export const STYLE: string = `:root{color-scheme:light dark;--page:#eef3f7;--card:#fff;--text:#12202c;--soft:#526270;--line:#d9e2ea;--accent:#0b4f7d;--on:#fff;--allowed:#49b4e6;--denied:#d4431f;--would:#d99a1c;--degraded:#7a55cc;--bad:#b3301a;--good:#1b7f4d;--tint:#eaf5fc}
 @media(prefers-color-scheme:dark){:root{--page:#0c1319;--card:#141d25;--text:#e6edf3;--soft:#9db0bf;--line:#26343f;--accent:#7dcdf8;--on:#06141e;--allowed:#2f8fc4;--denied:#ff7352;--would:#eab54a;--degraded:#b59cff;--bad:#ff8a70;--good:#5fd39a;--tint:#182733}}

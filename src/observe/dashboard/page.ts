@@ -53,7 +53,7 @@ export function renderPage(prefix: string): string {
 <svg id="chart" viewBox="0 0 180 100" preserveAspectRatio="none" role="img" aria-label="No requests in the last 15 minutes."><path class="grid" d="M0 .5h180M0 50h180"/>${areas}<path class="cursor" id="cursor"/></svg></div>
 <p class="axis" aria-hidden="true"><span>15 min ago</span><span>10 min</span><span>5 min</span><span>now</span></p>
 <p id="readout">Degraded overlaps the others. Denied includes blocked, challenged and unavailable.</p>
-<details id="minutes"><summary>Show as a table</summary><div class="scroll" tabindex="0" role="region" aria-label="Table of the last 15 minutes"><table><caption>Requests by minute</caption><thead><tr><th scope="col">Minute</th>${minutes}</tr></thead><tbody></tbody></table></div></details>
+<details id="minutes"><summary>Show as a table</summary><div class="scroll" tabindex="0" role="group" aria-label="Table of the last 15 minutes"><table><caption>Requests by minute</caption><thead><tr><th scope="col">Minute</th>${minutes}</tr></thead><tbody></tbody></table></div></details>
 </section>
 <div class="pair wide">
 <section class="card" aria-labelledby="h-rules">
@@ -81,7 +81,7 @@ export function renderPage(prefix: string): string {
 </div>
 <section class="card" aria-labelledby="h-events">
 <div class="title"><h2 id="h-events">Events</h2><p id="events-note"></p></div>
-<div class="scroll" tabindex="0" role="region" aria-labelledby="h-events"><ol id="events"></ol></div>
+<div class="scroll" tabindex="0" role="group" aria-label="List of events"><ol id="events"></ol></div>
 <p class="empty" id="events-empty">No changes of state since the process started.</p>
 </section>
 </main>
