@@ -43,7 +43,8 @@ ul,ol{list-style:none;margin:0;padding:0}
 .grid,.cursor{fill:none;stroke:var(--line);vector-effect:non-scaling-stroke}
 .cursor{stroke:var(--text)}
 path.allowed{fill:var(--allowed)}path.denied{fill:var(--denied)}path.wouldDeny{fill:var(--would)}path.degraded{fill:var(--degraded)}
-.axis{display:flex;justify-content:space-between;padding-top:.25rem;border-top:1px solid var(--line);font-size:.75rem}
+.axis{display:grid;grid-template-columns:1fr 1fr 1fr 0;padding-top:.25rem;border-top:1px solid var(--line);font-size:.75rem}
+.axis :last-child{justify-self:end}
 #readout{min-height:1.25rem;margin-top:.5rem}
 summary{width:max-content;margin-top:.5rem;color:var(--accent);font-size:.8125rem;cursor:pointer}
 table{width:100%;border-collapse:collapse}
