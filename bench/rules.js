@@ -1,10 +1,12 @@
 /** Measures rules in `sluice/node`, relative to a single limit: requests without a network, reloads, commands and bytes. */
 import { Redis } from "ioredis";
 import { startRedis } from "../test/servers/redis-server.js";
+import { BATCH, cpuPerCall } from "./cpu-per-call.js";
 import { bundleSize } from "./import-size.js";
 import { measureInChild } from "./measure-in-child.js";
 import { goal, goalTable, ratios, spread, table } from "./report.js";
-import { ms, repeats } from "./settings.js";
+import { repeats } from "./settings.js";
+import { StubRequest, StubResponse } from "./stub-request.js";
 
 export const title = "Rules";
 
@@ -13,10 +15,6 @@ const AMPLE = "1000000/s";
 const RULES = 50;
 const MANY_RULES = 500;
 const CLIENTS = 1000;
-const TENANTS = 100;
-const BATCH = 1000;
-/** A batch uses all code paths once per rule, so that a slow variant needs more time than `ms` to be optimised. */
-const MIN_BATCHES = 60;
 const RELOADS = 20;
 const REDIS_REQUESTS = 500;
 
@@ -54,49 +52,6 @@ async function optionsOf(rules, store) {
   return { rules: loadRules(rulesData(rules), { facts: Object.keys(facts), ...(store && { store }) }), facts };
 }
 
-class StubRequest {
-  method = "GET";
-  complete = true;
-
-  constructor(i, url) {
-    this.url = url;
-    this.headers = { host: "localhost", "x-tenant": `t${i % TENANTS}`, "x-account": `a${i % CLIENTS}` };
-    this.socket = { remoteAddress: `10.0.${(i >> 8) & 3}.${i & 255}` };
-  }
-}
-
-class StubResponse {
-  headersSent = false;
-  writableEnded = false;
-  statusCode = 200;
-  headers = {};
-
-  getHeader(name) {
-    return this.headers[name];
-  }
-
-  setHeader(name, value) {
-    this.headers[name] = value;
-    return this;
-  }
-
-  removeHeader(name) {
-    delete this.headers[name];
-  }
-
-  writeHead(status) {
-    this.statusCode = status;
-    this.headersSent = true;
-    return this;
-  }
-
-  end() {
-    if (!this.headersSent) this.writeHead(this.statusCode);
-    this.writableEnded = true;
-    return this;
-  }
-}
-
 /** CPU microseconds per request of one variant, or milliseconds per reload. */
 export async function measure({ name }) {
   if (name === "reload") return measureReload();
@@ -111,25 +66,12 @@ export async function measure({ name }) {
       globalThis.result = response;
     }
   };
-  timeBatches(batch);
-  const us = timeBatches(batch);
+  cpuPerCall(batch);
+  const us = cpuPerCall(batch);
   const { statusCode, writableEnded, headers } = globalThis.result;
   const items = headers["RateLimit-Policy"]?.split(", ").length;
   if (statusCode !== 200 || !writableEnded || items < (rules === 0 ? 1 : 3)) throw new Error(`${name}: wrong response`);
   return us;
-}
-
-/** CPU time per request in microseconds, of all threads: other programs on the machine affect it less than the time. */
-function timeBatches(batch) {
-  const start = performance.now();
-  const before = process.cpuUsage();
-  let batches = 0;
-  while (batches < MIN_BATCHES || performance.now() - start < ms) {
-    batch();
-    batches++;
-  }
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / (batches * BATCH);
 }
 
 /** Milliseconds per `replace` of 500 rules in a new process, each with other limits. The first ones are not optimised. */

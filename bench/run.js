@@ -15,6 +15,7 @@ const PARTS = [
   "http-throughput",
   "rules",
   "idempotency",
+  "observe",
   "ws-throughput",
   "import-size",
 ];

@@ -22,6 +22,8 @@ const OTHER_RUNTIMES = ["h3", "netlify", "next", "react-router", "react-router-7
 /** Where the packages of a folder are. */
 const packagesOf = (folder) => {
   if (folder === "edge") return [runtimesFolder, workerdFolder];
+  // Builds the site.
+  if (folder === "browser") return [join(here, folder), join(here, "../docs")];
   return OTHER_RUNTIMES.includes(folder) ? [join(here, folder), runtimesFolder] : [join(here, folder)];
 };
 

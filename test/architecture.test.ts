@@ -91,6 +91,7 @@ const AT_RUN_TIME: Record<string, readonly string[]> = {
   "middleware/nestjs.ts": ["@nestjs/common", "@nestjs/core"],
   "middleware/hosts/nest-guard.ts": ["@nestjs/common"],
   "middleware/trpc.ts": ["@trpc/server"],
+  "observe/otel.ts": ["@opentelemetry/api"],
 };
 
 /** Contain scripts as text, which run in browsers and measure time there. */

@@ -23,6 +23,9 @@ import { pathToFileURL } from "node:url";
 import { format, promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
+import { referencePage } from "../docs/.vitepress/pages.js";
+import { makeLists } from "../scripts/list-pages.js";
+import { subpaths } from "../scripts/subpaths.js";
 import { ERRORS_PAGE } from "../src/core/errors.ts";
 import { startWorkerd } from "./cloudflare/workerd.ts";
 import { freePort } from "./servers/free-port.js";
@@ -55,8 +58,9 @@ interface Stage {
 
 const snippets = snippetsOfKind("node", "worker");
 
+const { homepage, repository } = JSON.parse(read("package.json"));
 /** "git+https://host/owner/name.git" in package.json -> "https://host/owner/name" */
-const repositoryUrl: string = JSON.parse(read("package.json")).repository.url.replace(/^git\+|\.git$/g, "");
+const repositoryUrl: string = repository.url.replace(/^git\+|\.git$/g, "");
 /** Where npm and GitHub load pictures from. */
 const rawUrl = `${repositoryUrl.replace("://github.com/", "://raw.githubusercontent.com/")}/main/`;
 
@@ -267,8 +271,28 @@ describe("snippets", () => {
     expect(() => parseSnippets("page", page)).toThrow(/^page/);
   });
 
+  it("run in tabs, with the hidden code inside or outside of the group", () => {
+    const page = [
+      "<!-- ts setup const a = 1; -->",
+      "::: code-group",
+      "```ts [Express]",
+      "a;",
+      "```",
+      "<!-- ts setup const b = 2; -->",
+      "```ts worker [Hono]",
+      "b;",
+      "```",
+      ":::",
+      "<!-- ts teardown end(); -->",
+    ];
+    expect(parseSnippets("page", page.join("\n"))).toMatchObject([
+      { line: 3, kind: "node", lines: ["const a = 1;", "", "", "a;"] },
+      { line: 7, kind: "worker", lines: ["", "", "", "", "", "const b = 2;", "", "b;", "", "", "end();"] },
+    ]);
+  });
+
   it("show nothing that only a test needs", () => {
-    for (const page of pages.filter((page) => page !== "docs/reference.md")) {
+    for (const page of pages) {
       const shown = read(page).replace(/<!-- (?:ts|js) [\s\S]*?-->/g, "");
       for (const [block] of shown.matchAll(/^```(?:ts|js)(?! before)[\s\S]*?^```$/gm)) {
         expect(block, page).not.toMatch(/\b(?:redis|cluster|server|app|wss)\.(?:close|disconnect)\(\);$|=> void /m);
@@ -278,16 +302,15 @@ describe("snippets", () => {
 
   it("are marked as what they are", () => {
     // A block in one of these would look like code and be checked by nobody.
-    for (const page of pages.filter((page) => page !== "docs/reference.md")) {
+    for (const page of pages) {
       expect(read(page), page).not.toMatch(/^\s*```(?:typescript|javascript|tsx(?! framework$)|jsx|mts|mjs)/m);
     }
   });
 });
 
 describe("generated files are fresh", () => {
-  it("docs/reference.md: node scripts/make-reference.js", async () => {
-    const { makeReference } = (await import(join(ROOT, "scripts/make-reference.js"))) as { makeReference(): string };
-    expect(read("docs/reference.md")).toBe(makeReference());
+  it("the lists of pages and import paths: node scripts/list-pages.js", () => {
+    for (const [file, text] of makeLists()) expect(read(file), file).toBe(text);
   });
 
   it("docs/algorithms/*.svg: node scripts/draw-algorithms.js", async () => {
@@ -366,9 +389,15 @@ describe("links", () => {
   );
   const linking = [...pages, ...examples, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
   const linked = new Set<string>();
+  const generated = subpaths.map(({ subpath }) => `${homepage}reference/${referencePage(subpath)}`);
 
   it.each(linking)("of %s lead somewhere", (page) => {
     for (const target of linksOf(page)) {
+      // Pages of the reference are generated. What else is on the site has a file.
+      if (target.startsWith(homepage)) {
+        expect(generated, `${page} links to ${target}`).toContain(target);
+        continue;
+      }
       const link = localLink(page, target);
       if (!link) continue;
       const { file, anchor } = link;
@@ -384,7 +413,8 @@ describe("links", () => {
   });
 
   it("reach every page", () => {
-    expect(pages.filter((page) => page !== "README.md" && !linked.has(page))).toEqual([]);
+    const homes = ["README.md", "docs/index.md"];
+    expect(pages.filter((page) => !homes.includes(page) && !linked.has(page))).toEqual([]);
   });
 });
 

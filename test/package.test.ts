@@ -8,7 +8,6 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "vite";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makeReference } from "../scripts/make-reference.js";
 import {
   subpaths as declaredSubpaths,
   entryFiles,
@@ -302,11 +301,6 @@ describe("the package", () => {
       const [firstLine = ""] = readFileSync(join(root, `src/entries/${entry}.ts`), "utf8").split("\n");
       expect(firstLine, entry).toMatch(new RegExp(`^/\\*\\* \`${name.replace(".", "\\.")}\`: \\S`));
     }
-  });
-
-  it("describes every subpath in the reference", () => {
-    const headings = makeReference().match(/^## .*$/gm);
-    expect(headings).toEqual(declaredSubpaths.map(({ name }) => `## ${name}`));
   });
 
   it("lists in THIRD-PARTY.md every subpath that contains bundled code", () => {

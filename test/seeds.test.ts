@@ -3,6 +3,7 @@ import { memoryRateLimiter, memoryStore, type Policy, type SyncRateLimiter } fro
 import { type AbuseOptions, abuse, type ChallengeProvider, challenge, cloudflareBots } from "sluice/abuse";
 import { idempotent, rateLimit } from "sluice/fetch";
 import { memoryIdempotencyStore } from "sluice/idempotency";
+import { suggestPolicy } from "sluice/observe";
 import { defineRules, type RuleRequest, type RuleSet } from "sluice/rules";
 import { describe, expect, test } from "vitest";
 
@@ -319,6 +320,29 @@ describe("a request that is sent twice (seed 002)", () => {
     expect((await limiter.peek("user:42")).remaining).toBe(9);
     expect(await order("b")).toEqual([201, { order: 2 }, null]);
     expect([(await limiter.peek("user:42")).remaining, orders]).toEqual([8, 2]);
+  });
+});
+
+describe("limits from recorded traffic (seed 002)", () => {
+  test("a busiest key with 8 requests per second at p99 is suggested 16/s and a burst of 80 to 160", () => {
+    const start = 1_800_000_000_000;
+    const day = 86_400_000;
+    const samples: { key: string; at: number }[] = [];
+    for (let hour = 0; hour <= 7 * 24; hour++) {
+      for (let user = 0; user < 20; user++) samples.push({ key: `user:${user}`, at: start + (hour * day) / 24 });
+    }
+    // Active for 300 seconds of each day: mostly 3 to 8 requests, 12 in one second of two hundred.
+    for (let second = 0; second < 7 * 300; second++) {
+      const at = start + Math.floor(second / 300) * day + (second % 300) * 1000;
+      const count = second % 200 === 0 ? 12 : 3 + (second % 6);
+      for (let i = 0; i < count; i++) samples.push({ key: "partner", at: at + i });
+    }
+    const { suggested, candidates, evidence, reason } = suggestPolicy(samples);
+    expect(evidence).toMatchObject({ days: 7, p99: 8, max: 12 });
+    expect(suggested).toBe("16/s burst 120");
+    expect(candidates.map(({ policy }) => policy)).toEqual(["16/s burst 80", "16/s burst 120", "16/s burst 160"]);
+    expect(candidates.map(({ denied }) => denied)).toEqual([0, 0, 0]);
+    expect(reason).toMatch(/^key [0-9a-f]{8} made 8\/s at p99$/);
   });
 });
 

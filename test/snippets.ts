@@ -36,10 +36,16 @@ export interface Snippet {
 /** A comment that no renderer shows: `<!-- ts setup`, code, `-->` before a block, or `<!-- ts teardown` after it. */
 const HIDDEN = /^\s*<!-- (?:ts|js) (\S+)\s*(.*?)\s*(-->)?$/;
 
-const guides = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" }).filter((file) =>
-  file.endsWith(".md"),
-);
-export const pages: readonly string[] = ["README.md", ...guides.map((file) => join("docs", file)).sort()];
+/** The pages in docs/, without packages and what `npm run docs:build` generates. */
+const guides = readdirSync(join(ROOT, "docs"), { withFileTypes: true })
+  .filter(({ name }) => name !== "node_modules" && !name.startsWith("."))
+  .flatMap((entry) =>
+    entry.isDirectory()
+      ? readdirSync(join(ROOT, "docs", entry.name)).map((file) => `${entry.name}/${file}`)
+      : entry.name,
+  )
+  .filter((file) => file.endsWith(".md") && (!file.startsWith("reference/") || file === "reference/index.md"));
+export const pages: readonly string[] = ["README.md", ...guides.map((file) => `docs/${file}`).sort()];
 const snippets = pages.flatMap(snippetsOf);
 
 /** The snippets of the given kinds, in the order of the pages. */
@@ -88,7 +94,8 @@ export function parseSnippets(page: string, text: string): Snippet[] {
     const [, fence] = /^\s*```(.*)$/.exec(line) ?? [];
     if (fence === undefined) {
       if (open) putLine(open, i, line);
-      else if (line.trim() !== "" && !fenced) {
+      // A container such as a group of tabs may begin or end between a block and its hidden code.
+      else if (line.trim() !== "" && !fenced && !line.trim().startsWith(":::")) {
         if (setup.length > 0) throw new Error(`${where} is between a setup and its block`);
         above = undefined;
       }
@@ -97,7 +104,11 @@ export function parseSnippets(page: string, text: string): Snippet[] {
     fenced = !fenced;
     if (!fenced) above = open;
     open = undefined;
-    const [language, ...more] = fence.trim().split(" ");
+    // "ts worker [Hono]": a block may have the title of a tab.
+    const [language, ...more] = fence
+      .replace(/ \[[^\]]+\]$/, "")
+      .trim()
+      .split(" ");
     if (!fenced || (language !== "ts" && language !== "js" && language !== "tsx")) {
       if (setup.length > 0) throw new Error(`${where} can't have a setup`);
       continue;

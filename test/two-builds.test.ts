@@ -8,6 +8,7 @@ import { freePort } from "./servers/free-port.js";
 type Index = typeof import("../src/entries/index.ts");
 type RedisEntry = typeof import("../src/entries/redis.ts");
 type FetchEntry = typeof import("../src/entries/fetch.ts");
+type ObserveEntry = typeof import("../src/entries/observe.ts");
 
 const require = createRequire(import.meta.url);
 // In variables, so that neither Vitest nor TypeScript resolves them to the source.
@@ -18,6 +19,8 @@ const esmRedis: RedisEntry = await import(`${dist}/redis.js`);
 const cjsRedis: RedisEntry = require(`${dist}/redis.cjs`);
 const esmFetch: FetchEntry = await import(`${dist}/fetch.js`);
 const cjsFetch: FetchEntry = require(`${dist}/fetch.cjs`);
+const esmObserve: ObserveEntry = await import(`${dist}/observe.js`);
+const cjsObserve: ObserveEntry = require(`${dist}/observe.cjs`);
 
 function caught(call: () => unknown): unknown {
   try {
@@ -52,6 +55,25 @@ describe("import and require in one process", () => {
     expect(new cjs.SluiceError("disposed", "x") instanceof Own).toBe(false);
     expect(new Own("disposed", "x") instanceof Own).toBe(true);
     expect(new Own("disposed", "x") instanceof cjs.SluiceError).toBe(true);
+  });
+
+  it.each([
+    ["import", "require", esmObserve, cjs, cjsFetch],
+    ["require", "import", cjsObserve, esm, esmFetch],
+  ])("observe: an observer of %s counts what %s decides", async (_observer, _limiter, observe, index, http) => {
+    const observer = observe.createObserver();
+    const policy = { capacity: 1, tokensPerSecond: 0.01, name: "api" };
+    const limiter = index.createLimiter({ policy, observer });
+    const handler = http.rateLimit({ limiter, key: () => "a", observer })(() => new Response("ok"));
+    for (let i = 0; i < 3; i++) await handler(new Request("http://localhost/"));
+    const counts = observer
+      .metrics()
+      .flatMap(({ name, samples }) => samples.map(({ labels, value }) => [name, labels.outcome, value].join(" ")));
+    for (const name of ["requests_total", "decisions_total"]) {
+      expect(counts).toContain(`${name} allowed 1`);
+      expect(counts).toContain(`${name} denied 2`);
+    }
+    expect(observer.topKeys()).toMatchObject([{ rule: "api", count: 2 }]);
   });
 
   it("combine limiters of both builds, and refund decisions of the other", async () => {

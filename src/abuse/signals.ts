@@ -17,6 +17,7 @@ export const SIGNAL: unique symbol = Symbol.for("sluice.signal") as never;
 
 /** A built-in signal, which reads requests of every server. */
 export interface RequestSignal {
+  /** Reads the signal from a request. */
   readonly [SIGNAL]: (request: SignalRequest) => SignalResult | undefined;
 }
 

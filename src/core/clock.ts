@@ -20,6 +20,11 @@ export function wallClockMs(): number {
   return Date.now();
 }
 
+/** An instant as text: `2027-01-02T03:04:05.678Z`. */
+export function isoTime(epochMs: number): string {
+  return new Date(epochMs).toISOString();
+}
+
 /** The latest instant, in the year 144 683. States of later ones could exceed the exact integers. */
 const MAX_TIME = 2 ** 52;
 

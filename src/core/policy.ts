@@ -43,6 +43,7 @@ interface NoBucket {
 
 /** Bursts up to `capacity`, then a steady rate. The default, and a good choice for most APIs. */
 export interface TokenBucketPolicy extends Common, NoWindow, NoHolds {
+  /** Names the algorithm. Optional, because it is the default. */
   algorithm?: "token-bucket";
   /** The largest burst: a whole number >= 1. */
   capacity: number;
@@ -53,6 +54,7 @@ export interface TokenBucketPolicy extends Common, NoWindow, NoHolds {
 
 /** A queue: requests are allowed with a `delayMs`, which spaces them at a steady rate. */
 export interface LeakyBucketPolicy extends Common, NoWindow, NoHolds {
+  /** Names the algorithm. */
   algorithm: "leaky-bucket";
   /** The length of the queue: a whole number >= 1. */
   capacity: number;
@@ -70,21 +72,25 @@ interface WindowPolicy extends Common, NoBucket, NoHolds {
 
 /** A counter that starts at 0 at every multiple of the window, for hourly or daily quotas. */
 export interface FixedWindowPolicy extends WindowPolicy {
+  /** Names the algorithm. */
   algorithm: "fixed-window";
 }
 
 /** Two counters, which smooth the boundary between windows. */
 export interface SlidingWindowPolicy extends WindowPolicy {
+  /** Names the algorithm. */
   algorithm: "sliding-window";
 }
 
 /** Keeps every grant: never more than `limit` in any window. `limit` is at most 10 000. */
 export interface SlidingLogPolicy extends WindowPolicy {
+  /** Names the algorithm. */
   algorithm: "sliding-log";
 }
 
 /** At most `limit` holds at once, such as requests in flight. */
 export interface ConcurrencyPolicy extends Common, NoBucket, Omit<NoHolds, "leaseMs"> {
+  /** Names the algorithm. */
   algorithm: "concurrency";
   /** The largest sum of all holds: a whole number >= 1. */
   limit: number;
@@ -95,6 +101,7 @@ export interface ConcurrencyPolicy extends Common, NoBucket, Omit<NoHolds, "leas
 
 /** Blocks a key that keeps exceeding the limits it is combined with, for longer each time. */
 export interface PenaltyPolicy extends Common, NoBucket, NoWindow {
+  /** Names the algorithm. */
   algorithm: "penalty";
   /** The strike that first blocks the key: 1 to 1000. Default: 1. */
   strikes?: number;

@@ -8,4 +8,10 @@ export type { DecisionEvent, ObserverEvent, TransitionEvent, TransitionType } fr
 export { type JsonLogOptions, jsonLog, type Logger } from "../observe/json-log.ts";
 export type { Metric, MetricSample } from "../observe/metric.ts";
 export { createObserver, type Observer, type ObserverOptions } from "../observe/observer.ts";
+export type { TrafficSample } from "../observe/recorded-traffic.ts";
+export {
+  type Suggestion,
+  type SuggestOptions,
+  suggestPolicy,
+} from "../observe/suggest-policy.ts";
 export type { TopKey } from "../observe/top-keys.ts";

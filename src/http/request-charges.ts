@@ -77,6 +77,8 @@ export interface CountedDecision {
   readonly cost: number;
   /** What the limiting charge is counted per. */
   readonly per: string;
+  /** The path of the rule's pattern, if it has only one. */
+  readonly route: string | undefined;
   readonly decision: Decision;
 }
 

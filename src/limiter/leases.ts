@@ -21,12 +21,15 @@ interface LeaseSet {
 const FIRST_PRUNE = 1000;
 
 /** By failure policy, of which every limiter has its own. */
-const leases = /* @__PURE__ */ shared("leases", () => new WeakMap<FailurePolicy, LeaseSet>());
+const leases = /* @__PURE__ */ shared("leases", () => new WeakMap<object, LeaseSet>());
+
+/** An observed limiter has a copy of the failure policy, and the same leases. */
+const ownerOf = (failurePolicy: FailurePolicy): object => failurePolicy.copyOf ?? failurePolicy;
 
 /** Records a lease of a limiter. */
 export function addLease(failurePolicy: FailurePolicy, lease: Leased): void {
-  let known = leases.get(failurePolicy);
-  if (!known) leases.set(failurePolicy, (known = { open: new Set(), pruneAt: FIRST_PRUNE }));
+  let known = leases.get(ownerOf(failurePolicy));
+  if (!known) leases.set(ownerOf(failurePolicy), (known = { open: new Set(), pruneAt: FIRST_PRUNE }));
   known.open.add(lease);
   if (known.open.size >= known.pruneAt) prune(known);
 }
@@ -41,17 +44,17 @@ function prune(known: LeaseSet): void {
 
 /** Forgets a lease that was settled. */
 export function removeLease(failurePolicy: FailurePolicy, lease: Leased): void {
-  leases.get(failurePolicy)?.open.delete(lease);
+  leases.get(ownerOf(failurePolicy))?.open.delete(lease);
 }
 
 /** Whether a limiter has leases that were not settled. */
 export function hasLeases(failurePolicy: FailurePolicy): boolean {
-  return (leases.get(failurePolicy)?.open.size ?? 0) > 0;
+  return (leases.get(ownerOf(failurePolicy))?.open.size ?? 0) > 0;
 }
 
 /** Releases all leases of a limiter. Failures are retried in the background. */
 export async function releaseLeases(failurePolicy: FailurePolicy): Promise<void> {
-  const known = [...(leases.get(failurePolicy)?.open ?? [])];
-  leases.delete(failurePolicy);
+  const known = [...(leases.get(ownerOf(failurePolicy))?.open ?? [])];
+  leases.delete(ownerOf(failurePolicy));
   await Promise.all(known.map((lease) => lease.releaseLeases().catch(() => {})));
 }

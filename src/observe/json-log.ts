@@ -1,4 +1,5 @@
 /** Log lines in JSON: sampled, and limited in number. */
+import { isoTime } from "../core/clock.ts";
 import { optionError } from "../core/errors.ts";
 import { checkOptions } from "../core/options.ts";
 import type { DecisionEvent, ObserverEvent, TransitionEvent, TransitionType } from "./events.ts";
@@ -104,5 +105,5 @@ function transitionLine({ type, time, message, policy, store, kind }: Transition
 
 /** Members that are `undefined` are left out. */
 function line(time: number, level: string, members: object): string {
-  return JSON.stringify({ time: new Date(time).toISOString(), level, ...members });
+  return JSON.stringify({ time: isoTime(time), level, ...members });
 }

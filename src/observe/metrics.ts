@@ -1,11 +1,30 @@
 /** Reads the metrics of an observer. Nothing is computed before they are read. */
 import { DURATION_BOUNDS } from "./histogram.ts";
+import type { LabelTable } from "./label-table.ts";
+import type { MemoryWatch } from "./memory-watch.ts";
 import type { Metric, MetricSample } from "./metric.ts";
-import type { ObserverState } from "./observer.ts";
 import { OUTCOMES } from "./outcomes.ts";
+import type { PolicyCounts } from "./policy-counters.ts";
+import type { RuleCounts } from "./rule-counts.ts";
+import type { StoreStats } from "./store-stats.ts";
+import type { TopKeys } from "./top-keys.ts";
+
+/** The state that metrics are read from. */
+export interface MetricSources {
+  readonly requestsByRule: LabelTable<RuleCounts>;
+  readonly policies: LabelTable<PolicyCounts>;
+  readonly stores: ReadonlyMap<object, StoreStats>;
+  readonly memory: MemoryWatch;
+  readonly challenges: LabelTable<Map<string, number>>;
+  readonly idempotencyStates: ReadonlyMap<string, number>;
+  readonly reloads: ReadonlyMap<string, number>;
+  readonly rulesInForce: { readonly version: string } | undefined;
+  readonly keys: TopKeys;
+  now(): number;
+}
 
 /** All metrics, also those without samples: their names are known from the start. */
-export function metricsOf(state: ObserverState): readonly Metric[] {
+export function metricsOf(state: MetricSources): readonly Metric[] {
   const { stores, memory, policies, requestsByRule } = state;
   const services = [...stores.values()];
   const memories = [...memory.entries()];
@@ -52,7 +71,7 @@ export function metricsOf(state: ObserverState): readonly Metric[] {
     },
     gauge(
       "store_up",
-      "1",
+      "",
       ["store"],
       "1 if the store is available, 0 if its circuit is open.",
       services.map(({ name, isUp }) => ({ labels: { store: name }, value: isUp ? 1 : 0 })),
@@ -117,7 +136,7 @@ export function metricsOf(state: ObserverState): readonly Metric[] {
     ),
     gauge(
       "rules_info",
-      "1",
+      "",
       ["version"],
       "1 for the version of the rules in force.",
       state.rulesInForce ? [{ labels: { version: state.rulesInForce.version }, value: 1 }] : [],

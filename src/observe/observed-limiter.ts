@@ -17,7 +17,7 @@ const OBSERVED_BY: unique symbol = Symbol.for("sluice.observed-by") as never;
 interface Part {
   readonly port: { readonly store: Store; readonly syncStore: object | undefined };
   readonly policy: CompiledPolicy;
-  readonly failurePolicy: { readonly observed: PolicyObserver | undefined };
+  readonly failurePolicy: { readonly observed: PolicyObserver | undefined; readonly copyOf?: object | undefined };
 }
 
 /** The members that are replaced or passed on. */
@@ -27,7 +27,17 @@ interface Members extends Partial<RateLimiter> {
 }
 
 /** Methods that are called on the limiter itself. */
-const DELEGATED = ["peek", "refund", "settle", "unblock", "reset", "inspect", "dispose"] as const;
+const DELEGATED = [
+  "peek",
+  "refund",
+  "settle",
+  "unblock",
+  "reset",
+  "inspect",
+  "getPolicy",
+  "getPolicies",
+  "dispose",
+] as const;
 
 /** The counters of a policy, by the policy or by its name. */
 export interface CounterSource {
@@ -52,11 +62,12 @@ export function observeLimiter<L extends LimiterLike>(limiter: L, port: Observer
       : counters.policy(part.policy, part.port.store);
   });
   const reporting = new LimiterReports(port, parts, observers, (name) => counters.named(name));
-  return Object.create(limiter, descriptors(inner, reporting, port)) as L;
+  // Its prototype is the limiter, so that members which are not replaced stay available.
+  return Object.assign(Object.create(limiter), membersOf(inner, reporting, port)) as L;
 }
 
-/** The members of the wrapper. Its prototype is the limiter, so that all others stay available. */
-function descriptors(inner: Members & LimiterLike, reports: LimiterReports, port: ObserverPort): PropertyDescriptorMap {
+/** The members that are replaced. */
+function membersOf(inner: Members & LimiterLike, reports: LimiterReports, port: ObserverPort): object {
   const members: Record<PropertyKey, unknown> = {
     [OBSERVED_BY]: port,
     consume: (key: string, cost = 1) => {
@@ -100,9 +111,7 @@ function descriptors(inner: Members & LimiterLike, reports: LimiterReports, port
     };
   }
   if (inner.parts) members.parts = () => reports.observedParts(inner.parts?.() ?? []);
-  return Object.fromEntries(
-    Reflect.ownKeys(members).map((name) => [name, { value: members[name], writable: true, configurable: true }]),
-  );
+  return members;
 }
 
 /** Counts and reports the decisions of one limiter. */
@@ -136,8 +145,11 @@ class LimiterReports {
   /** The same parts, whose counters count joint charges. */
   observedParts(parts: readonly Part[]): readonly Part[] {
     return parts.map((part, i) => {
+      const { failurePolicy } = part;
       const observed = this.observers?.[i];
-      return observed ? { ...part, failurePolicy: { ...part.failurePolicy, observed } } : part;
+      if (!observed || observed === failurePolicy.observed) return part;
+      // Leases belong to the limiter itself, which releases them when it is disposed of.
+      return { ...part, failurePolicy: { ...failurePolicy, observed, copyOf: failurePolicy.copyOf ?? failurePolicy } };
     });
   }
 

@@ -1,5 +1,14 @@
 /** Tests of the observer with limiters, rules and middleware in memory. */
-import { combine, consumeAll, createLimiter, memoryRateLimiter, memoryStore, penalty } from "sluice";
+import {
+  combine,
+  concurrency,
+  consumeAll,
+  createLimiter,
+  holdAll,
+  memoryRateLimiter,
+  memoryStore,
+  penalty,
+} from "sluice";
 import { abuse, ipList } from "sluice/abuse";
 import { rateLimit } from "sluice/fetch";
 import { createObserver, type DecisionEvent, type Observer, type ObserverEvent } from "sluice/observe";
@@ -45,7 +54,8 @@ describe("an observed limiter", () => {
   it("emits every decision with its tag, and never the key", async () => {
     const observer = createObserver();
     const events = eventsOf(observer);
-    const limiter = observer.wrap(memoryRateLimiter({ capacity: 1, tokensPerSecond: 1, name: "api" }));
+    const policy = { capacity: 1, tokensPerSecond: 1, name: "api" };
+    const limiter = observer.wrap(memoryRateLimiter(policy, { clock: { now: () => 0 } }));
     await limiter.consume("canary");
     await limiter.consume("canary");
     const [first, second] = decisionsIn(events) as [DecisionEvent, DecisionEvent];
@@ -123,6 +133,24 @@ describe("an observed limiter", () => {
     expect(valueOf(observer, "cost_total", { policy: "tokens", outcome: "allowed" })).toBe(0);
     if (held.allowed) await held.hold.settle(20);
     expect(valueOf(observer, "cost_total", { policy: "tokens", outcome: "allowed" })).toBe(20);
+  });
+
+  it("releases the leases of a concurrency limit that were held together with others", async () => {
+    const observer = createObserver();
+    const store = memoryStore();
+    const inner = createLimiter({ policy: concurrency(1, { name: "slots" }), store });
+    const slots = observer.wrap(inner);
+    const rate = observer.wrap(createLimiter({ policy: "5/s", store }));
+    const held = await holdAll([
+      { limiter: slots, key: "a" },
+      { limiter: rate, key: "a", cost: 1 },
+    ]);
+    expect(held.allowed).toBe(true);
+    await slots.dispose();
+    const next = createLimiter({ policy: concurrency(1, { name: "slots" }), store });
+    expect((await next.hold("a")).allowed).toBe(true);
+    expect(valueOf(observer, "decisions_total", { policy: "slots", outcome: "allowed" })).toBe(1);
+    expect(valueOf(observer, "cost_total", { policy: "slots", outcome: "allowed" })).toBe(1);
   });
 
   it("counts each block once, by strikes and by hand", async () => {
@@ -252,10 +280,11 @@ describe("rateLimit with an observer", () => {
   it("counts the rules of consume() without a server, and reloads", async () => {
     const observer = createObserver();
     const events = eventsOf(observer);
-    const data = (text: "1/d fixed" | "2/d fixed") => ({
-      rules: [{ name: "job", match: "/jobs", limits: { ip: text } }],
-      fallback: { limits: { ip: "1/d fixed" } },
-    });
+    const data = (text: "1/d fixed" | "2/d fixed") =>
+      ({
+        rules: [{ name: "job", match: "/jobs", limits: { ip: text } }],
+        fallback: { limits: { ip: "1/d fixed" } },
+      }) as const;
     const rules = defineRules(data("1/d fixed"), { observer });
     for (let i = 0; i < 2; i++) await rules.consume({ method: "POST", path: "/jobs", ip: "203.0.113.7" });
     expect(valueOf(observer, "requests_total", { rule: "job", outcome: "allowed" })).toBe(1);

@@ -4,7 +4,7 @@ import { type Clock, checkedClock, monotonicMs, wallClockMs } from "../core/cloc
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
-import { hmacTag } from "../core/hmac-tag.ts";
+import { hmacTagger } from "../core/hmac-tag.ts";
 import { callListener } from "../core/listeners.ts";
 import {
   type DecidedCharge,
@@ -24,14 +24,14 @@ import type { Logger } from "./json-log.ts";
 import { LabelTable } from "./label-table.ts";
 import { MemoryWatch } from "./memory-watch.ts";
 import type { Metric } from "./metric.ts";
-import { metricsOf } from "./metrics.ts";
+import { type MetricSources, metricsOf } from "./metrics.ts";
 import { observeLimiter } from "./observed-limiter.ts";
 import { COLUMN, OUTCOMES } from "./outcomes.ts";
 import { PolicyCounters, PolicyCounts } from "./policy-counters.ts";
 import { ObservedRequests } from "./requests.ts";
 import { RuleCounts } from "./rule-counts.ts";
 import { StoreStats } from "./store-stats.ts";
-import { type TopKey, TopKeys } from "./top-keys.ts";
+import { MAX_COUNTERS, type TopKey, TopKeys } from "./top-keys.ts";
 
 /** Options of `createObserver`. */
 export interface ObserverOptions {
@@ -78,7 +78,7 @@ export function createObserver(options: ObserverOptions = {}): Observer {
     // Not shown: it may be a real secret.
     throw optionError("invalid-option", "secret", "a text of at least 16 characters");
   }
-  checkWhole("topKeys", topKeys, 1, 100_000);
+  checkWhole("topKeys", topKeys, 1, MAX_COUNTERS);
   if (clock !== undefined && typeof clock?.now !== "function") {
     throw optionError("invalid-option", "clock", "an object with now()", clock);
   }
@@ -93,12 +93,12 @@ export function createObserver(options: ObserverOptions = {}): Observer {
     },
     on: (listener) => state.on(listener),
     metrics: () => metricsOf(state),
-    topKeys: (n = 10) => state.keys.top(checkWhole("n", n, 1, 100_000), state.now()),
+    topKeys: (n = 10) => state.keys.top(checkWhole("n", n, 1, MAX_COUNTERS), state.now()),
   };
 }
 
 /** The state of an observer. Not a part of the public contract. */
-export class ObserverState implements RequestObserverPort {
+export class ObserverState implements RequestObserverPort, MetricSources {
   isInRequest = false;
   isListening = false;
   readonly startedAt: number;
@@ -122,9 +122,11 @@ export class ObserverState implements RequestObserverPort {
   private readonly named_: Map<string, PolicyObserver> = new Map();
   private readonly wrapped: WeakMap<object, object> = new WeakMap();
   private readonly listeners: Set<(event: ObserverEvent) => void> = new Set();
+  private readonly durationListeners: ((store: string, seconds: number) => void)[] = [];
   private readonly log: Logger | undefined;
   private readonly clock: Clock | undefined;
-  private secret: string | undefined;
+  private readonly secret: string | undefined;
+  private tagger: ((key: string) => string) | undefined;
 
   constructor(log: Logger | undefined, secret: string | undefined, topKeys: number, clock: Clock | undefined) {
     this.log = log;
@@ -154,8 +156,8 @@ export class ObserverState implements RequestObserverPort {
   /** 8 hex digits that identify a key. */
   tagOf(key: string): string {
     // Created on first use: Workers have no random numbers before the first request.
-    this.secret ??= Array.from(crypto.getRandomValues(new Uint32Array(8)), (word) => word.toString(16)).join("");
-    return hmacTag(key, this.secret).slice(0, TAG_CHARS);
+    this.tagger ??= hmacTagger(this.secret ?? String(crypto.getRandomValues(new Uint32Array(8))));
+    return this.tagger(key).slice(0, TAG_CHARS);
   }
 
   policy(policy: CompiledPolicy, store: Store): PolicyObserver {
@@ -245,7 +247,22 @@ export class ObserverState implements RequestObserverPort {
       this.emit(transitionEvent(event, this.now(), changed.name));
     });
     this.stores.set(origin, stats);
+    this.connectDurations(stats);
     healthOf(store).observe(stats);
+  }
+
+  /** Calls a listener with the duration of every reply of every store, in seconds. */
+  onDuration(listener: (store: string, seconds: number) => void): void {
+    this.durationListeners.push(listener);
+    for (const stats of this.stores.values()) this.connectDurations(stats);
+  }
+
+  private connectDurations(stats: StoreStats): void {
+    const { durationListeners } = this;
+    if (durationListeners.length === 0) return;
+    stats.onReply = (seconds) => {
+      for (const listener of durationListeners) listener(stats.name, seconds);
+    };
   }
 
   private emit(event: ObserverEvent | undefined): void {

@@ -89,9 +89,19 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
     });
   }
 
-  private reportCounted(args: Args, { rule, key, cost, per, decision }: CountedDecision): void {
+  private reportCounted(args: Args, { rule, key, cost, per, route, decision }: CountedDecision): void {
     const method = this.reader.method(args);
-    this.port.decided({ rule, policy: decision.policy, outcome: "would-deny", key, cost, decision, per, method });
+    this.port.decided({
+      rule,
+      policy: decision.policy,
+      outcome: "would-deny",
+      key,
+      cost,
+      decision,
+      per,
+      method,
+      route,
+    });
   }
 }
 

@@ -13,6 +13,8 @@ export class StoreStats implements StoreObserver {
   isUp = true;
   /** When it went down or up, in epoch ms; `undefined`: it has been up since the start. */
   changedAt: number | undefined;
+  /** Called with the duration of every reply, in seconds. */
+  onReply: ((seconds: number) => void) | undefined;
   private readonly onChange: (stats: StoreStats, event: { type: "store-down" | "store-up" } & object) => void;
 
   constructor(
@@ -24,7 +26,9 @@ export class StoreStats implements StoreObserver {
   }
 
   replied(durationMs: number): void {
-    this.durations.record(durationMs / 1000);
+    const seconds = durationMs / 1000;
+    this.durations.record(seconds);
+    this.onReply?.(seconds);
   }
 
   failed(error: SluiceError, isRejected: boolean): void {

@@ -1,4 +1,6 @@
 /** Tests the generations of the most denied keys, and what is kept of a key. */
+import { getHeapStatistics, setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, it, vi } from "vitest";
 import { hmacTag } from "../core/hmac-tag.ts";
 import { TopKeys } from "./top-keys.ts";
@@ -158,6 +160,25 @@ describe("what is kept of a key", () => {
     addTimes(top, 3, "ada@example.com", NOW);
     expect(JSON.stringify(top.top(10, NOW))).not.toContain("ada");
     expect(Object.keys(top.top(10, NOW)[0] ?? {}).sort()).toEqual(["atLeast", "count", "rule", "since", "tag"]);
+  });
+
+  it("does not retain the header that a key was cut from", () => {
+    setFlagsFromString("--expose-gc");
+    const collectGarbage: () => void = runInNewContext("gc");
+    const used = () => {
+      collectGarbage();
+      return getHeapStatistics().used_heap_size;
+    };
+    const top = new TopKeys(2000, tagOf);
+    const before = used();
+    for (let i = 0; i < 2000; i++) {
+      // A header that was read from a socket is one flat string.
+      const header = Buffer.from(`token=${String(i).padStart(40, "0")};${"x".repeat(20_000)}`).toString("latin1");
+      top.add("api", header.slice(6, 46), NOW);
+    }
+    // The headers have 40 MB.
+    expect(used() - before).toBeLessThan(4_000_000);
+    expect(top.top(2000, NOW)).toHaveLength(2000);
   });
 
   it("is bounded by the number of counters", () => {

@@ -21,7 +21,8 @@ const GENERATION_MS = 300_000;
 const MIN_RATE_MS = 10_000;
 /** Keys that are longer are kept as their tag, so that clients can't fill the memory. */
 const MAX_KEY_CHARS = 128;
-const MAX_COUNTERS = 65_536;
+/** The largest number of counters. */
+export const MAX_COUNTERS = 65_536;
 
 /** A key and its counts in both generations. */
 type KeptKey = Omit<TopKey, "tag"> & { readonly key: string };

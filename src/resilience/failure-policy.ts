@@ -48,6 +48,8 @@ export interface FailurePolicy {
   readonly onEvent: OnEvent | undefined;
   /** The counters of the policy, if it is observed. */
   readonly observed: PolicyObserver | undefined;
+  /** The failure policy that this one was copied from, to add `observed`. */
+  readonly copyOf?: object | undefined;
   /** This process's share of the policy, for the fallback. */
   readonly localPolicy: CompiledPolicy;
 }

@@ -119,6 +119,12 @@ export function specsOf({ limits, budgets }: ParsedRule): LimitSpec[] {
   );
 }
 
+/** The path of a rule's pattern, if it has only one: which of several has matched is not known here. */
+export function routeOf({ patterns }: ParsedRule): string | undefined {
+  const [pattern, ...others] = patterns;
+  return others.length > 0 ? undefined : pattern?.text.replace(/^\S+ (?=\/)/, "");
+}
+
 /** The decision on a request that no limit is enforced on. */
 export function notLimited(): Decision {
   return { allowed: true, policy: "", limit: 0, remaining: 0, resetAfterMs: 0, nextAfterMs: 0, unknown: true };

@@ -24,6 +24,7 @@ import {
   NO_HOLDS,
   notLimited,
   type OpenHold,
+  routeOf,
   specsOf,
 } from "./charge-group.ts";
 import type { ParsedRule } from "./parsed-rules.ts";
@@ -136,10 +137,8 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   }
 
   describe(decision: Decision): { readonly per: string | undefined; readonly route: string | undefined } {
-    const { charge, rule } = limitingOf(this.enforced, decision) ?? {};
-    // Which of several patterns has matched is not known here.
-    const [pattern, ...others] = rule?.patterns ?? [];
-    return { per: charge?.limit.per, route: others.length > 0 ? undefined : pattern?.text.replace(/^\S+ (?=\/)/, "") };
+    const { charge, rule } = limitingOf(this.enforced, decision) ?? this.countedGroups[0]?.active[0] ?? {};
+    return { per: charge?.limit.per, route: rule && routeOf(rule) };
   }
 
   endsInChallenge(decision: Decision): boolean {
@@ -271,7 +270,8 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
       group.decision = decision;
       const { rule, key, amount, charge } = limitingOf(group, decision) as ActiveCharge;
       const { per } = charge.limit;
-      return { mode: group.mode as "shadow" | "flag", rule: rule.name, key, cost: amount, per, decision };
+      const mode = group.mode as "shadow" | "flag";
+      return { mode, rule: rule.name, key, cost: amount, per, route: routeOf(rule), decision };
     });
   }
 

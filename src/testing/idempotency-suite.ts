@@ -14,6 +14,7 @@ import { type Runner, resolveRunner } from "./runner.ts";
 
 /** An idempotency store under test. */
 export interface IdempotencySubject {
+  /** The store. */
   readonly store: IdempotencyStore;
   /** Advances the store's clock by `ms`, or moves it back if negative. Default: the suite waits, for a tenth of a second per case. */
   advance?(ms: number): MaybePromise<void>;

@@ -11,6 +11,7 @@ import { holdCases } from "./middleware/hold-cases.ts";
 import { idempotencyCases } from "./middleware/idempotency-cases.ts";
 import { identityCases } from "./middleware/identity-cases.ts";
 import { limitsCases } from "./middleware/limits-cases.ts";
+import { observerCases } from "./middleware/observer-cases.ts";
 import { preflightCases } from "./middleware/preflight-cases.ts";
 import { refundCases } from "./middleware/refund-cases.ts";
 import { responseCases } from "./middleware/response-cases.ts";
@@ -52,6 +53,7 @@ const middlewareCases = [
   ...captureCases,
   ...idempotencyCases,
   ...storedResponseCases,
+  ...observerCases,
 ];
 
 /** Creates the routes that a server under test has to mount. */

@@ -25,6 +25,7 @@ export function lookups() {
       return keys[kind];
     },
     reports: {
+      listRefreshed() {},
       listStale: (list, error) => reports.push({ list, error }),
       providerDown: () => {
         throw new Error("not used by lists");

@@ -11,6 +11,7 @@ export const CHALLENGE: unique symbol = Symbol.for("sluice.challenge") as never;
 
 /** A challenge, made by `challenge`. */
 export interface Challenge {
+  /** What the middleware calls. */
   readonly [CHALLENGE]: ChallengeHandler;
 }
 
@@ -34,6 +35,7 @@ export interface ChallengeHandler {
 
 /** What the caller gets for a solution. */
 export interface Clearance {
+  /** Identifies the clearance, whose requests have a limit of their own. */
   readonly id: string;
   /** Fields to set on the response: the cookie. */
   readonly set: ResponseFields;
@@ -41,6 +43,7 @@ export interface Clearance {
 
 /** A request as a challenge reads it. */
 export interface ChallengeRequest {
+  /** The HTTP method, in upper case. */
   readonly method: string;
   /** The request target as it was received: path and query. */
   readonly path: string;
@@ -55,5 +58,6 @@ export interface ChallengeRequest {
   body(maxBytes: number): Promise<Uint8Array | { readonly parsed: unknown } | undefined>;
   /** Charges one verification to the client's IP address. */
   countVerification(): MaybePromise<Decision>;
+  /** Reports events such as a provider that is down. */
   readonly reports: AbuseReports;
 }

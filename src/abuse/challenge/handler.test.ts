@@ -56,7 +56,11 @@ function makeRequest(parts: RequestParts = {}) {
       return bytes.length > maxBytes ? undefined : bytes;
     },
     countVerification,
-    reports: { listStale: () => expect.unreachable(), providerDown: (name, error) => void down.push([name, error]) },
+    reports: {
+      listRefreshed() {},
+      listStale: () => expect.unreachable(),
+      providerDown: (name, error) => void down.push([name, error]),
+    },
   };
   return { ...request, down, countVerification };
 }

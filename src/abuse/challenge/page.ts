@@ -9,9 +9,11 @@ export interface ChallengeContext {
   readonly nonce: string;
   /** Name of the provider. */
   readonly provider: string;
+  /** The public key of your site at the provider. */
   readonly siteKey: string;
   /** URL of the widget script, without `onload`. */
   readonly scriptUrl: string;
+  /** How to render the provider's widget. */
   readonly widget: ChallengeWidget;
   /** The action to make the token for. */
   readonly action: string;
@@ -23,6 +25,7 @@ export interface ChallengeContext {
   readonly rule: string;
   /** Whether the request was a submitted form. Its body is not kept, so the person has to submit it again. */
   readonly isForm: boolean;
+  /** The texts of the page. */
   readonly messages: ChallengeMessages;
   /** Language of the messages. */
   readonly lang: string;

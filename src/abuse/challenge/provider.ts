@@ -39,11 +39,13 @@ export interface ExpectedToken {
   readonly ip: string;
   /** The hostname in the request's `Host` header, in lower case. The client chooses it. */
   readonly hostname: string;
+  /** The action that the token must be made for. */
   readonly action: string;
 }
 
 /** The result of a verification. */
 export interface Verification {
+  /** Whether the token is valid. */
   readonly ok: boolean;
   /** Why the token was refused: codes of the provider, or `hostname-mismatch`, `action-mismatch`, `token-too-old`, `low-score`. */
   readonly codes: readonly string[];

@@ -68,7 +68,7 @@ describe("ipList", () => {
 
   it("finds addresses of the package's other build, which has classes of its own", () => {
     const list = ipList(["10.0.0.1", "2001:db8::a"]);
-    const reports = { listStale() {}, providerDown() {} };
+    const reports = { listRefreshed() {}, listStale() {}, providerDown() {} };
     const has = (address: object) => list[LIST].has({ address: () => address as never, key: () => undefined, reports });
     expect(has({ kind: () => "ipv4", octets: [10, 0, 0, 1] })).toBe(true);
     expect(has({ kind: () => "ipv4", octets: [10, 0, 0, 2] })).toBe(false);

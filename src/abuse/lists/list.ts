@@ -8,6 +8,7 @@ export const LIST: unique symbol = Symbol.for("sluice.list") as never;
 
 /** A list of clients, made by `ipList` or `keyList`. */
 export interface List {
+  /** What `abuse` calls. */
   readonly [LIST]: ClientList;
 }
 

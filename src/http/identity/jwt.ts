@@ -27,8 +27,11 @@ export interface JwtOptions {
 
 /** The functions of the package `jose` that are called. */
 export interface JoseLike {
+  /** Verifies a token. */
   jwtVerify(token: string, key: never, options: object): Promise<{ payload: Record<string, unknown> }>;
+  /** Loads keys from a URL. */
   createRemoteJWKSet(url: never, options: { timeoutDuration: number }): unknown;
+  /** Uses keys that are given. */
   createLocalJWKSet(jwks: never): unknown;
 }
 

@@ -2,7 +2,9 @@
 
 /** A Durable Object namespace, such as the binding `env.RATE_LIMITER`. */
 export interface DurableObjectNamespaceLike {
+  /** Returns the id of the object with a name. */
   idFromName(name: string): object;
+  /** Returns a stub of an object. */
   // `never` accepts namespaces with any type of id.
   get(id: never): object;
 }
@@ -19,19 +21,25 @@ export interface DurableObjectStorageLike {
 
 /** The first argument of a Durable Object's constructor. */
 export interface DurableObjectStateLike {
+  /** The storage of the object. */
   readonly storage: DurableObjectStorageLike;
+  /** Runs a callback before the object receives other events. */
   blockConcurrencyWhile<T>(callback: () => Promise<T>): Promise<T>;
 }
 
 /** A Workers KV namespace, such as the binding `env.KV`. */
 export interface KVNamespaceLike {
+  /** Reads a value. */
   get(key: string): Promise<string | null>;
+  /** Writes a value that expires. */
   put(key: string, value: string, options: { expirationTtl: number }): Promise<void>;
+  /** Deletes a value. */
   delete(key: string): Promise<void>;
 }
 
 /** A Workers rate limit binding, such as `env.RL`. */
 export interface RateLimitBinding {
+  /** Counts one request of a key. */
   limit(options: { key: string }): Promise<{ success: boolean }>;
 }
 

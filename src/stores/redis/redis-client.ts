@@ -7,7 +7,9 @@ import { shared } from "../../core/shared-state.ts";
 
 /** A client or cluster of ioredis or iovalkey. */
 export interface IoredisLike {
+  /** Runs a script by its hash. */
   evalsha(sha: string, numberOfKeys: number, ...keysAndArguments: string[]): Promise<unknown>;
+  /** Runs a script by its text. */
   eval(script: string, numberOfKeys: number, ...keysAndArguments: string[]): Promise<unknown>;
   /** State of the connection, such as `"ready"`. */
   readonly status: string;
@@ -15,7 +17,9 @@ export interface IoredisLike {
 
 /** A client, cluster or sentinel of node-redis (the package `redis`). */
 export interface NodeRedisLike {
+  /** Runs a script by its hash. */
   evalSha(sha: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
+  /** Runs a script by its text. */
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
 }
 

@@ -22,7 +22,9 @@ export interface RedisStoreOptions extends KeyOptions {
 
 /** A store in Redis. */
 export interface RedisStore extends Store {
+  /** Decisions are exact. */
   readonly consistency: "exact";
+  /** Returns the hash slot of the key. */
   shardOf(key: string): number;
 }
 

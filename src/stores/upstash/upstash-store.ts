@@ -5,7 +5,9 @@ import { createRedisStore, type RedisStore, type RedisStoreOptions } from "../re
 
 /** A client of `@upstash/redis`. */
 export interface UpstashClient {
+  /** Runs a script by its hash. */
   evalsha(sha: string, keys: string[], args: string[]): Promise<unknown>;
+  /** Runs a script by its text. */
   eval(script: string, keys: string[], args: string[]): Promise<unknown>;
 }
 

@@ -26,6 +26,7 @@ export type RouteIdempotency = IdempotencyOptions<
 
 /** A `ReadableStream` of bytes. Not every project has its type. */
 export interface ByteStream {
+  /** Returns a reader of the bytes. */
   getReader(): unknown;
 }
 

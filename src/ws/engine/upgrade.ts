@@ -19,10 +19,15 @@ export function toResponse({ status, headers, body }: ProblemResponse): Response
 
 /** The part of a Node.js socket that the guard uses while a request is upgraded. */
 export interface RawSocket {
+  /** The IP address of the other end. */
   readonly remoteAddress?: string | undefined;
+  /** Whether the socket is destroyed. */
   readonly destroyed: boolean;
+  /** Whether the other end has closed its side. */
   readonly readableEnded: boolean;
+  /** Listens for the end of the socket. */
   once(event: "close" | "end", listener: () => void): unknown;
+  /** Closes the socket at once. */
   destroy(): unknown;
 }
 

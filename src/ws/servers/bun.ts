@@ -11,29 +11,42 @@ export type BunFrame = string | Uint8Array;
 
 /** The part of Bun's `ServerWebSocket` that the guard uses. */
 export interface BunSocket<Data> {
+  /** The data of the application. */
   data: Data;
+  /** The state of the connection, as in browsers. */
   readonly readyState: number;
+  /** The IP address of the other end. */
   readonly remoteAddress: string;
+  /** Sends a message. */
   send(message: string | Uint8Array): unknown;
+  /** Closes the connection. */
   close(code?: number, reason?: string): void;
 }
 
 /** The part of Bun's `Server` that the guard uses. */
 export interface BunServer {
+  /** Upgrades a request to a WebSocket. */
   // biome-ignore lint/suspicious/noExplicitAny: the type of its data belongs to the application.
   upgrade(request: Request, options?: any): boolean;
+  /** Returns the IP address of the other end. */
   requestIP(request: Request): { address: string } | null;
 }
 
 /** The part of Bun's WebSocket handlers that the guard wraps. */
 export interface BunHandlers {
   // biome-ignore-start lint/suspicious/noExplicitAny: sockets and buffers have Bun's own types.
+  /** Called when a connection opens. */
   open?: ((socket: any) => unknown) | undefined;
+  /** Called for each frame. */
   message?: ((socket: any, frame: any) => unknown) | undefined;
+  /** Called when a connection has closed. */
   close?: ((socket: any, code: number, reason: string) => unknown) | undefined;
+  /** Called for each ping. */
   ping?: ((socket: any, data: any) => unknown) | undefined;
+  /** Called for each pong. */
   pong?: ((socket: any, data: any) => unknown) | undefined;
   // biome-ignore-end lint/suspicious/noExplicitAny: as above.
+  /** The largest frame in bytes. */
   maxPayloadLength?: number | undefined;
 }
 

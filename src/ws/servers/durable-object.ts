@@ -15,18 +15,25 @@ export type DurableFrame = string | ArrayBuffer;
 
 /** The part of a Workers `WebSocket` that the guard uses. */
 export interface DurableSocket {
+  /** The state of the connection, as in browsers. */
   readonly readyState: number;
+  /** Sends a message. */
   send(message: string | ArrayBuffer | ArrayBufferView): void;
+  /** Closes the connection. */
   close(code?: number, reason?: string): void;
+  /** Stores a value that survives hibernation. */
   // biome-ignore lint/suspicious/noExplicitAny: the attachment belongs to the application.
   serializeAttachment(attachment: any): void;
+  /** Returns the stored value. */
   // biome-ignore lint/suspicious/noExplicitAny: as above.
   deserializeAttachment(): any;
 }
 
 /** The part of a Durable Object's `ctx` that the guard uses. */
 export interface DurableContext<Socket> {
+  /** Accepts a socket that may hibernate. */
   acceptWebSocket(socket: Socket, tags?: string[]): void;
+  /** Returns the open sockets. */
   getWebSockets(tag?: string): Socket[];
 }
 

@@ -6,16 +6,24 @@ export type WsData = Uint8Array | ArrayBuffer | Uint8Array[];
 
 /** The part of a `ws` socket that the guard uses. */
 export interface WsSocket {
+  /** The state of the connection, as in browsers. */
   readonly readyState: number;
+  /** The type of binary messages. */
   readonly binaryType?: string;
+  /** Listens for messages, pings, the end or errors. */
   on(event: "message", listener: (data: WsData, isBinary: boolean) => void): unknown;
   on(event: "ping" | "pong", listener: (data: Uint8Array) => void): unknown;
   on(event: "close", listener: () => void): unknown;
   on(event: "error", listener: (error: Error) => void): unknown;
+  /** Sends a message. */
   send(data: string | Uint8Array): void;
+  /** Answers a ping. */
   pong(data: Uint8Array): void;
+  /** Closes the connection. */
   close(code: number, reason: string): void;
+  /** Stops reading from the connection. */
   pause?(): void;
+  /** Closes the connection without a handshake. */
   terminate?(): void;
 }
 

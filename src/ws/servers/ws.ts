@@ -15,8 +15,11 @@ export type WsFrame = string | Uint8Array;
 
 /** The part of a Node.js request that the guard uses. */
 export interface WsRequest {
+  /** The request target: path and query. */
   readonly url?: string | undefined;
+  /** The headers by lower-case name. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** The socket of the request. */
   readonly socket: RawSocket;
 }
 
@@ -25,8 +28,10 @@ type VerifyCallback = (accepted: boolean, code?: number, message?: string, heade
 
 /** The part of a `WebSocketServer` that the guard uses. */
 export interface WsServer {
+  /** The options of the server, which the guard adds to. */
   // biome-ignore lint/suspicious/noExplicitAny: `verifyClient` has two signatures, and takes more than is passed on here.
   options: { verifyClient?: any; autoPong?: boolean | undefined; maxPayload?: number | undefined };
+  /** Listens for connections. */
   // biome-ignore lint/suspicious/noExplicitAny: a socket has a type of the application.
   on?(event: "connection", listener: (socket: any, request: any) => void): unknown;
 }

@@ -13,14 +13,23 @@ export type SocketIoEvent = readonly [name: string, ...args: unknown[]];
 /** The part of a Socket.IO `Socket` that the guard uses. */
 export interface SocketIoSocket {
   // biome-ignore-start lint/suspicious/noExplicitAny: these have types of the application, and differ between versions.
+  /** The connection below the socket. */
   readonly conn: any;
+  /** The data of the application. */
   data: any;
+  /** Whether the socket is connected. */
   readonly connected: boolean;
+  /** Adds a middleware for events. */
   use(middleware: (event: any, next: (error?: Error) => void) => void): unknown;
+  /** Sends an event. */
   emit(name: any, ...args: any[]): unknown;
+  /** Ends the connection. */
   disconnect(close?: boolean): unknown;
+  /** Listens for the end of the connection. */
   on(event: "disconnect", listener: () => void): unknown;
+  /** Returns how many listeners an event has. */
   listenerCount(name: any): number;
+  /** Returns the listeners for all events. */
   listenersAny(): unknown[];
   // biome-ignore-end lint/suspicious/noExplicitAny: as above.
 }

@@ -9,7 +9,9 @@ import { sessionIdOf } from "./internals.ts";
 
 /** The part of a Node.js request that the guard uses. */
 export interface SocketIoRequest {
+  /** The headers by lower-case name. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** The socket of the request. */
   readonly socket: RawSocket & { on(event: "error", listener: () => void): unknown };
 }
 

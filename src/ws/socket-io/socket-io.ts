@@ -24,7 +24,9 @@ interface Namespace {
 /** The part of a Socket.IO `Server` that the guard uses. */
 export interface SocketIoServer {
   // biome-ignore-start lint/suspicious/noExplicitAny: these have types of the application.
+  /** The transport server below. */
   readonly engine: any;
+  /** Listens for new namespaces. */
   on(event: "new_namespace", listener: (namespace: any) => void): unknown;
   // biome-ignore-end lint/suspicious/noExplicitAny: as above.
 }

@@ -5,8 +5,12 @@ export type WsKitDecision = { readonly allowed: true; readonly delayMs?: number 
 
 /** The part of a denial that the middleware uses. */
 export interface WsKitDenied {
+  /** The cost does not fit. */
   readonly allowed: false;
+  /** Cost that is left. */
   readonly remaining: number;
+  /** Milliseconds until the cost fits; `null` if it never can. */
   readonly retryAfterMs: number | null;
+  /** Denied because the store is unavailable. */
   readonly unavailable?: true;
 }

@@ -16,8 +16,11 @@ import { FREE, MessageQueue, type TimedDecision, waitUntilDue } from "./message-
 
 /** The part of a limiter that the middleware uses. Limiters of sluice and of ws-kit have it. */
 export interface WsKitLimiter {
+  /** Takes `cost` from the key's budget if it fits. */
   consume(key: string, cost: number): Promise<WsKitDecision>;
+  /** The same without a promise. */
   consumeSync?(key: string, cost?: number): Decision;
+  /** Returns the policy, whose capacity is the largest cost that fits. */
   getPolicy(): { readonly capacity: number };
 }
 

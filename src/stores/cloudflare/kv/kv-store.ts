@@ -36,6 +36,7 @@ export interface KVStoreOptions extends KeyOptions {
 
 /** A store in Workers KV. */
 export interface KVStore extends Store {
+  /** Decisions are approximate. */
   readonly consistency: "approximate";
 }
 

@@ -30,7 +30,9 @@ export interface DurableObjectStoreOptions extends KeyOptions {
 
 /** A store in Durable Objects. */
 export interface DurableObjectStore extends Store {
+  /** Decisions are exact. */
   readonly consistency: "exact";
+  /** Returns the object that has the key. */
   shardOf(key: string): number | string;
 }
 

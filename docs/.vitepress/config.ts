@@ -1,0 +1,99 @@
+/** The configuration of the site: addresses, search, sidebar, links and the files that are written after the build. */
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vitepress";
+import { writeLlmsFiles } from "./llms.js";
+import { rewriteLinks, slugify } from "./markdown.js";
+import { makeSidebar } from "./pages.js";
+
+const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+/** The addresses are only in package.json. */
+const { homepage, repository, version, description } = JSON.parse(readFileSync(at("../../package.json"), "utf8"));
+const repositoryUrl: string = repository.url.replace(/^git\+|\.git$/g, "");
+const base = new URL(homepage).pathname;
+
+export default defineConfig({
+  base,
+  lang: "en-GB",
+  title: "sluice",
+  description,
+  cleanUrls: true,
+  // The folder of the logo and the social card, copied to the root of the site.
+  vite: {
+    publicDir: "brand",
+    resolve: { alias: [{ find: /^sluice$/, replacement: at("../../src/entries/index.ts") }] },
+  },
+  srcExclude: ["README.md"],
+  sitemap: { hostname: homepage },
+  head: [
+    ["link", { rel: "icon", type: "image/svg+xml", href: `${base}logo.svg` }],
+    ["meta", { name: "theme-color", content: "#0b4f7d" }],
+    ["meta", { property: "og:type", content: "website" }],
+    ["meta", { property: "og:site_name", content: "sluice" }],
+    ["meta", { property: "og:image", content: `${homepage}social-card.png` }],
+    ["meta", { property: "og:image:alt", content: "sluice: rate limiting for TypeScript" }],
+    ["meta", { name: "twitter:card", content: "summary_large_image" }],
+    // Scripts open the groups of the sidebar and the menu. Without them all groups are open.
+    ["noscript", {}, "<style>.VPSidebarItem.collapsed > .items { display: block !important }</style>"],
+  ],
+  transformHead({ pageData }) {
+    const path = pageData.relativePath.replace(/(^|\/)index\.md$/, "$1").replace(/\.md$/, "");
+    return [
+      ["link", { rel: "canonical", href: homepage + path }],
+      ["meta", { property: "og:url", content: homepage + path }],
+      ["meta", { property: "og:title", content: pageData.title || "sluice" }],
+      ["meta", { property: "og:description", content: pageData.description }],
+    ];
+  },
+  markdown: {
+    theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
+    anchor: { slugify },
+    config: (md) => rewriteLinks(md, { homepage, repositoryUrl }),
+  },
+  buildEnd: ({ outDir }) => writeLlmsFiles(outDir, { homepage, description }),
+  themeConfig: {
+    logo: { src: "/logo.svg", alt: "", width: 24, height: 24 },
+    nav: [
+      { text: "Guides", link: "/guide/", activeMatch: "^/guide/" },
+      { text: "Frameworks", link: "/middleware/", activeMatch: "^/middleware/" },
+      { text: "Stores", link: "/stores/", activeMatch: "^/stores/" },
+      { text: "API", link: "/reference/", activeMatch: "^/reference/" },
+      {
+        text: version,
+        items: [{ text: "Changelog", link: `${repositoryUrl}/blob/main/CHANGELOG.md` }],
+      },
+    ],
+    sidebar: makeSidebar(),
+    outline: { level: [2, 3], label: "On this page" },
+    editLink: { pattern: `${repositoryUrl}/edit/main/docs/:path`, text: "Edit this page on GitHub" },
+    socialLinks: [{ icon: "github", link: repositoryUrl, ariaLabel: "sluice on GitHub" }],
+    notFound: {
+      title: "Page not found",
+      quote: "There is no page at this address. Search for it, or start from the list of all pages.",
+      link: `${base}guide/`,
+      linkLabel: "All pages",
+      linkText: "All pages",
+    },
+    search: {
+      provider: "local",
+      options: {
+        // Decision records and types that can't be imported are not what readers search for.
+        _render(source, env, md) {
+          const html = md.render(source, env);
+          return /^(?:decisions|reference\/internals)\//.test(env.relativePath) ? "" : html;
+        },
+        miniSearch: {
+          searchOptions: {
+            combineWith: "AND",
+            prefix: true,
+            fuzzy: 0.1,
+            boost: { title: 6, titles: 2, text: 1 },
+            // Guides answer questions; the reference and the changelog list names.
+            boostDocument: (id: string) => (id.includes("/reference/") ? 0.2 : 1),
+          },
+        },
+      },
+    },
+  },
+});
