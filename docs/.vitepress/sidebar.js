@@ -72,6 +72,7 @@ export const sections = [
           ["guide/when-redis-is-down.md", "When Redis is down"],
           ["guide/cdn-and-nginx-limits.md", "CDN and nginx limits"],
           ["guide/choose-limits-from-traffic.md", "Limits from your traffic"],
+          ["guide/find-out-who-is-rate-limited.md", "Who is rate limited"],
         ],
       },
     ],

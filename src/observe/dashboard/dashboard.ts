@@ -30,6 +30,7 @@ export interface DashboardOptions {
 
 /** Serves the dashboard below any path. */
 export interface Dashboard {
+  /** Responds to a request for the page, its files or its data. */
   (request: Request): Promise<Response>;
   /** Stops the timer that samples the counters, and closes all connections. Later requests get a 503. */
   dispose(): void;
