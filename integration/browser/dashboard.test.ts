@@ -155,7 +155,9 @@ describe("the dashboard", () => {
     await page.getByLabel("IP address, user").fill("203.0.113.7");
     await page.getByRole("button", { name: "Look up" }).click();
     const row = (policy: string) => page.locator("#found tbody tr").filter({ hasText: policy });
-    expect(await row("login.ip").innerText()).toMatch(/^login\.ip\s+as IP address\s+2 of 5\s+no\s+(?:59 min|1 h 0 min)$/);
+    expect(await row("login.ip").innerText()).toMatch(
+      /^login\.ip\s+as IP address\s+2 of 5\s+no\s+(?:59 min|1 h 0 min)$/,
+    );
     expect(await row("abuse.ip").innerText()).toMatch(/^abuse\.ip\s+as IP address\s+0 strikes\s+for (?:9|10) min\s/);
     expect(await page.locator("#found").innerText()).toContain("Nothing used of: search.ip, orders.ip");
     expect(addresses.filter((url) => url.includes("203"))).toEqual([]);

@@ -1,10 +1,6 @@
-/** Tests of the dashboard's handler: who may see it, what it sends, and what it costs. */
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
+/** Tests of the dashboard's handler: its page, its events and its look-up. */
 import { createLimiter, memoryRateLimiter } from "sluice";
-import { rateLimit } from "sluice/fetch";
-import { createObserver, type Dashboard, type DashboardOptions, dashboard, loopbackToken } from "sluice/observe";
-import { defineRules } from "sluice/rules";
+import { createObserver, type Dashboard, type DashboardOptions, dashboard } from "sluice/observe";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { ICON, renderPage } from "./page.ts";
 import { SCRIPT } from "./page-script.ts";
@@ -96,6 +92,18 @@ describe("dashboard", () => {
     expect(bytes.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(25_000);
   });
 
+  it("can be created where timers are not allowed yet, as in a Worker before its first request", async () => {
+    vi.useFakeTimers();
+    const start = vi.spyOn(globalThis, "setInterval").mockImplementationOnce(() => {
+      throw new Error("Disallowed operation called within global scope");
+    });
+    onTestFinished(() => start.mockRestore());
+    const handler = open();
+    expect(vi.getTimerCount()).toBe(0);
+    for (let i = 0; i < 2; i++) expect((await ask(handler)).status).toBe(200);
+    expect(vi.getTimerCount()).toBe(1);
+  });
+
   it("does nothing after dispose", async () => {
     vi.useFakeTimers();
     const handler = open();
@@ -107,145 +115,6 @@ describe("dashboard", () => {
     expect(vi.getTimerCount()).toBe(0);
     expect((await reader.read()).done).toBe(true);
     expect((await ask(handler)).status).toBe(503);
-  });
-});
-
-describe("authorize", () => {
-  it("is called for every request, and only true admits", async () => {
-    const paths: string[] = [];
-    const handler = open({
-      authorize: async (request) => {
-        paths.push(new URL(request.url).pathname);
-        return true;
-      },
-    });
-    const all = ["", "/app.js", "/app.css", "/icon.svg", "/data", "/events", "/key", "/other.txt"];
-    for (const path of all) await ask(handler, path);
-    expect(paths).toEqual(all.map((path) => `/_sluice${path}`));
-    for (const result of [false, undefined, 1, "yes", {}, Promise.resolve(false)]) {
-      const refusing = open({ authorize: () => result as boolean });
-      for (const path of all) {
-        const response = await ask(refusing, path);
-        expect([response.status, await response.text()]).toEqual([403, "Forbidden\n"]);
-      }
-    }
-  });
-
-  it("is a 403 and one process warning if it throws", async () => {
-    const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
-    onTestFinished(() => warn.mockRestore());
-    for (const authorize of [
-      () => {
-        throw new Error("no session");
-      },
-      () => Promise.reject(new Error("no session")),
-    ]) {
-      warn.mockClear();
-      const handler = open({ authorize });
-      expect((await ask(handler)).status).toBe(403);
-      expect((await ask(handler, "/data")).status).toBe(403);
-      expect(warn.mock.calls.map(([text]) => text)).toEqual([expect.stringContaining("no session")]);
-    }
-  });
-
-  it("does not see requests of other sites", async () => {
-    let calls = 0;
-    const handler = open({ authorize: () => ++calls > 0 });
-    const status = async (path: string, headers: Record<string, string>, method = "GET") =>
-      (await ask(handler, path, { method, headers })).status;
-    const cross = { "Sec-Fetch-Site": "cross-site" };
-    const navigation = { "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document" };
-    expect(await status("/data", { Origin: "https://evil.example" })).toBe(403);
-    expect(await status("/data", { Origin: "null" })).toBe(403);
-    expect(await status("/data", { Origin: "http://127.0.0.1:9999" })).toBe(403);
-    expect(await status("/data", { Host: "evil.example", Origin: "http://127.0.0.1:8787" })).toBe(403);
-    expect(await status("/data", cross)).toBe(403);
-    expect(await status("/data", { "Sec-Fetch-Site": "same-site" })).toBe(403);
-    expect(await status("/data", { ...cross, ...navigation })).toBe(403);
-    expect(await status("", { ...cross, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe" })).toBe(403);
-    expect(await status("", { ...cross, ...navigation }, "POST")).toBe(403);
-    expect(await status("/key", { Origin: "https://evil.example", ...JSON_TYPE }, "POST")).toBe(403);
-    expect(calls).toBe(0);
-    expect(await status("/data", { Origin: "http://127.0.0.1:8787", "Sec-Fetch-Site": "same-origin" })).toBe(200);
-    expect(await status("/data", { Host: "app.example", Origin: "https://app.example" })).toBe(200);
-    expect(await status("/data", { Host: "app.example:443", Origin: "https://app.example" })).toBe(200);
-    expect(await status("", { ...cross, ...navigation })).toBe(200);
-    expect(await status("", { "Sec-Fetch-Site": "none" })).toBe(200);
-  });
-});
-
-describe("loopbackToken", () => {
-  const access = loopbackToken();
-  const cookie = `sluice-dashboard-8787=${access.token}`;
-  const statusOf = async (path: string, headers: Record<string, string> = {}) =>
-    (await ask(open({ authorize: access.authorize }), path, { headers })).status;
-
-  it("has 256 bits", () => {
-    expect(access.token).toMatch(/^[A-Za-z0-9_-]{43}$/);
-    expect(loopbackToken().token).not.toBe(access.token);
-  });
-
-  it.each<[string, string, Record<string, string>, number]>([
-    ["no token", "/data", {}, 403],
-    ["the cookie", "/data", { Cookie: `a=b; ${cookie}` }, 200],
-    ["a wrong cookie", "/data", { Cookie: `sluice-dashboard-8787=${loopbackToken().token}` }, 403],
-    ["the cookie of another port", "/data", { Cookie: `sluice-dashboard-1=${access.token}` }, 403],
-    ["two cookies, one of them right", "/data", { Cookie: `sluice-dashboard-8787=x; ${cookie}` }, 200],
-    ["a bearer token", "/data", { Authorization: `Bearer ${access.token}` }, 200],
-    ["a wrong bearer token", "/data", { Authorization: `Bearer ${access.token}x` }, 403],
-    ["the token in the address", `/data?token=${access.token}`, {}, 200],
-    ["a wrong token in the address", "/data?token=wrong", {}, 403],
-    ["an empty token in the address, and the cookie", "/data?token=", { Cookie: cookie }, 403],
-    ["localhost", "/data", { Host: "localhost:8787", Cookie: cookie }, 200],
-    ["IPv6", "/data", { Host: "[::1]:8787", Cookie: cookie }, 200],
-    ["upper case", "/data", { Host: "LOCALHOST:8787", Cookie: cookie }, 200],
-    ["a foreign host", "/data", { Host: "evil.example:8787", Cookie: cookie }, 403],
-    [
-      "a host that starts like a loopback address",
-      "/data",
-      { Host: "127.0.0.1.evil.example:8787", Cookie: cookie },
-      403,
-    ],
-    ["a foreign origin", "/data", { Origin: "https://evil.example", Cookie: cookie }, 403],
-  ])("with %s", async (_, path, headers, status) => {
-    expect(await statusOf(path, headers)).toBe(status);
-  });
-
-  it("is exchanged for a cookie, and removed from the address", async () => {
-    const handler = open({ authorize: access.authorize });
-    const exchanged = await ask(handler, `?a=1&token=${access.token}`);
-    expect(exchanged.status).toBe(303);
-    expect(new URL(exchanged.headers.get("location") ?? "", BASE).href).toBe(`${BASE}?a=1`);
-    expect(exchanged.headers.get("set-cookie")).toBe(`${cookie}; Path=/_sluice; HttpOnly; SameSite=Strict`);
-    expect(exchanged.headers.get("referrer-policy")).toBe("no-referrer");
-    const withSlash = await ask(handler, `/?token=${access.token}`);
-    expect(new URL(withSlash.headers.get("location") ?? "", `${BASE}/`).href).toBe(`${BASE}/`);
-    const atRoot = await handler(new Request(`http://localhost:8787/?token=${access.token}`));
-    expect(atRoot.headers.get("set-cookie")).toContain("; Path=/;");
-  });
-
-  it("leaves a parameter of this name to other functions", async () => {
-    expect((await ask(open(), "?token=of-the-application")).status).toBe(200);
-  });
-});
-
-describe("the limit", () => {
-  it("allows 50 authorised requests at once and 10 per second", async () => {
-    vi.useFakeTimers();
-    let isAdmitted = false;
-    const handler = open({ authorize: () => isAdmitted });
-    const statuses = async (count: number) => {
-      const all: number[] = [];
-      for (let i = 0; i < count; i++) all.push((await ask(handler, "/app.css")).status);
-      return { 200: all.filter((one) => one === 200).length, 429: all.filter((one) => one === 429).length };
-    };
-    // Strangers don't use it up.
-    expect(await statuses(100)).toEqual({ 200: 0, 429: 0 });
-    isAdmitted = true;
-    expect(await statuses(60)).toEqual({ 200: 50, 429: 10 });
-    expect((await ask(handler)).headers.get("retry-after")).toBe("1");
-    vi.advanceTimersByTime(1000);
-    expect(await statuses(20)).toEqual({ 200: 10, 429: 10 });
   });
 });
 
@@ -306,68 +175,6 @@ describe("events", () => {
     expect((await ask(handler, "/events")).status).toBe(503);
     vi.advanceTimersByTime(600_000);
     expect((await ask(handler, "/events")).status).toBe(200);
-  });
-});
-
-describe("memory", () => {
-  it("stays below 1 MB with 512 rules and 20 connections that are not read", async () => {
-    const observer = createObserver();
-    const rules = defineRules(
-      {
-        rules: Array.from({ length: 512 }, (_, i) => {
-          return { name: `rule-${i}`, match: `GET /path-${i}`, limits: { ip: "5/h" } } as const;
-        }),
-        fallback: "unlimited",
-      },
-      { observer },
-    );
-    const limit = rateLimit({ rules, observer, identity: { trustedProxies: 1 } });
-    const handle = limit(() => new Response("ok"));
-    const send = async () => {
-      const headers = { "x-forwarded-for": "203.0.113.7" };
-      for (let i = 0; i < 512; i++) {
-        await (handle as (request: Request, server: object) => Promise<Response>)(
-          new Request(`http://localhost/path-${i}`, { headers }),
-          { remoteAddr: { hostname: "127.0.0.1" } },
-        );
-      }
-    };
-    await send();
-    setFlagsFromString("--expose-gc");
-    const gc = runInNewContext("gc") as () => void;
-    const used = async () => {
-      // Weak references are cleared between two collections.
-      for (let i = 0; i < 4; i++) {
-        gc();
-        await new Promise(setImmediate);
-      }
-      // External memory contains the buffers of typed arrays.
-      const { heapUsed, external } = process.memoryUsage();
-      return heapUsed + external;
-    };
-    vi.useFakeTimers({ toFake: ["setInterval", "performance"] });
-    const fill = async () => {
-      const handler = dashboard(observer, { authorize: () => true, rules });
-      const bodies: unknown[] = [];
-      for (let i = 0; i < 20; i++) bodies.push((await ask(handler, "/events")).body);
-      for (let second = 0; second < 25; second += 5) {
-        await send();
-        vi.advanceTimersByTime(5000);
-      }
-      return { handler, bodies };
-    };
-    // The first ones also compile code and fill the counters of the observer.
-    for (let i = 0; i < 2; i++) (await fill()).handler.dispose();
-    const before = await used();
-    const kept = [];
-    for (let i = 0; i < 4; i++) kept.push(await fill());
-    const bytes = ((await used()) - before) / kept.length;
-    const [{ handler, bodies }] = kept as [Awaited<ReturnType<typeof fill>>];
-    const { rules: rows, moreRules } = await (await ask(handler, "/data")).json();
-    expect([rows.length, moreRules, bodies.length]).toEqual([50, 462, 20]);
-    expect(bytes).toBeGreaterThan(100_000);
-    expect(bytes).toBeLessThan(1_000_000);
-    for (const { handler } of kept) handler.dispose();
   });
 });
 

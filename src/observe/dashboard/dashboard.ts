@@ -54,12 +54,10 @@ export function dashboard(observer: Observer, options: DashboardOptions): Dashbo
     history.sample();
     return JSON.stringify(snapshotOf(state, history, rules));
   };
-  const timer = setInterval(() => {
+  const timer = new Ticker(() => {
     if (streams.size > 0) streams.send(read());
     else history.sample();
-  }, SAMPLE_MS);
-  // A dashboard must not keep a process running. Browsers' and Deno's timers are numbers.
-  (timer as { unref?(): void }).unref?.();
+  });
 
   const resources: Record<Target["name"], Resource> = {
     page: { methods: "GET, HEAD", respond: ({ prefix }) => reply(renderPage(prefix), "text/html") },
@@ -90,6 +88,7 @@ export function dashboard(observer: Observer, options: DashboardOptions): Dashbo
     const target = targetOf(request);
     if (isForeign(request, target?.name === "page") || !(await isAuthorized(request))) return respond(403, "Forbidden");
     if (isDisposed) return respond(503, "The dashboard has been disposed of");
+    timer.start();
     const waitMs = limit();
     if (waitMs > 0) return respond(429, "Too Many Requests", { "Retry-After": String(Math.ceil(waitMs / 1000)) });
     if (!target) return respond(404, "Not Found");
@@ -103,10 +102,36 @@ export function dashboard(observer: Observer, options: DashboardOptions): Dashbo
   };
   const dispose = (): void => {
     isDisposed = true;
-    clearInterval(timer);
+    timer.stop();
     streams.closeAll();
   };
   return Object.assign(handle, { dispose });
+}
+
+/** Calls a function every second. */
+class Ticker {
+  private readonly tick: () => void;
+  private timer: ReturnType<typeof setInterval> | undefined;
+
+  constructor(tick: () => void) {
+    this.tick = tick;
+    this.start();
+  }
+
+  start(): void {
+    if (this.timer !== undefined) return;
+    try {
+      this.timer = setInterval(this.tick, SAMPLE_MS);
+      // A dashboard must not keep a process running. Timers of some runtimes are numbers.
+      (this.timer as { unref?(): void }).unref?.();
+    } catch {
+      // Workers have no timers before their first request.
+    }
+  }
+
+  stop(): void {
+    clearInterval(this.timer);
+  }
 }
 
 /** What is served at one path. */

@@ -15,7 +15,7 @@ const MAX_FACTS = 8;
 const IPV6_PREFIX = 56;
 
 /** The result for one policy. */
-export interface PolicyEntry {
+interface PolicyEntry {
   readonly policy: string;
   /** How the text was understood: `typed`, or the kind of a key, such as `ip`. */
   readonly as: string;
