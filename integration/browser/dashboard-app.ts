@@ -41,11 +41,11 @@ export async function startDashboardApp(options: DashboardAppOptions = {}) {
   const ok = limit((_request, response) => void response.end("ok"));
   const script = named((_request, response) => void response.end("ok"));
   const mounted = toNodeHandler(page);
-  const statuses: number[] = [];
+  const responses: string[] = [];
   const server = createServer((request, response) => {
     const { url = "" } = request;
     if (/^\/_sluice(?:[/?]|$)/.test(url)) {
-      response.once("finish", () => statuses.push(response.statusCode));
+      response.once("finish", () => responses.push(`${response.statusCode} ${url}`));
       mounted(request, response);
     } else if (url === "/script") script(request, response);
     else ok(request, response);
@@ -58,8 +58,8 @@ export async function startDashboardApp(options: DashboardAppOptions = {}) {
     access,
     observer,
     store,
-    /** The statuses of the dashboard's responses. */
-    statuses,
+    /** Status and path of the dashboard's responses. */
+    responses,
     url: `http://127.0.0.1:${actual}`,
     page: `http://127.0.0.1:${actual}/_sluice`,
     /** Sends requests one after the other, and returns how many got each status. */

@@ -14,7 +14,8 @@ const share=(part,all)=>{if(!all||!part)return"0%";const p=part*100/all;return(p
 const rate=(n)=>n>=10?number(Math.round(n)):String(Math.round(n*10)/10)
 const ms=(n)=>n>=1000?"≥ 1 s":(n<10?n.toFixed(2):n.toFixed(0))+" ms"
 const span=(t)=>{const s=Math.max(0,Math.round(t/1000)),m=Math.floor(s/60),h=Math.floor(m/60),d=Math.floor(h/24)
-return d?d+" d "+h%24+" h":h?h+" h "+m%60+" min":m?m+" min":s+" s"}
+const and=(n,unit)=>n?" "+n+unit:""
+return d?d+" d"+and(h%24," h"):h?h+" h"+and(m%60," min"):m?m+" min":s+" s"}
 const at=(t,now)=>(now-t>864e5?day.format(t)+", ":"")+clock.format(t)
 const times=(n,word)=>number(n)+" "+word+(n===1?"":"s")
 const text=(node,value)=>{if(node.textContent!==value)node.textContent=value}
@@ -56,7 +57,7 @@ else tile("latency","–","",h.stores.length?"No calls in the last 5 minutes":"N
 tile("degraded",number(h.degraded),"",h.degraded?"made without the store, since the start":"Every decision was made by its store",down.length)
 if(h.rules)tile("rules",h.rules.version,"","in force since "+at(h.rules.since,now))
 else tile("rules","–","","No rule set")
-text($("summary"),down.length?down.map((s)=>s.name).join(", ")+(down.length>1?" are":" is")+" down. Limits apply per process until it is back."
+text($("summary"),down.length?down.map((s)=>s.name).join(", ")+(down.length>1?" are":" is")+" down. Decisions are made without it."
 :h.stores.length||h.memory.length?"All stores are up.":"")
 text($("process"),"This process only, for "+span(now-d.startedAt)+", sluice "+d.sluice)
 }

@@ -58,7 +58,7 @@ tbody th{font-weight:600;overflow-wrap:anywhere}
 tbody tr:last-child>*{border-bottom:0}
 td{white-space:nowrap}
 #keys code{white-space:nowrap}
-#keys tr>:nth-child(2){white-space:normal;overflow-wrap:anywhere}
+#keys td:nth-child(2){white-space:normal;overflow-wrap:anywhere}
 td small,th small,#shadow small{display:block;font-weight:400}
 code{font:.8125rem/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere}
 .mode{margin-left:.4375rem;padding:0 .4375rem;border:1px solid currentColor;border-radius:.625rem;color:var(--soft);font-size:.6875rem;font-weight:500;vertical-align:.0625rem;white-space:nowrap}
@@ -97,6 +97,7 @@ main{gap:.75rem}.pair{gap:.75rem}
 .stack td::before{content:attr(data-label);display:block;color:var(--soft);font-size:.6875rem}
 .stack td:last-child{text-align:right}.stack td:last-child::before{content:none}
 .spark{width:100%;max-width:6rem}
+#found tr>*+*{padding:.4375rem .1875rem}#found td:nth-child(3){white-space:normal}#found th{min-width:5.75rem}#found th+th{min-width:0}
 #events li{grid-template-columns:5.5rem 1fr}#events span{grid-column:1/-1}
 }
 @media(prefers-reduced-motion:no-preference){#status[data-state=wait]::before{animation:p 1.2s infinite alternate}@keyframes p{to{opacity:.25}}}

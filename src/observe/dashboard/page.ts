@@ -32,11 +32,11 @@ export function renderPage(prefix: string): string {
 <body>
 <header>
 <img src="${at}icon.svg" alt="" width="36" height="36">
-<div><h1>sluice</h1><p id="process">Dashboard of this process</p></div>
+<div><h1>sluice</h1><p id="process">This process only</p></div>
 <p id="status" role="status" data-state="wait">Connecting…</p>
 </header>
 <main>
-<noscript><p class="card">This page needs JavaScript.</p></noscript>
+<noscript>This page needs JavaScript.</noscript>
 <section aria-labelledby="h-health">
 <div class="title"><h2 id="h-health">Health</h2><p id="summary"></p></div>
 <dl id="health">
@@ -50,7 +50,7 @@ export function renderPage(prefix: string): string {
 <div class="title"><h2 id="h-chart">Last 15 minutes</h2><p id="totals"></p></div>
 <ul class="legend">${legend}</ul>
 <div class="plot" id="plot"><span id="y-max"></span><span id="y-half"></span><span id="none" aria-hidden="true"></span>
-<svg id="chart" viewBox="0 0 180 100" preserveAspectRatio="none" role="img" aria-label="No requests in the last 15 minutes."><path class="grid" d="M0 .5h180M0 50h180"/>${areas}<path class="cursor" id="cursor"/></svg></div>
+<svg id="chart" viewBox="0 0 180 100" preserveAspectRatio="none" role="img" aria-label="Chart"><path class="grid" d="M0 .5h180M0 50h180"/>${areas}<path class="cursor" id="cursor"/></svg></div>
 <p class="axis" aria-hidden="true"><span>15 min ago</span><span>10 min</span><span>5 min</span><span>now</span></p>
 <p id="readout">Degraded overlaps the others. Denied includes blocked, challenged and unavailable.</p>
 <details id="minutes"><summary>Show as a table</summary><div class="scroll" tabindex="0" role="group" aria-label="Table of the last 15 minutes"><table><caption>Requests by minute</caption><thead><tr><th scope="col">Minute</th>${minutes}</tr></thead><tbody></tbody></table></div></details>
