@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { Application, OptionDefaults } from "typedoc";
 import { aboutSubpath } from "../scripts/list-pages.js";
 import { subpaths } from "../scripts/subpaths.js";
+import { slugify } from "./.vitepress/markdown.js";
 import { referencePage } from "./.vitepress/pages.js";
 
 const at = (path) => fileURLToPath(new URL(path, import.meta.url));
@@ -64,11 +65,16 @@ const pages = new Map(
 for (const file of readdirSync(at("reference"))) {
   if (file !== "index.md") rmSync(at(`reference/${file}`), { recursive: true });
 }
-for (const file of readdirSync(generated, { recursive: true }).filter((file) => file.endsWith(".md"))) {
-  if (file === "README.md") continue;
-  const path = at(`reference/${pageOf(file).page}`);
+const files = readdirSync(generated, { recursive: true }).filter(
+  (file) => file.endsWith(".md") && file !== "README.md",
+);
+const texts = new Map(
+  files.map((file) => [pageOf(file).page, convert(file, readFileSync(join(generated, file), "utf8"))]),
+);
+for (const [page, text] of texts) {
+  const path = at(`reference/${page}`);
   mkdirSync(dirname(path), { recursive: true });
-  writeFileSync(path, convert(file, readFileSync(join(generated, file), "utf8")));
+  writeFileSync(path, correctAnchors(page, text));
 }
 rmSync(generated, { recursive: true });
 
@@ -117,4 +123,26 @@ function listReferences(section) {
     ([, link]) => `- ${link}`,
   );
   return `## Described on other pages\n\n${links.join("\n")}\n`;
+}
+
+/** TypeDoc also counts names that it leaves out, so that a link may end in `-1` where there is only one heading of that name. */
+function correctAnchors(page, text) {
+  return text.replace(/\]\(([^)\s#]*)#([^)\s]+?)(-\d+)?\)/g, (link, target, name, count = "") => {
+    const anchors = anchorsOf(texts.get(target === "" ? page : posix.join(posix.dirname(page), target)));
+    if (anchors.includes(name + count)) return link;
+    if (!anchors.includes(name)) throw new Error(`${page} links to ${target}#${name}${count}, which does not exist`);
+    return `](${target}#${name})`;
+  });
+}
+
+function anchorsOf(text) {
+  const ids = [...text.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);
+  const seen = new Map();
+  const headings = [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => {
+    const slug = slugify(heading.replaceAll("\\", ""));
+    const count = seen.get(slug) ?? 0;
+    seen.set(slug, count + 1);
+    return count === 0 ? slug : `${slug}-${count}`;
+  });
+  return [...ids, ...headings];
 }

@@ -11,7 +11,7 @@ import { installSluice, prepareRepository } from "./install-sluice.js";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 
-const NEEDS_REDIS = ["redis-server", "login", "payments", "saas", "migrating/from-rate-limiter-flexible"];
+const NEEDS_REDIS = ["redis-server", "login", "monitoring", "payments", "saas", "migrating/from-rate-limiter-flexible"];
 const UPSTASH = "migrating/from-upstash-ratelimit";
 
 const name = (argv[2] ?? "").replace(/\.js$/, "");

@@ -11,6 +11,7 @@ import { startHeartbeat } from "../scripts/heartbeat.js";
 import { runChild } from "../scripts/run-child.js";
 import { ensureChromium } from "../test/servers/ensure-chromium.js";
 import { ensureNginx } from "../test/servers/ensure-nginx.js";
+import { ensurePrometheus } from "../test/servers/ensure-prometheus.js";
 import { ensureRedis } from "../test/servers/ensure-redis.js";
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -105,6 +106,7 @@ stopHeartbeat();
 if (chosen.some(({ suite }) => suite !== "types")) await ensureRedis();
 if (chosen.some(({ folder, suite }) => folder === "browser" && suite !== "types")) await ensureChromium();
 if (chosen.some(({ folder, suite }) => folder === "nginx" && suite !== "types")) await ensureNginx();
+if (chosen.some(({ folder, suite }) => folder === "observe" && suite !== "types")) await ensurePrometheus();
 const total = { passed: 0, failed: 0 };
 for (const one of chosen) {
   const start = Date.now();

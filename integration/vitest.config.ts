@@ -13,6 +13,7 @@ export default defineConfig({
       "@nestjs/platform-express",
       "@nestjs/platform-fastify",
       "@nestjs/testing",
+      "@opentelemetry/api",
       "@trpc/server",
       "h3",
       "reflect-metadata",

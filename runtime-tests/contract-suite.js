@@ -1,7 +1,8 @@
-/** Runs the contract suites on memory stores without a test runner, for runtimes that have none. */
+/** Runs the contract suites on memory stores, and cases of observers, without a test runner, for runtimes that have none. */
 import { memoryStore } from "sluice";
 import { memoryIdempotencyStore } from "sluice/idempotency";
 import { fakeClock, idempotencySuite, storeSuite } from "sluice/testing";
+import { observeCases } from "./observe-cases.js";
 
 /** Runs every case. Returns the number of passed cases and the failures. */
 export async function runContractSuite() {
@@ -18,6 +19,7 @@ export async function runContractSuite() {
     return { store: memoryIdempotencyStore({ clock }), advance: clock.advance };
   };
   idempotencySuite("memory", createIdempotency, runner);
+  observeCases(it);
   const failures = [];
   for (const { name, body } of cases) await body().catch((error) => failures.push(`${name}: ${error.message}`));
   return { passed: cases.length - failures.length, failures };

@@ -38,6 +38,7 @@ const suite = [
   "test/identity",
   "test/abuse",
   "test/middleware",
+  "test/observe",
   "test/runtime.test.ts",
 ];
 

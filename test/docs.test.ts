@@ -340,7 +340,7 @@ describe("docs/errors.md", () => {
   const codes = [...list.matchAll(/"([a-z-]+)"/g)].map(([, code]) => code as string);
   const allHeadings = read("docs/errors.md")
     .split("\n")
-    .flatMap((line, i) => (line.startsWith("## ") ? [{ code: line.slice(3), line: i + 1 }] : []));
+    .flatMap((line, i) => (/^## [a-z_-]+$/.test(line) ? [{ code: line.slice(3), line: i + 1 }] : []));
   const headings = allHeadings.filter(({ code }) => !code.startsWith("sluice_"));
 
   it("is the page that messages link to, in the repository of package.json", () => {
@@ -384,9 +384,15 @@ describe("docs/errors.md", () => {
 });
 
 describe("links", () => {
-  const examples = ["", "ai-tokens/", "cloudflare-kv/", "cloudflare-worker/", "concurrency/", "saas/"].map(
-    (folder) => `examples/${folder}README.md`,
-  );
+  const examples = [
+    "",
+    "ai-tokens/",
+    "cloudflare-kv/",
+    "cloudflare-worker/",
+    "concurrency/",
+    "monitoring/",
+    "saas/",
+  ].map((folder) => `examples/${folder}README.md`);
   const linking = [...pages, ...examples, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
   const linked = new Set<string>();
   const generated = subpaths.map(({ subpath }) => `${homepage}reference/${referencePage(subpath)}`);

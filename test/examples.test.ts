@@ -286,6 +286,23 @@ describe("examples/concurrency", () => {
   }, 30_000);
 });
 
+describe("examples/monitoring", withRedis, () => {
+  it("counts requests at /metrics, logs denied ones and stops on Ctrl+C", async () => {
+    const server = await start("monitoring", { REDIS_URL: redis.url });
+    const statuses = await server.statuses(times(13, "/search"), { "x-tenant": "acme" });
+    const denied = statuses.filter((status) => status === 429).length;
+    expect(denied).toBeGreaterThan(0);
+    const metrics = await (await server.ask("/metrics")).text();
+    expect(metrics).toContain(`sluice_requests_total{rule="search",outcome="allowed"} ${13 - denied}\n`);
+    expect(metrics).toContain(`sluice_requests_total{rule="search",outcome="denied"} ${denied}\n`);
+    await until("the denied requests are not logged", async () => {
+      const logged = server.lines.filter((line) => line.includes('"msg":"denied","rule":"search"')).length;
+      return logged === denied ? undefined : `${logged} of ${denied}`;
+    });
+    expect(await server.end()).toBe(0);
+  });
+});
+
 describe("examples/payments", withRedis, () => {
   it("makes every payment once, although processes crash after some of them", async () => {
     const { code, text } = await runToEnd("payments");

@@ -427,3 +427,49 @@ describe("abuse signals beyond counts (seed 001)", () => {
     expect(minutes).toEqual([1, 2, 4, 8, 16, 32, 60, 60]);
   });
 });
+
+describe("bursts at the boundary of a window (seeds 001 and 002)", () => {
+  /** An instant at which a minute starts. */
+  const NOON = Date.UTC(2027, 0, 4, 12);
+
+  test("25 % into a window, a sliding window counts 75 % of the one before", async () => {
+    const policy: Policy = { algorithm: "sliding-window", limit: 100, windowMs: 60_000 };
+    const { limiter, clock } = limiterWithClock(policy, NOON);
+    expect(allowedOf(80, limiter)).toBe(80);
+    clock.advance(60_000 + 15_000);
+    // 100 - 0.75 * 80
+    expect((await limiter.peek("client")).remaining).toBe(40);
+    expect(allowedOf(100, limiter)).toBe(40);
+  });
+
+  test.each([
+    // Only the fixed window admits twice its limit within 2 ms.
+    { policy: { algorithm: "fixed-window", limit: 100, windowMs: 1000 }, before: 100, after: 100 },
+    // 99.9 % of the window before still count: 100 - ceil(99.9) is 0.
+    { policy: { algorithm: "sliding-window", limit: 100, windowMs: 1000 }, before: 100, after: 0 },
+    { policy: { algorithm: "sliding-log", limit: 100, windowMs: 1000 }, before: 100, after: 0 },
+    // 0.2 tokens were refilled.
+    { policy: { algorithm: "token-bucket", capacity: 100, tokensPerSecond: 100 }, before: 100, after: 0 },
+    { policy: { algorithm: "leaky-bucket", capacity: 100, leaksPerSecond: 100 }, before: 100, after: 0 },
+  ] satisfies { policy: Policy; before: number; after: number }[])(
+    "140 requests at .999 and 180 at .001 against 100/s: $policy.algorithm",
+    ({ policy, before, after }) => {
+      const { limiter, clock } = limiterWithClock(policy, NOON + 999);
+      expect(allowedOf(140, limiter)).toBe(before);
+      clock.advance(2);
+      expect(allowedOf(180, limiter)).toBe(after);
+    },
+  );
+
+  test("nextAfterMs is what other libraries call resetIn (seed 004)", () => {
+    const policy: Policy = { algorithm: "sliding-log", limit: 3, windowMs: 60_000 };
+    const { limiter, clock } = limiterWithClock(policy, NOON);
+    limiter.consumeSync("client");
+    clock.advance(10_000);
+    limiter.consumeSync("client");
+    clock.advance(5000);
+    // The oldest request falls out of the window in 45 s, the newest in 60 s.
+    expect(limiter.consumeSync("client")).toMatchObject({ nextAfterMs: 45_000, resetAfterMs: 60_000, remaining: 0 });
+    expect(limiter.consumeSync("client")).toMatchObject({ allowed: false, retryAfterMs: 45_000, nextAfterMs: 45_000 });
+  });
+});

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitepress";
+import { accessibleTheme } from "./accessible-theme.js";
 import { writeLlmsFiles } from "./llms.js";
 import { rewriteLinks, slugify } from "./markdown.js";
 import { makeSidebar } from "./pages.js";
@@ -13,6 +14,11 @@ const { homepage, repository, version, description } = JSON.parse(readFileSync(a
 const repositoryUrl: string = repository.url.replace(/^git\+|\.git$/g, "");
 const base = new URL(homepage).pathname;
 
+/** Scripts open groups of the sidebar and tabs. Without them all are open. */
+const WITHOUT_SCRIPTS = `
+.VPSidebarItem.collapsed > .items, .vp-code-group .blocks > div { display: block !important }
+`;
+
 export default defineConfig({
   base,
   lang: "en-GB",
@@ -22,6 +28,11 @@ export default defineConfig({
   // The folder of the logo and the social card, copied to the root of the site.
   vite: {
     publicDir: "brand",
+    plugins: [accessibleTheme()],
+    // The explainer imports the source of the package.
+    server: { fs: { allow: [at("../..")] } },
+    // The search index is one file.
+    build: { chunkSizeWarningLimit: 4000 },
     resolve: { alias: [{ find: /^sluice$/, replacement: at("../../src/entries/index.ts") }] },
   },
   srcExclude: ["README.md"],
@@ -34,8 +45,7 @@ export default defineConfig({
     ["meta", { property: "og:image", content: `${homepage}social-card.png` }],
     ["meta", { property: "og:image:alt", content: "sluice: rate limiting for TypeScript" }],
     ["meta", { name: "twitter:card", content: "summary_large_image" }],
-    // Scripts open the groups of the sidebar and the menu. Without them all groups are open.
-    ["noscript", {}, "<style>.VPSidebarItem.collapsed > .items { display: block !important }</style>"],
+    ["noscript", {}, `<style>${WITHOUT_SCRIPTS}</style>`],
   ],
   transformHead({ pageData }) {
     const path = pageData.relativePath.replace(/(^|\/)index\.md$/, "$1").replace(/\.md$/, "");
@@ -70,18 +80,19 @@ export default defineConfig({
     socialLinks: [{ icon: "github", link: repositoryUrl, ariaLabel: "sluice on GitHub" }],
     notFound: {
       title: "Page not found",
-      quote: "There is no page at this address. Search for it, or start from the list of all pages.",
-      link: `${base}guide/`,
-      linkLabel: "All pages",
-      linkText: "All pages",
+      quote: "There is no page at this address. Search for it, or start from the home page.",
+      linkLabel: "Home page",
+      linkText: "Home page",
     },
     search: {
       provider: "local",
       options: {
-        // Decision records and types that can't be imported are not what readers search for.
+        // Decision records, types that can't be imported and lists of links are not what readers search for.
         _render(source, env, md) {
           const html = md.render(source, env);
-          return /^(?:decisions|reference\/internals)\//.test(env.relativePath) ? "" : html;
+          if (/^(?:decisions|reference\/internals)\/|^guide\/index/.test(env.relativePath)) return "";
+          // Descriptions have the words that readers search for.
+          return html.replace("</h1>", `</h1><p>${md.utils.escapeHtml(`${env.frontmatter?.description ?? ""}`)}</p>`);
         },
         miniSearch: {
           searchOptions: {
@@ -89,8 +100,11 @@ export default defineConfig({
             prefix: true,
             fuzzy: 0.1,
             boost: { title: 6, titles: 2, text: 1 },
-            // Guides answer questions; the reference and the changelog list names.
-            boostDocument: (id: string) => (id.includes("/reference/") ? 0.2 : 1),
+            // Guides answer questions, and the reference lists names. The title of a page says more than that of a section.
+            boostDocument(id: string, _term: string, fields?: Record<string, unknown>) {
+              const isPage = (fields?.titles as unknown[] | undefined)?.length === 0;
+              return (id.includes("/reference/") ? 0.2 : 1) * (isPage ? 3 : 1);
+            },
           },
         },
       },

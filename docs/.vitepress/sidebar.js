@@ -15,9 +15,13 @@ export const sections = [
       {
         pages: [
           ["guide/index.md", "All pages"],
+          ["guide/installation.md", "Installation"],
+          ["guide/quick-start.md", "Quick start"],
           ["guide/first-limit.md", "Your first rate limit"],
           ["guide/choose-a-policy.md", "Choose a limit"],
+          ["stores/choose-a-store.md", "Choose a store"],
           ["stores/memory-or-redis.md", "Memory or Redis"],
+          ["guide/production-checklist.md", "Production checklist"],
         ],
       },
     ],
@@ -32,6 +36,8 @@ export const sections = [
           ["guide/combine-limits.md", "Several limits at once"],
           ["guide/cost-and-refunds.md", "Cost, refund and peek"],
           ["guide/http-responses.md", "429 and RateLimit headers"],
+          ["guide/read-the-headers.md", "Headers for API clients"],
+          ["guide/translate-429.md", "Translate the 429"],
           ["middleware/behind-a-proxy.md", "Behind a proxy"],
           ["middleware/identity.md", "By user, API key or IP"],
           ["guide/test-rate-limits.md", "Test without sleeping"],
@@ -71,8 +77,12 @@ export const sections = [
         pages: [
           ["guide/when-redis-is-down.md", "When Redis is down"],
           ["guide/cdn-and-nginx-limits.md", "CDN and nginx limits"],
+          ["guide/providers.md", "Cloudflare, Vercel, Netlify"],
           ["guide/choose-limits-from-traffic.md", "Limits from your traffic"],
           ["guide/find-out-who-is-rate-limited.md", "Who is rate limited"],
+          ["guide/monitor-with-prometheus-and-grafana.md", "Prometheus and Grafana"],
+          ["guide/trace-decisions-with-opentelemetry.md", "OpenTelemetry"],
+          ["guide/alerting.md", "Alerts"],
         ],
       },
     ],
@@ -182,7 +192,9 @@ export const sections = [
           ["rules.md", "Rules format"],
           ["rules-presets.md", "Rule presets"],
           ["abuse.md", "Abuse options"],
+          ["observe.md", "Metrics, events and logs"],
           ["errors.md", "Errors and warnings"],
+          "glossary.md",
         ],
       },
     ],
@@ -193,8 +205,11 @@ export const sections = [
     groups: [
       {
         pages: [
+          "faq.md",
+          ["troubleshooting.md", "Troubleshooting"],
           ["comparison.md", "Compare with other libraries"],
-          ["upgrading.md", "Upgrade sluice"],
+          "threat-model.md",
+          ["versioning.md", "Versions and upgrading"],
           ["decisions/index.md", "Internals: decision records"],
         ],
       },

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -30,10 +30,11 @@ export async function solveWithKeyboard(page: Page): Promise<void> {
   await page.keyboard.press("Space");
 }
 
-/** Writes a screenshot to the folder of screenshots, if there is one. */
-export async function screenshot(page: Page, name: string, fullPage = false): Promise<void> {
+/** Writes a screenshot of a page or an element to the folder of screenshots, if there is one. */
+export async function screenshot(subject: Page | Locator, name: string, fullPage = false): Promise<void> {
   const folder = process.env.SLUICE_SCREENSHOTS;
-  if (folder) await page.screenshot({ path: join(folder, `${name}.png`), fullPage });
+  const path = join(folder ?? "", `${name}.png`);
+  if (folder) await ("goto" in subject ? subject.screenshot({ path, fullPage }) : subject.screenshot({ path }));
 }
 
 /** Findings of axe-core in the page and its frames. */
@@ -54,3 +55,22 @@ interface Finding {
 /** Whether the page is wider than its window. */
 export const overflows = (page: Page) =>
   page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
+
+/** Presses Tab until the page has been walked through. Returns the names of what had the focus. */
+export async function tabStops(page: Page, max: number): Promise<string[]> {
+  const stops: string[] = [];
+  for (let i = 0; i < max; i++) {
+    await page.keyboard.press("Tab");
+    const stop = await page.evaluate(() => {
+      const element = document.activeElement as HTMLElement | null;
+      if (!element || element === document.body) return "";
+      const input = element as HTMLInputElement;
+      const label =
+        element.getAttribute("aria-label") ?? input.labels?.[0]?.textContent ?? (element.textContent || element.title);
+      return `${label ?? ""}`.replace(/\s+/g, " ").trim();
+    });
+    if (stop === "") break;
+    stops.push(stop);
+  }
+  return stops;
+}

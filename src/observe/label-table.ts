@@ -1,7 +1,7 @@
 /** Counters by label. The number of labels is bounded: names may come from code that makes one per customer. */
 
 /** The label of whatever does not fit. */
-export const OTHER = "other";
+const OTHER = "other";
 
 /** One row of numbers per label. */
 export class LabelTable<Row> {

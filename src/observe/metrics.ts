@@ -125,7 +125,7 @@ export function metricsOf(state: MetricSources): readonly Metric[] {
       "{challenge}",
       ["rule", "result"],
       "Challenges. The rule is empty unless the challenge is issued.",
-      [...state.challenges.rows].flatMap(([rule, results]) => byName("result", results, { rule })),
+      challengeSamples(state.challenges.rows),
     ),
     counter(
       "idempotency_total",
@@ -146,9 +146,24 @@ export function metricsOf(state: MetricSources): readonly Metric[] {
       "{reload}",
       ["result"],
       "Reloads of rules, by result.",
-      byName("result", state.reloads),
+      state.rulesInForce ? byName("result", withZeros(["applied", "rejected"], state.reloads)) : [],
     ),
   ];
+}
+
+/** Once a challenge was issued, the results that have not occurred are 0. */
+function challengeSamples(rows: ReadonlyMap<string, ReadonlyMap<string, number>>): MetricSample[] {
+  if (rows.size === 0) return [];
+  const results = withZeros(["solved", "failed", "provider-down"], rows.get("") ?? new Map());
+  return [...new Map(rows).set("", results)].flatMap(([rule, counts]) => byName("result", counts, { rule }));
+}
+
+/**
+ * Rare events are counted from 0. A counter that first appears with the value 1 has not increased for Prometheus, so an alert
+ * would miss the first event.
+ */
+function withZeros(names: readonly string[], counts: ReadonlyMap<string, number>): ReadonlyMap<string, number> {
+  return new Map([...names.map((name) => [name, 0] as const), ...counts]);
 }
 
 /** A series exists once it has counted something. */

@@ -199,8 +199,9 @@ class LimiterReports {
   }
 
   private report(decision: Decision, key: string, cost: number, startedAt: number | undefined): void {
-    const { policy } = decision;
-    const durationMs = startedAt === undefined ? undefined : monotonicMs() - startedAt;
+    const { policy, source } = decision;
+    // Cached denials don't wait for the store.
+    const durationMs = startedAt === undefined || source === "cache" ? undefined : monotonicMs() - startedAt;
     const limiting = this.parts?.find((part) => part.policy.name === policy);
     const outcome = outcomeOf(decision, true, limiting?.policy.block !== undefined);
     this.port.decided({ rule: policy, policy, outcome, key, cost, decision, durationMs });

@@ -16,7 +16,7 @@ import { defineRules } from "sluice/rules";
 import { describe, expect, it } from "vitest";
 
 /** The value of a metric for these labels; 0 if there is none. */
-function valueOf(observer: Observer, name: string, labels: Record<string, string>): number {
+function valueIn(observer: Observer, name: string, labels: Record<string, string>): number {
   const metric = observer.metrics().find((one) => one.name === name);
   if (!metric) throw new Error(`no metric ${name}`);
   const sample = metric.samples.find(
@@ -44,11 +44,11 @@ describe("an observed limiter", () => {
     limiter.consumeSync("a", 2);
     limiter.consumeSync("a", 2);
     await limiter.peek("a");
-    expect(valueOf(observer, "decisions_total", { policy: "api", outcome: "allowed" })).toBe(2);
-    expect(valueOf(observer, "decisions_total", { policy: "api", outcome: "denied" })).toBe(1);
-    expect(valueOf(observer, "cost_total", { policy: "api", outcome: "allowed" })).toBe(4);
-    expect(valueOf(observer, "cost_total", { policy: "api", outcome: "denied" })).toBe(2);
-    expect(valueOf(observer, "memory_keys", { store: "memory" })).toBe(1);
+    expect(valueIn(observer, "decisions_total", { policy: "api", outcome: "allowed" })).toBe(2);
+    expect(valueIn(observer, "decisions_total", { policy: "api", outcome: "denied" })).toBe(1);
+    expect(valueIn(observer, "cost_total", { policy: "api", outcome: "allowed" })).toBe(4);
+    expect(valueIn(observer, "cost_total", { policy: "api", outcome: "denied" })).toBe(2);
+    expect(valueIn(observer, "memory_keys", { store: "memory" })).toBe(1);
   });
 
   it("emits every decision with its tag, and never the key", async () => {
@@ -106,10 +106,10 @@ describe("an observed limiter", () => {
       { limiter: burst, key: "b" },
       { limiter: daily, key: "c" },
     ]);
-    expect(valueOf(observer, "decisions_total", { policy: "burst", outcome: "allowed" })).toBe(3);
-    expect(valueOf(observer, "decisions_total", { policy: "daily", outcome: "allowed" })).toBe(3);
-    expect(valueOf(observer, "decisions_total", { policy: "burst", outcome: "denied" })).toBe(2);
-    expect(valueOf(observer, "decisions_total", { policy: "daily", outcome: "denied" })).toBe(0);
+    expect(valueIn(observer, "decisions_total", { policy: "burst", outcome: "allowed" })).toBe(3);
+    expect(valueIn(observer, "decisions_total", { policy: "daily", outcome: "allowed" })).toBe(3);
+    expect(valueIn(observer, "decisions_total", { policy: "burst", outcome: "denied" })).toBe(2);
+    expect(valueIn(observer, "decisions_total", { policy: "daily", outcome: "denied" })).toBe(0);
     expect(decisionsIn(events)).toHaveLength(5);
   });
 
@@ -120,19 +120,19 @@ describe("an observed limiter", () => {
     const two = createLimiter({ policy: { capacity: 10, tokensPerSecond: 1, name: "two" }, store });
     const both = observer.wrap(combine([one, two]));
     for (let i = 0; i < 3; i++) both.consumeSync("a");
-    expect(valueOf(observer, "decisions_total", { policy: "one", outcome: "allowed" })).toBe(2);
-    expect(valueOf(observer, "decisions_total", { policy: "two", outcome: "allowed" })).toBe(2);
-    expect(valueOf(observer, "decisions_total", { policy: "one", outcome: "denied" })).toBe(1);
+    expect(valueIn(observer, "decisions_total", { policy: "one", outcome: "allowed" })).toBe(2);
+    expect(valueIn(observer, "decisions_total", { policy: "two", outcome: "allowed" })).toBe(2);
+    expect(valueIn(observer, "decisions_total", { policy: "one", outcome: "denied" })).toBe(1);
   });
 
   it("counts the cost of holds when they are settled", async () => {
     const observer = createObserver();
     const limiter = createLimiter({ policy: { capacity: 100, tokensPerSecond: 1, name: "tokens" }, observer });
     const held = await limiter.hold("a", 50);
-    expect(valueOf(observer, "decisions_total", { policy: "tokens", outcome: "allowed" })).toBe(1);
-    expect(valueOf(observer, "cost_total", { policy: "tokens", outcome: "allowed" })).toBe(0);
+    expect(valueIn(observer, "decisions_total", { policy: "tokens", outcome: "allowed" })).toBe(1);
+    expect(valueIn(observer, "cost_total", { policy: "tokens", outcome: "allowed" })).toBe(0);
     if (held.allowed) await held.hold.settle(20);
-    expect(valueOf(observer, "cost_total", { policy: "tokens", outcome: "allowed" })).toBe(20);
+    expect(valueIn(observer, "cost_total", { policy: "tokens", outcome: "allowed" })).toBe(20);
   });
 
   it("releases the leases of a concurrency limit that were held together with others", async () => {
@@ -149,8 +149,8 @@ describe("an observed limiter", () => {
     await slots.dispose();
     const next = createLimiter({ policy: concurrency(1, { name: "slots" }), store });
     expect((await next.hold("a")).allowed).toBe(true);
-    expect(valueOf(observer, "decisions_total", { policy: "slots", outcome: "allowed" })).toBe(1);
-    expect(valueOf(observer, "cost_total", { policy: "slots", outcome: "allowed" })).toBe(1);
+    expect(valueIn(observer, "decisions_total", { policy: "slots", outcome: "allowed" })).toBe(1);
+    expect(valueIn(observer, "cost_total", { policy: "slots", outcome: "allowed" })).toBe(1);
   });
 
   it("counts each block once, by strikes and by hand", async () => {
@@ -161,7 +161,7 @@ describe("an observed limiter", () => {
     await limiter.strike("a");
     await limiter.strike("a");
     await limiter.block("b", "1h");
-    expect(valueOf(observer, "blocks_total", { policy: "penalty" })).toBe(2);
+    expect(valueIn(observer, "blocks_total", { policy: "penalty" })).toBe(2);
     expect(events.filter(({ type }) => type === "block-started")).toHaveLength(2);
   });
 
@@ -170,7 +170,7 @@ describe("an observed limiter", () => {
     const events = eventsOf(observer);
     const limiter = observer.wrap(memoryRateLimiter("5/h", { maxKeys: 10 }));
     for (let i = 0; i < 50; i++) limiter.consumeSync(`key ${i}`);
-    expect(valueOf(observer, "memory_evictions_total", { store: "memory" })).toBe(40);
+    expect(valueIn(observer, "memory_evictions_total", { store: "memory" })).toBe(40);
     expect(events.filter(({ type }) => type === "evicted")).toMatchObject([{ store: "memory" }]);
   });
 });
@@ -182,10 +182,10 @@ describe("rateLimit with an observer", () => {
     const limit = rateLimit({ policy: { capacity: 2, tokensPerSecond: 1, name: "api" }, key: () => "a", observer });
     const handler = limit(() => new Response("ok"));
     for (let i = 0; i < 3; i++) await handler(request());
-    expect(valueOf(observer, "requests_total", { rule: "api", outcome: "allowed" })).toBe(2);
-    expect(valueOf(observer, "requests_total", { rule: "api", outcome: "denied" })).toBe(1);
-    expect(valueOf(observer, "decisions_total", { policy: "api", outcome: "allowed" })).toBe(2);
-    expect(valueOf(observer, "decisions_total", { policy: "api", outcome: "denied" })).toBe(1);
+    expect(valueIn(observer, "requests_total", { rule: "api", outcome: "allowed" })).toBe(2);
+    expect(valueIn(observer, "requests_total", { rule: "api", outcome: "denied" })).toBe(1);
+    expect(valueIn(observer, "decisions_total", { policy: "api", outcome: "allowed" })).toBe(2);
+    expect(valueIn(observer, "decisions_total", { policy: "api", outcome: "denied" })).toBe(1);
     expect(decisionsIn(events)).toHaveLength(3);
     expect(decisionsIn(events)[2]).toMatchObject({ rule: "api", outcome: "denied", method: "GET" });
   });
@@ -196,7 +196,7 @@ describe("rateLimit with an observer", () => {
     const limiter = createLimiter({ policy: { capacity: 2, tokensPerSecond: 1, name: "api" }, observer });
     const handler = rateLimit({ limiter, key: () => "a", observer })(() => new Response("ok"));
     for (let i = 0; i < 3; i++) await handler(request());
-    expect(valueOf(observer, "decisions_total", { policy: "api", outcome: "allowed" })).toBe(2);
+    expect(valueIn(observer, "decisions_total", { policy: "api", outcome: "allowed" })).toBe(2);
     expect(decisionsIn(events)).toHaveLength(3);
   });
 
@@ -216,13 +216,13 @@ describe("rateLimit with an observer", () => {
       observer,
     })(() => new Response("ok"));
     for (let i = 0; i < 3; i++) await limits(request());
-    expect(valueOf(observer, "decisions_total", { policy: "user", outcome: "allowed" })).toBe(2);
-    expect(valueOf(observer, "decisions_total", { policy: "ip", outcome: "denied" })).toBe(1);
+    expect(valueIn(observer, "decisions_total", { policy: "user", outcome: "allowed" })).toBe(2);
+    expect(valueIn(observer, "decisions_total", { policy: "ip", outcome: "denied" })).toBe(1);
     const plan = createLimiter({ policy: policy("plan") });
     const byPlan = rateLimit({ limiter: () => plan, key: () => "a", observer })(() => new Response("ok"));
     for (let i = 0; i < 3; i++) await byPlan(request());
-    expect(valueOf(observer, "requests_total", { rule: "plan", outcome: "denied" })).toBe(1);
-    expect(valueOf(observer, "decisions_total", { policy: "plan", outcome: "denied" })).toBe(1);
+    expect(valueIn(observer, "requests_total", { rule: "plan", outcome: "denied" })).toBe(1);
+    expect(valueIn(observer, "decisions_total", { policy: "plan", outcome: "denied" })).toBe(1);
     const foreign = {
       consume: async () =>
         ({
@@ -236,7 +236,7 @@ describe("rateLimit with an observer", () => {
         }) as const,
     };
     await rateLimit({ limiter: foreign, key: () => "a", observer })(() => new Response("ok"))(request());
-    expect(valueOf(observer, "decisions_total", { policy: "foreign", outcome: "denied" })).toBe(1);
+    expect(valueIn(observer, "decisions_total", { policy: "foreign", outcome: "denied" })).toBe(1);
   });
 
   it("counts rules, shadow rules and flagged limits", async () => {
@@ -263,15 +263,15 @@ describe("rateLimit with an observer", () => {
     ] as const) {
       for (let i = 0; i < 3; i++) await send(method, path);
     }
-    expect(valueOf(observer, "requests_total", { rule: "login", outcome: "allowed" })).toBe(1);
-    expect(valueOf(observer, "requests_total", { rule: "login", outcome: "denied" })).toBe(2);
-    expect(valueOf(observer, "requests_total", { rule: "search", outcome: "allowed" })).toBe(1);
-    expect(valueOf(observer, "requests_total", { rule: "search", outcome: "would-deny" })).toBe(2);
-    expect(valueOf(observer, "requests_total", { rule: "export", outcome: "would-deny" })).toBe(2);
-    expect(valueOf(observer, "requests_total", { rule: "fallback", outcome: "allowed" })).toBe(3);
-    expect(valueOf(observer, "decisions_total", { policy: "search.ip", outcome: "would-deny" })).toBe(2);
-    expect(valueOf(observer, "decisions_total", { policy: "login.ip", outcome: "denied" })).toBe(2);
-    expect(valueOf(observer, "rules_info", { version: rules.version })).toBe(1);
+    expect(valueIn(observer, "requests_total", { rule: "login", outcome: "allowed" })).toBe(1);
+    expect(valueIn(observer, "requests_total", { rule: "login", outcome: "denied" })).toBe(2);
+    expect(valueIn(observer, "requests_total", { rule: "search", outcome: "allowed" })).toBe(1);
+    expect(valueIn(observer, "requests_total", { rule: "search", outcome: "would-deny" })).toBe(2);
+    expect(valueIn(observer, "requests_total", { rule: "export", outcome: "would-deny" })).toBe(2);
+    expect(valueIn(observer, "requests_total", { rule: "fallback", outcome: "allowed" })).toBe(3);
+    expect(valueIn(observer, "decisions_total", { policy: "search.ip", outcome: "would-deny" })).toBe(2);
+    expect(valueIn(observer, "decisions_total", { policy: "login.ip", outcome: "denied" })).toBe(2);
+    expect(valueIn(observer, "rules_info", { version: rules.version })).toBe(1);
     const denied = decisionsIn(events).find(({ rule, outcome }) => rule === "login" && outcome === "denied");
     expect(denied).toMatchObject({ policy: "login.ip", per: "ip", method: "POST", route: "/login" });
     expect(JSON.stringify(events)).not.toContain("203.0.113.7");
@@ -287,14 +287,14 @@ describe("rateLimit with an observer", () => {
       }) as const;
     const rules = defineRules(data("1/d fixed"), { observer });
     for (let i = 0; i < 2; i++) await rules.consume({ method: "POST", path: "/jobs", ip: "203.0.113.7" });
-    expect(valueOf(observer, "requests_total", { rule: "job", outcome: "allowed" })).toBe(1);
-    expect(valueOf(observer, "requests_total", { rule: "job", outcome: "denied" })).toBe(1);
+    expect(valueIn(observer, "requests_total", { rule: "job", outcome: "allowed" })).toBe(1);
+    expect(valueIn(observer, "requests_total", { rule: "job", outcome: "denied" })).toBe(1);
     expect(decisionsIn(events)).toHaveLength(2);
     rules.replace(data("2/d fixed"));
     expect(() => rules.replace({ rules: "no" })).toThrow();
-    expect(valueOf(observer, "rules_reloads_total", { result: "applied" })).toBe(1);
-    expect(valueOf(observer, "rules_reloads_total", { result: "rejected" })).toBe(1);
-    expect(valueOf(observer, "rules_info", { version: rules.version })).toBe(1);
+    expect(valueIn(observer, "rules_reloads_total", { result: "applied" })).toBe(1);
+    expect(valueIn(observer, "rules_reloads_total", { result: "rejected" })).toBe(1);
+    expect(valueIn(observer, "rules_info", { version: rules.version })).toBe(1);
     expect(events.map(({ type }) => type).filter((type) => type !== "decision")).toEqual([
       "rules-replaced",
       "rules-rejected",
@@ -319,14 +319,14 @@ describe("rateLimit with an observer", () => {
     await send("203.0.113.1", "/wp-login.php");
     for (let i = 0; i < 5; i++) await send("203.0.113.2");
     await send("203.0.113.1");
-    expect(valueOf(observer, "requests_total", { rule: "list", outcome: "blocked" })).toBe(1);
-    expect(valueOf(observer, "requests_total", { rule: "trap", outcome: "blocked" })).toBe(1);
-    expect(valueOf(observer, "requests_total", { rule: "api", outcome: "allowed" })).toBe(1);
-    expect(valueOf(observer, "requests_total", { rule: "api", outcome: "denied" })).toBe(1);
-    expect(valueOf(observer, "blocks_total", { policy: "penalty.ip" })).toBe(2);
+    expect(valueIn(observer, "requests_total", { rule: "list", outcome: "blocked" })).toBe(1);
+    expect(valueIn(observer, "requests_total", { rule: "trap", outcome: "blocked" })).toBe(1);
+    expect(valueIn(observer, "requests_total", { rule: "api", outcome: "allowed" })).toBe(1);
+    expect(valueIn(observer, "requests_total", { rule: "api", outcome: "denied" })).toBe(1);
+    expect(valueIn(observer, "blocks_total", { policy: "penalty.ip" })).toBe(2);
     // The limiting policy is the one with the longer wait.
-    expect(valueOf(observer, "requests_total", { rule: "api", outcome: "blocked" })).toBe(3);
-    expect(valueOf(observer, "requests_total", { rule: "penalty.ip", outcome: "blocked" })).toBe(1);
+    expect(valueIn(observer, "requests_total", { rule: "api", outcome: "blocked" })).toBe(3);
+    expect(valueIn(observer, "requests_total", { rule: "penalty.ip", outcome: "blocked" })).toBe(1);
     expect(events.filter(({ type }) => type === "block-started")).toHaveLength(2);
   });
 
@@ -341,8 +341,8 @@ describe("rateLimit with an observer", () => {
     } as const;
     await rateLimit({ ...options, onError: () => "deny" })(() => new Response("ok"))(request());
     await rateLimit({ ...options, onError: () => "allow" })(() => new Response("ok"))(request());
-    expect(valueOf(observer, "requests_total", { rule: "none", outcome: "unavailable" })).toBe(1);
-    expect(valueOf(observer, "requests_total", { rule: "none", outcome: "allowed" })).toBe(1);
+    expect(valueIn(observer, "requests_total", { rule: "none", outcome: "unavailable" })).toBe(1);
+    expect(valueIn(observer, "requests_total", { rule: "none", outcome: "allowed" })).toBe(1);
   });
 
   it("rejects what is not an observer", () => {

@@ -1,6 +1,7 @@
 /** Observes the requests of middleware: which outcome each has, and which rule it belongs to. */
+import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
-import type { MaybePromise } from "../core/maybe-promise.ts";
+import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import type { ObserverPort, Outcome } from "../core/observer.ts";
 import { isPenalty, policyList } from "../http/headers/policies.ts";
 import type { CountedDecision, RequestCharges } from "../http/request-charges.ts";
@@ -14,6 +15,8 @@ const NO_RULE = "none";
 export class ObservedRequests<Args extends readonly unknown[]> implements RequestObserver<Args> {
   readonly port: ObserverPort;
   private readonly reader: { method(args: Args): string };
+  /** When charges of remote stores were applied, in monotonic ms. */
+  private readonly startedAt: WeakMap<RequestCharges, number> = new WeakMap();
 
   constructor(port: ObserverPort, reader: { method(args: Args): string }) {
     this.port = port;
@@ -25,7 +28,9 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
     // Limiters read it before they wait for anything.
     port.isInRequest = true;
     try {
-      return charges.apply();
+      const decided = charges.apply();
+      if (isPromise(decided)) this.startedAt.set(charges, monotonicMs());
+      return decided;
     } finally {
       port.isInRequest = false;
     }
@@ -38,7 +43,7 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
     const rule = rules ? rules.ruleOf(decision) : decision.policy;
     if (exceeded && decision.allowed) {
       port.request(exceeded.rule, "would-deny", exceeded.decision);
-      this.reportCounted(args, exceeded);
+      this.reportCounted(args, charges, exceeded);
       return;
     }
     const outcome =
@@ -84,13 +89,14 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
       cost: charges.costOf(decision),
       decision,
       per: described ? described.per : identityOf(key),
+      durationMs: this.durationOf(charges, decision),
       method: this.reader.method(args),
       route: described?.route,
     });
   }
 
-  private reportCounted(args: Args, { rule, key, cost, per, route, decision }: CountedDecision): void {
-    const method = this.reader.method(args);
+  private reportCounted(args: Args, charges: RequestCharges, counted: CountedDecision): void {
+    const { rule, key, cost, per, route, decision } = counted;
     this.port.decided({
       rule,
       policy: decision.policy,
@@ -99,9 +105,16 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
       cost,
       decision,
       per,
-      method,
+      durationMs: this.durationOf(charges, decision),
+      method: this.reader.method(args),
       route,
     });
+  }
+
+  /** How long the request waited for a remote store. Cached denials don't wait for it. */
+  private durationOf(charges: RequestCharges, { source }: Decision): number | undefined {
+    const startedAt = this.startedAt.get(charges);
+    return startedAt === undefined || source === "cache" ? undefined : monotonicMs() - startedAt;
   }
 }
 

@@ -13,6 +13,17 @@ function addTimes(top: TopKeys, times: number, key: string, now: number, rule = 
   for (let i = 0; i < times; i++) top.add(rule, key, now);
 }
 
+/** Collects garbage, where the runtime can be asked to as V8 can. */
+function collector(): (() => void) | undefined {
+  try {
+    setFlagsFromString("--expose-gc");
+    return runInNewContext("gc");
+  } catch {
+    return undefined;
+  }
+}
+const collectGarbage = collector();
+
 describe("generations", () => {
   it("adds up the current and the previous one", () => {
     const top = new TopKeys(8, tagOf);
@@ -162,11 +173,9 @@ describe("what is kept of a key", () => {
     expect(Object.keys(top.top(10, NOW)[0] ?? {}).sort()).toEqual(["atLeast", "count", "rule", "since", "tag"]);
   });
 
-  it("does not retain the header that a key was cut from", () => {
-    setFlagsFromString("--expose-gc");
-    const collectGarbage: () => void = runInNewContext("gc");
+  it.skipIf(!collectGarbage)("does not retain the header that a key was cut from", () => {
     const used = () => {
-      collectGarbage();
+      collectGarbage?.();
       return getHeapStatistics().used_heap_size;
     };
     const top = new TopKeys(2000, tagOf);

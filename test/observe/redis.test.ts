@@ -42,6 +42,28 @@ describe("an observer on Redis", withRedis, () => {
     expect(metricOf(observer, "store_up")).toEqual([{ labels: { store: "redis" }, value: 1 }]);
   });
 
+  it("measures how long requests wait for the store, and not those that are decided in memory", async () => {
+    const { observer, decisions } = observed();
+    const rulesOn = (store?: ReturnType<typeof redisStore>) =>
+      defineRules(
+        { rules: [{ name: "search", match: "/search", limits: { ip: "1/d fixed" } }], fallback: "unlimited" },
+        { observer, prefix: "waiting", ...(store && { store }) },
+      );
+    const request = { method: "GET", path: "/search", ip: "203.0.113.7" };
+    for (const rules of [rulesOn(redisStore(redis)), rulesOn()]) {
+      for (let i = 0; i < 3; i++) await rules.consume(request);
+    }
+    const waits = decisions().map(({ outcome, source, durationMs = 0 }) => `${outcome} ${source} ${durationMs > 0}`);
+    expect(waits).toEqual([
+      "allowed store true",
+      "denied store true",
+      "denied cache false",
+      "allowed store false",
+      "denied store false",
+      "denied store false",
+    ]);
+  });
+
   it("names the cache as the source of a repeated denial", async () => {
     const { observer, decisions } = observed();
     const limiter = redisRateLimiter(redis, { capacity: 1, tokensPerSecond: 0.01, name: "cached" }, { observer });
