@@ -494,7 +494,7 @@ describe("the package", () => {
     const both = await bundle(
       `import { createObserver, dashboard } from "sluice/observe"; globalThis.x = [createObserver, dashboard];`,
     );
-    expect(observer.code).not.toMatch(/<!doctype html>|sluice-dashboard|EventSource/);
+    expect(observer.code).not.toMatch(/<!doctype html>|sluice-dashboard|EventSource|scope="col"|frame-ancestors/);
     expect(both.code).toMatch(/<!doctype html>/);
     expect(both.gzip - observer.gzip).toBeLessThanOrEqual(DASHBOARD_BUDGET);
   });

@@ -73,11 +73,9 @@ export class TopKeys {
     return rates;
   }
 
-  /** Returns, for each rule, how many keys were denied for certain. There may be more. */
-  keysByRule(now: number): ReadonlyMap<string, number> {
-    const keys = new Map<string, number>();
-    for (const { rule } of this.keptKeys(now)) keys.set(rule, (keys.get(rule) ?? 0) + 1);
-    return keys;
+  /** Returns the rule of each key that is kept. A rule occurs once for each of its keys. */
+  rulesOfKeys(now: number): readonly string[] {
+    return this.keptKeys(now).map(({ rule }) => rule);
   }
 
   /** Starts a new generation every 5 minutes. Returns monotonic time, which continues from the last one after a step back. */

@@ -10,15 +10,13 @@ const SERIES = [
   ["degraded", "Degraded"],
 ] as const;
 
-const legend = SERIES.map(([id, label]) => `<li><i class="key ${id}"></i>${label} <b id="sum-${id}">0</b></li>`).join(
-  "",
-);
-const areas = SERIES.map(([id]) => `<path class="${id}" id="area-${id}"/>`).join("");
-const minutes = SERIES.map(([, label]) => `<th scope="col">${label}</th>`).join("");
-
 /** Renders the page. `prefix` is what its relative URLs start with, as it is in the address of the request. */
 export function renderPage(prefix: string): string {
   const at = prefix.replace(/[&"<>]/g, (character) => `&#${character.charCodeAt(0)};`);
+  // Not outside of the function: bundlers would keep them where the page is not used.
+  const legend = SERIES.map(([id, label]) => `<li><i class="key ${id}"></i>${label} <b id="sum-${id}">0</b></li>`);
+  const areas = SERIES.map(([id]) => `<path class="${id}" id="area-${id}"/>`);
+  const minutes = SERIES.map(([, label]) => `<th scope="col">${label}</th>`);
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -48,12 +46,12 @@ export function renderPage(prefix: string): string {
 </section>
 <section class="card" aria-labelledby="h-chart">
 <div class="title"><h2 id="h-chart">Last 15 minutes</h2><p id="totals"></p></div>
-<ul class="legend">${legend}</ul>
+<ul class="legend">${legend.join("")}</ul>
 <div class="plot" id="plot"><span id="y-max"></span><span id="y-half"></span><span id="none" aria-hidden="true"></span>
-<svg id="chart" viewBox="0 0 180 100" preserveAspectRatio="none" role="img" aria-label="Chart"><path class="grid" d="M0 .5h180M0 50h180"/>${areas}<path class="cursor" id="cursor"/></svg></div>
+<svg id="chart" viewBox="0 0 180 100" preserveAspectRatio="none" role="img" aria-label="Chart"><path class="grid" d="M0 .5h180M0 50h180"/>${areas.join("")}<path class="cursor" id="cursor"/></svg></div>
 <p class="axis" aria-hidden="true"><span>15 min ago</span><span>10 min</span><span>5 min</span><span>now</span></p>
 <p id="readout">Degraded overlaps the others. Denied includes blocked, challenged and unavailable.</p>
-<details id="minutes"><summary>Show as a table</summary><div class="scroll" tabindex="0" role="group" aria-label="Table of the last 15 minutes"><table><caption>Requests by minute</caption><thead><tr><th scope="col">Minute</th>${minutes}</tr></thead><tbody></tbody></table></div></details>
+<details id="minutes"><summary>Show as a table</summary><div class="scroll" tabindex="0" role="group" aria-label="Table of the last 15 minutes"><table><caption>Requests by minute</caption><thead><tr><th scope="col">Minute</th>${minutes.join("")}</tr></thead><tbody></tbody></table></div></details>
 </section>
 <div class="pair wide">
 <section class="card" aria-labelledby="h-rules">

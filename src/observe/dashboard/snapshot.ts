@@ -96,7 +96,7 @@ export function snapshotOf(state: ObserverState, history: History, rules: RuleSe
     rules: rows.slice(0, MAX_ROWS),
     moreRules: Math.max(0, rows.length - MAX_ROWS),
     topKeys: state.keys.top(MAX_TOP_KEYS, now),
-    shadow: shadowRows(counters, facts, state.keys.keysByRule(now)),
+    shadow: shadowRows(counters, facts, countsOf(state.keys.rulesOfKeys(now))),
     transitions: [...state.transitions].reverse(),
   };
 }
@@ -197,6 +197,12 @@ function shadowRows(
     })
     .sort((a, b) => b.wouldDeny - a.wouldDeny)
     .slice(0, MAX_ROWS);
+}
+
+function countsOf(names: readonly string[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return counts;
 }
 
 function total(counts: readonly number[]): number {
