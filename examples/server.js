@@ -1,10 +1,12 @@
 /**
- * An HTTP API to try with curl: each IP address gets bursts of 10 requests, refilled at 5 per second.
+ * An HTTP API to try with curl: each IP address gets bursts of 10 requests, refilled at 5 per second. A dashboard shows
+ * what happens, on this machine only.
  * Run it with: node examples/run.js server
  */
 import { createServer } from "node:http";
 import { tokenBucket } from "sluice";
-import { rateLimit } from "sluice/node";
+import { rateLimit, toNodeHandler } from "sluice/node";
+import { createObserver, dashboard, loopbackToken } from "sluice/observe";
 
 const port = Number(process.env.PORT ?? 8787);
 if (!Number.isInteger(port) || port < 0 || port > 65535) {
@@ -12,16 +14,25 @@ if (!Number.isInteger(port) || port < 0 || port > 65535) {
   process.exit(1);
 }
 
+const observer = createObserver();
+const { token, authorize } = loopbackToken();
+const page = toNodeHandler(dashboard(observer, { authorize }));
+
 const limit = rateLimit({
   policy: tokenBucket("5/s", { burst: 10, name: "api" }),
+  observer,
   onError: (error) => console.error(error),
 });
 
-const server = createServer(
-  limit((_request, response) => {
-    response.writeHead(200, { "Content-Type": "application/json" }).end('{"hello":"world"}\n');
-  }),
-);
+const api = limit((_request, response) => {
+  response.writeHead(200, { "Content-Type": "application/json" }).end('{"hello":"world"}\n');
+});
+
+const server = createServer((request, response) => {
+  // Before the limiter: the page must open while the API rejects requests.
+  if (/^\/_sluice(?:[/?]|$)/.test(request.url ?? "")) page(request, response);
+  else api(request, response);
+});
 
 server.on("error", (/** @type {NodeJS.ErrnoException} */ error) => {
   const hint =
@@ -43,6 +54,7 @@ To see the headers of the responses:
 
   for i in $(seq 12); do curl -si ${url} | grep -iE '^(HTTP|retry-after|ratelimit)'; done
 
+Dashboard: ${url}_sluice?token=${token}
 Ctrl+C stops it.`);
 });
 

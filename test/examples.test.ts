@@ -116,6 +116,29 @@ describe("examples/server.js", () => {
     expect(denied?.headers.get("retry-after")).toBe("1");
     expect(await server.end()).toBe(0);
   });
+
+  it("prints the address of its dashboard, which is not limited and needs the token", async () => {
+    const server = await start("server.js");
+    const printed = server.lines.filter((line) => line.includes("_sluice"));
+    const [, address = ""] =
+      /^Dashboard: (http:\/\/127\.0\.0\.1:\d+\/_sluice\?token=[\w-]{43})$/.exec(printed[0] ?? "") ?? [];
+    expect([printed.length, address]).toEqual([1, expect.stringContaining("token=")]);
+    const statuses = (await Promise.all(times(20, "/").map((path) => server.ask(path)))).map(({ status }) => status);
+    expect(await server.statuses(["/_sluice", "/_sluice/data", "/_sluice/app.js"])).toEqual([403, 403, 403]);
+
+    const exchanged = await server.request(address, { redirect: "manual" });
+    const [cookie = ""] = exchanged.headers.getSetCookie();
+    expect([exchanged.status, exchanged.headers.get("location")]).toEqual([303, "./_sluice"]);
+    const session = { Cookie: cookie.split(";")[0] ?? "" };
+    expect(await server.statuses(["/_sluice", "/_sluice/app.js", "/_sluice/app.css"], session)).toEqual([
+      200, 200, 200,
+    ]);
+    const { totals } = await (await server.ask("/_sluice/data", session)).json();
+    const count = (status: number) => statuses.filter((one) => one === status).length;
+    expect(totals).toEqual({ allowed: count(200), denied: count(429), wouldDeny: 0, degraded: 0 });
+    expect(await server.statuses(["/_sluice/data"], { ...session, Origin: "https://evil.example" })).toEqual([403]);
+    expect(await server.end()).toBe(0);
+  });
 });
 
 describe.each(["express-server.js", "fastify-server.js", "hono-server.js", "fetch-server.js"])(

@@ -221,10 +221,13 @@ describe("the package", () => {
           "getRateLimit",
           "idempotent",
           "rateLimit",
+          "toNodeHandler",
         ],
         "./observe": [
           "createObserver",
+          "dashboard",
           "jsonLog",
+          "loopbackToken",
           "suggestPolicy",
         ],
         "./otel": [
@@ -486,6 +489,16 @@ describe("the package", () => {
     expect((await bundle(bots)).code).toContain("lighthouse");
   });
 
+  it("bundles the dashboard only if it is used", async () => {
+    const observer = await bundle(`import { createObserver } from "sluice/observe"; globalThis.x = createObserver;`);
+    const both = await bundle(
+      `import { createObserver, dashboard } from "sluice/observe"; globalThis.x = [createObserver, dashboard];`,
+    );
+    expect(observer.code).not.toMatch(/<!doctype html>|sluice-dashboard|EventSource|scope="col"|frame-ancestors/);
+    expect(both.code).toMatch(/<!doctype html>/);
+    expect(both.gzip - observer.gzip).toBeLessThanOrEqual(DASHBOARD_BUDGET);
+  });
+
   it("keeps the memory limiter within its size budget", async () => {
     const { gzip } = await bundle(`import { memoryRateLimiter } from "sluice"; globalThis.x = memoryRateLimiter;`);
     expect(gzip).toBeLessThanOrEqual(BUDGET);
@@ -596,6 +609,11 @@ const REDIS_BUDGET = 43_700;
  * the budgets are the current sizes. Without Redis, an observer adds 5000 more: HMAC-SHA-256 and the health of remote stores.
  */
 const OBSERVE_BUDGETS = { observe: 8000, prometheus: 650, otel: 800 };
+/**
+ * Gzip bytes that `dashboard` adds to `createObserver` alone. About 9300 are for the page, and 12 700 for algorithms and
+ * addresses, which an application with a middleware has anyway.
+ */
+const DASHBOARD_BUDGET = 27_350;
 /** Gzip bytes of an idempotency store: in memory, and in Redis with its script and HMAC-SHA-256. */
 const IDEMPOTENCY_BUDGETS = { memory: 3600, redis: 8500 };
 

@@ -79,6 +79,7 @@ export const sections = [
           ["guide/cdn-and-nginx-limits.md", "CDN and nginx limits"],
           ["guide/providers.md", "Cloudflare, Vercel, Netlify"],
           ["guide/choose-limits-from-traffic.md", "Limits from your traffic"],
+          ["guide/find-out-who-is-rate-limited.md", "Who is rate limited"],
           ["guide/monitor-with-prometheus-and-grafana.md", "Prometheus and Grafana"],
           ["guide/trace-decisions-with-opentelemetry.md", "OpenTelemetry"],
           ["guide/alerting.md", "Alerts"],

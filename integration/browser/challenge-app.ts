@@ -90,6 +90,6 @@ function readRequest(incoming: IncomingMessage): ChallengeRequest {
     countVerification: () => ({
       ...{ allowed: true, policy: "verifications", limit: 20, remaining: 19, resetAfterMs: 1, nextAfterMs: 1 },
     }),
-    reports: { listStale() {}, providerDown() {} },
+    reports: { listRefreshed() {}, listStale() {}, providerDown() {} },
   };
 }

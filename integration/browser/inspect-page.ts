@@ -31,9 +31,10 @@ export async function solveWithKeyboard(page: Page): Promise<void> {
 }
 
 /** Writes a screenshot of a page or an element to the folder of screenshots, if there is one. */
-export async function screenshot(subject: Page | Locator, name: string): Promise<void> {
+export async function screenshot(subject: Page | Locator, name: string, fullPage = false): Promise<void> {
   const folder = process.env.SLUICE_SCREENSHOTS;
-  if (folder) await subject.screenshot({ path: join(folder, `${name}.png`) });
+  const path = join(folder ?? "", `${name}.png`);
+  if (folder) await ("goto" in subject ? subject.screenshot({ path, fullPage }) : subject.screenshot({ path }));
 }
 
 /** Findings of axe-core in the page and its frames. */

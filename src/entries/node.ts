@@ -20,3 +20,4 @@ export {
   type NodeRateLimitOptions,
   rateLimit,
 } from "../middleware/node.ts";
+export { toNodeHandler } from "../middleware/to-node-handler.ts";

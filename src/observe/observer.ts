@@ -19,7 +19,7 @@ import { checkOptions, checkWhole } from "../core/options.ts";
 import { isSync, originOf, type Store } from "../core/store.ts";
 import type { RequestObserver, RequestObserverPort } from "../http/request-observer.ts";
 import { healthOf } from "../resilience/store-health.ts";
-import { ObservedDecision, type ObserverEvent, transitionEvent } from "./events.ts";
+import { ObservedDecision, type ObserverEvent, type TransitionEvent, transitionEvent } from "./events.ts";
 import type { Logger } from "./json-log.ts";
 import { LabelTable } from "./label-table.ts";
 import { MemoryWatch } from "./memory-watch.ts";
@@ -63,6 +63,8 @@ const MAX_ROWS = Math.floor(MAX_SERIES / OUTCOMES.length);
 /** Backing services and policies that are remembered, to read their state. */
 const MAX_STORES = 64;
 const MAX_POLICIES = 1000;
+/** Changes of state that are kept for the dashboard. */
+const MAX_TRANSITIONS = 100;
 const TAG_CHARS = 8;
 
 /** Creates an observer. Pass it to `rateLimit({ observer })` or `createLimiter({ observer })`. */
@@ -110,6 +112,8 @@ export class ObserverState implements RequestObserverPort, MetricSources {
   /** Version of the rules in force, and since when, in epoch ms. */
   rulesInForce: { readonly version: string; readonly since: number } | undefined;
   readonly keys: TopKeys;
+  /** The last changes of state, oldest first. */
+  readonly transitions: TransitionEvent[] = [];
   /** The policies that keys are looked up in. */
   readonly known: BoundedMap<string, { readonly policy: CompiledPolicy; readonly store: Store }> = new BoundedMap({
     maxEntries: MAX_POLICIES,
@@ -263,6 +267,7 @@ export class ObserverState implements RequestObserverPort, MetricSources {
 
   private emit(event: ObserverEvent | undefined): void {
     if (!event) return;
+    if (event.type !== "decision" && this.transitions.push(event) > MAX_TRANSITIONS) this.transitions.shift();
     if (this.log) callListener("log of createObserver", this.log, event);
     for (const listener of this.listeners) listener(event);
   }

@@ -73,6 +73,11 @@ export class TopKeys {
     return rates;
   }
 
+  /** Returns the rule of each key that is kept. A rule occurs once for each of its keys. */
+  rulesOfKeys(now: number): readonly string[] {
+    return this.keptKeys(now).map(({ rule }) => rule);
+  }
+
   /** Starts a new generation every 5 minutes. Returns monotonic time, which continues from the last one after a step back. */
   private advance(now: number): number {
     if (now + this.aheadMs < this.last) this.aheadMs = this.last - now;

@@ -1,0 +1,104 @@
+/** Mounts a handler of `Request` and `Response`, such as the dashboard, on servers that use Node's `http`. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { optionError } from "../core/errors.ts";
+import { describeError, emitProcessWarning } from "../core/warnings.ts";
+import { plainProblem } from "../http/rejection.ts";
+import { headerOf } from "./hosts/node.ts";
+import { isClosed } from "./hosts/node-head.ts";
+import { requestOf } from "./hosts/node-request.ts";
+import type { NodeHandler } from "./node.ts";
+
+/**
+ * Mounts a `Request` handler on `node:http`, Express or Fastify. Bodies are streamed, and a client that disconnects cancels
+ * the stream of the response. If the handler fails, the response is a 500 without details.
+ */
+export function toNodeHandler(handler: (request: Request) => Response | Promise<Response>): NodeHandler {
+  if (typeof handler !== "function") throw optionError("invalid-option", "handler", "a function", handler);
+  let hasWarned = false;
+  const failed = (error: unknown): void => {
+    if (hasWarned) return;
+    hasWarned = true;
+    emitProcessWarning("SLUICE_REQUEST_FAILED", `The handler of toNodeHandler threw "${describeError(error)}".`);
+  };
+  return (incoming, outgoing) => {
+    void serve(handler, incoming, outgoing).catch((error) => {
+      failed(error);
+      sendProblem(500, "Internal Server Error", incoming, outgoing);
+    });
+  };
+}
+
+async function serve(
+  handler: (request: Request) => Response | Promise<Response>,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Promise<void> {
+  const aborter = new AbortController();
+  const request = requestOf(incoming, aborter.signal);
+  if (!request) return sendProblem(400, "Bad Request", incoming, outgoing);
+  outgoing.once("close", () => {
+    if (!outgoing.writableFinished) aborter.abort();
+  });
+  const response = await handler(request);
+  if (isClosed(outgoing) || outgoing.headersSent) {
+    await response.body?.cancel();
+    return;
+  }
+  writeHead(response, outgoing);
+  const isEmpty = response.body === null || request.method === "HEAD";
+  if (isEmpty) {
+    await response.body?.cancel();
+    outgoing.end();
+  } else await pipe(response.body as ReadableStream<Uint8Array>, outgoing);
+}
+
+function writeHead({ status, headers }: Response, outgoing: ServerResponse): void {
+  outgoing.statusCode = status;
+  headers.forEach((value, name) => {
+    if (name !== "set-cookie") outgoing.setHeader(name, value);
+  });
+  const cookies = headers.getSetCookie();
+  // Middleware may have set others.
+  const before = [outgoing.getHeader("set-cookie") ?? []].flat().map(String);
+  if (cookies.length > 0) outgoing.setHeader("set-cookie", [...before, ...cookies]);
+}
+
+/** Writes a stream, no faster than the client reads. */
+async function pipe(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
+  const reader = body.getReader();
+  const cancel = (): void => void reader.cancel().catch(() => {});
+  outgoing.once("close", cancel);
+  // The client gets the head before the first chunk, as it expects for events.
+  outgoing.flushHeaders();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done || isClosed(outgoing)) break;
+    if (!outgoing.write(value)) await drained(outgoing);
+    // Added by middleware that compresses: sends what it holds back.
+    (outgoing as { flush?(): void }).flush?.();
+  }
+  outgoing.off("close", cancel);
+  outgoing.end();
+}
+
+function drained(outgoing: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      outgoing.off("drain", done).off("close", done);
+      resolve();
+    };
+    outgoing.on("drain", done).on("close", done);
+  });
+}
+
+/** Sends an error without details. A response that has been started can only be cut off. */
+function sendProblem(status: number, title: string, incoming: IncomingMessage, outgoing: ServerResponse): void {
+  if (outgoing.headersSent) {
+    outgoing.destroy();
+    return;
+  }
+  const { headers, body } = plainProblem(status, title, undefined, headerOf(incoming, "accept"));
+  outgoing.statusCode = status;
+  for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, value);
+  outgoing.end(incoming.method === "HEAD" ? undefined : body);
+}

@@ -1,0 +1,261 @@
+/** `toNodeHandler` on node:http, HTTP/2, Express and Fastify. */
+import { once } from "node:events";
+import { createServer, request as openRequest, type RequestListener, type Server } from "node:http";
+import { connect, createServer as createHttp2Server } from "node:http2";
+import type { AddressInfo } from "node:net";
+import express from "express";
+import fastify from "fastify";
+import { type NodeHandler, toNodeHandler } from "sluice/node";
+import { createObserver, dashboard } from "sluice/observe";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+
+async function listen(listener: RequestListener): Promise<string> {
+  return urlOf(createServer(listener).listen(0, "127.0.0.1"));
+}
+
+async function urlOf(server: Server): Promise<string> {
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  if (!server.listening) await once(server, "listening");
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** Describes the request in the body of the response. */
+const echo = async (request: Request): Promise<Response> =>
+  Response.json({
+    method: request.method,
+    url: request.url,
+    headers: Object.fromEntries(request.headers),
+    body: await request.text(),
+  });
+
+describe("toNodeHandler", () => {
+  it("needs a function", () => {
+    expect(() => toNodeHandler(undefined as never)).toThrow("handler must be a function");
+  });
+
+  it("passes on method, URL, headers and body", async () => {
+    const url = await listen(toNodeHandler(echo));
+    const headers = { "x-several": "a, b", "content-type": "text/plain" };
+    const response = await fetch(`${url}//evil.example/a%20b?c=d`, { method: "PUT", headers, body: "héllo" });
+    expect(await response.json()).toMatchObject({
+      method: "PUT",
+      url: `${url}//evil.example/a%20b?c=d`,
+      headers,
+      body: "héllo",
+    });
+    expect(await (await fetch(url)).json()).toMatchObject({ method: "GET", url: `${url}/`, body: "" });
+  });
+
+  it("passes on status, headers, several cookies, and nothing to HEAD", async () => {
+    const url = await listen((request, response) => {
+      response.setHeader("Set-Cookie", "before=1");
+      toNodeHandler(async () => {
+        const headers = new Headers({ "X-Own": "yes" });
+        headers.append("Set-Cookie", "a=1; Path=/");
+        headers.append("Set-Cookie", "b=2");
+        return new Response("body", { status: 418, headers });
+      })(request, response);
+    });
+    const response = await fetch(url);
+    expect([response.status, response.headers.get("x-own"), await response.text()]).toEqual([418, "yes", "body"]);
+    expect(response.headers.getSetCookie()).toEqual(["before=1", "a=1; Path=/", "b=2"]);
+    const head = await fetch(url, { method: "HEAD" });
+    expect([head.status, await head.text()]).toEqual([418, ""]);
+  });
+
+  it("responds with 500 without details if the handler fails, and warns once", async () => {
+    const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+    onTestFinished(() => warn.mockRestore());
+    const url = await listen(toNodeHandler(() => Promise.reject(new Error("secret detail"))));
+    for (let i = 0; i < 2; i++) {
+      const response = await fetch(url);
+      expect(response.status).toBe(500);
+      expect(await response.json()).toEqual({ type: "about:blank", title: "Internal Server Error", status: 500 });
+    }
+    expect(warn.mock.calls.map(([text]) => text)).toEqual([expect.stringContaining("secret detail")]);
+  });
+
+  it("cuts a response off whose stream fails", async () => {
+    const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+    onTestFinished(() => warn.mockRestore());
+    const url = await listen(
+      toNodeHandler(async () => {
+        let count = 0;
+        return new Response(
+          new ReadableStream({
+            pull(controller) {
+              if (count++ === 0) controller.enqueue(new TextEncoder().encode("part"));
+              else controller.error(new Error("broken"));
+            },
+          }),
+        );
+      }),
+    );
+    await expect(fetch(url).then((response) => response.text())).rejects.toThrow();
+    expect(warn).toHaveBeenCalledOnce();
+  });
+
+  it("responds with 400 to an invalid host or target", async () => {
+    const url = await listen(toNodeHandler(echo));
+    for (const options of [{ headers: { host: "a b" } }, { headers: { host: "user@host" } }, { path: "*" }]) {
+      const request = openRequest(url, options);
+      request.end();
+      const [response] = await once(request, "response");
+      response.resume();
+      expect(response.statusCode).toBe(400);
+    }
+  });
+
+  it("streams: the head and each chunk are sent at once, and a disconnect cancels", async () => {
+    let send: ((text: string) => void) | undefined;
+    let signal: AbortSignal | undefined;
+    const cancelled = new Promise<void>((resolve) => {
+      const handler = async (request: Request): Promise<Response> => {
+        ({ signal } = request);
+        const body = new ReadableStream({
+          start(controller) {
+            send = (text) => controller.enqueue(new TextEncoder().encode(text));
+          },
+          cancel: () => resolve(),
+        });
+        return new Response(body, { headers: { "Content-Type": "text/event-stream" } });
+      };
+      void listen(toNodeHandler(handler)).then(async (url) => {
+        const aborter = new AbortController();
+        const response = await fetch(url, { signal: aborter.signal });
+        const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+        for (const text of ["one", "two"]) {
+          send?.(text);
+          expect(new TextDecoder().decode((await reader.read()).value)).toBe(text);
+        }
+        aborter.abort();
+      });
+    });
+    await cancelled;
+    await vi.waitFor(() => expect(signal?.aborted).toBe(true));
+  });
+
+  it("waits for a slow client", async () => {
+    let pulls = 0;
+    const url = await listen(
+      toNodeHandler(async () => {
+        const body = new ReadableStream({
+          pull(controller) {
+            pulls++;
+            controller.enqueue(new Uint8Array(1_000_000));
+          },
+        });
+        return new Response(body);
+      }),
+    );
+    const request = openRequest(url);
+    request.end();
+    const [response] = await once(request, "response");
+    response.pause();
+    let before = -1;
+    await vi.waitFor(() => {
+      const isStuck = pulls === before;
+      before = pulls;
+      expect(isStuck).toBe(true);
+    });
+    expect(pulls).toBeLessThan(100);
+    response.destroy();
+  });
+
+  it("works over HTTP/2", async () => {
+    const server = createHttp2Server(toNodeHandler(echo) as never).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const session = connect(url);
+    onTestFinished(() => {
+      session.close();
+      server.close();
+    });
+    const stream = session.request({ ":path": "/path", ":method": "POST", "content-type": "text/plain" });
+    stream.end("body");
+    let text = "";
+    stream.setEncoding("utf8").on("data", (chunk) => (text += chunk));
+    await once(stream, "end");
+    expect(JSON.parse(text)).toMatchObject({ method: "POST", url: `${url}/path`, body: "body" });
+  });
+});
+
+/** Opens the dashboard that is mounted at `/_sluice`, and looks up a key. */
+async function useDashboard(url: string) {
+  const page = await fetch(`${url}/_sluice`);
+  const script = /src="([^"]+app\.js)"/.exec(await page.text())?.[1] ?? "";
+  const look = await fetch(`${url}/_sluice/key`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: '{"key":"203.0.113.7"}',
+  });
+  const withSlash = await fetch(`${url}/_sluice/`);
+  const events = await fetch(`${url}/_sluice/events`);
+  const reader = (events.body as ReadableStream<Uint8Array>).getReader();
+  await reader.read();
+  await reader.cancel();
+  return {
+    page: page.status,
+    withSlash: withSlash.status,
+    script: (await fetch(new URL(script, `${url}/_sluice`))).status,
+    look: look.status,
+    tags: ((await look.json()) as { tags: unknown[] }).tags.length,
+    events: events.headers.get("content-type"),
+  };
+}
+
+const WORKS = {
+  page: 200,
+  withSlash: 200,
+  script: 200,
+  look: 200,
+  tags: 5,
+  events: "text/event-stream; charset=utf-8",
+};
+
+function mounted(): NodeHandler {
+  const page = dashboard(createObserver(), { authorize: () => true });
+  onTestFinished(() => page.dispose());
+  return toNodeHandler(page);
+}
+
+describe("a dashboard", () => {
+  it("works on Express below a path, before and after a body parser", async () => {
+    for (const parsers of [[], [express.json()]]) {
+      const app = express();
+      for (const parser of parsers) app.use(parser);
+      app.use("/_sluice", mounted());
+      app.get("/", (_request, response) => void response.send("app"));
+      const url = await urlOf(app.listen(0, "127.0.0.1"));
+      expect(await useDashboard(url)).toEqual(WORKS);
+      expect(await (await fetch(url)).text()).toBe("app");
+    }
+  });
+
+  it("works on Fastify below a path", async () => {
+    const app = fastify();
+    const page = mounted();
+    await app.register(
+      async (scope) => {
+        scope.addHook("onRequest", async (request, reply) => {
+          reply.hijack();
+          page(request.raw, reply.raw);
+        });
+        scope.all("/", () => {});
+        scope.all("/*", () => {});
+      },
+      { prefix: "/_sluice" },
+    );
+    app.get("/", async () => "app");
+    const url = await app.listen({ port: 0, host: "127.0.0.1" });
+    onTestFinished(async () => {
+      app.server.closeAllConnections();
+      await app.close();
+    });
+    expect(await useDashboard(url)).toEqual(WORKS);
+    expect(await (await fetch(url)).text()).toBe("app");
+  });
+});
