@@ -16,7 +16,7 @@ app.use(
 app.get("/health", () => "ok\n");
 app.get("/", (event) => ({ remaining: getRateLimit(event)?.remaining }));
 
-// A route with a limit of its own.
+// A stricter limit for one route.
 app.post(
   "/codes",
   (event) => {

@@ -14,7 +14,7 @@ app.use((context, next) => {
 // All clients, per IP address, before anything expensive.
 app.use(rateLimit({ policy: tokenBucket("5/h", { name: "api" }) }));
 
-// A path with a limit of its own.
+// A stricter limit for one path.
 const limitCodes = rateLimit({ policy: slidingLog("1/15m", { name: "codes" }) });
 app.use((context, next) => (context.path === "/codes" ? limitCodes(context, next) : next()));
 

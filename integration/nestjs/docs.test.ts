@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { startRedis } from "../../test/servers/redis-server.js";
 import { sameSnippets } from "../same-snippets.ts";
 import { sendRequest } from "../send-request.ts";
-import { AppModule } from "./docs/app.ts";
+import { AppModule } from "./docs/app.module.ts";
 import { RateLimitFilter } from "./docs/filter.ts";
 import { limits as perHandler } from "./docs/per-handler.ts";
 import { limits as onRedis } from "./docs/redis.ts";

@@ -4,7 +4,7 @@ import { Registry } from "prom-client";
 import { abuse } from "sluice/abuse";
 import { type FetchRateLimitOptions, idempotent, rateLimit } from "sluice/fetch";
 import { memoryIdempotencyStore } from "sluice/idempotency";
-import { createObserver, jsonLog } from "sluice/observe";
+import { createObserver, dashboard, jsonLog } from "sluice/observe";
 import { prometheusMetrics } from "sluice/prometheus";
 import { redisStore } from "sluice/redis";
 import { defineRules } from "sluice/rules";
@@ -13,13 +13,13 @@ import { redis } from "../redis/own-redis.ts";
 import { withRedis } from "../servers/needs.ts";
 
 const REQUESTS = 10_000;
-const ADDRESS = "203.0.113.77";
+const ADDRESS = "192.0.2.77";
 const EMAIL = "canary@example.com";
 const API_KEY = "sk_live_canary_4713";
 const IDEMPOTENCY_KEY = "canary-idempotency-key";
-const CANARIES = [ADDRESS, "203.0.113", EMAIL, "canary%40", "canary", API_KEY, "sk_live"];
+const CANARIES = [ADDRESS, "192.0.2", EMAIL, "canary%40", "canary", API_KEY, "sk_live"];
 
-it("shows no canary in events, log lines, metrics and labels", withRedis, async () => {
+it("shows no canary in events, log lines, metrics, labels and on the dashboard", withRedis, async () => {
   const outputs: string[] = [];
   const observer = createObserver({
     log: jsonLog((line) => void outputs.push(line), { allowed: 1, maxPerSecond: Number.POSITIVE_INFINITY }),
@@ -82,7 +82,7 @@ it("shows no canary in events, log lines, metrics and labels", withRedis, async 
     const path = i % 50 === 49 ? ["/large", "/error"][(i / 50) & 1] : paths[i % paths.length];
     const method = path === "/login" || i % 50 === 49 ? "POST" : "GET";
     const headers: Record<string, string> = {
-      "x-client": `203.0.113.${i % 200}`,
+      "x-client": `192.0.2.${i % 200}`,
       "user-agent": "canary-agent",
       authorization: `Bearer ${API_KEY}`,
       ...(i % 3 === 0 && { "x-api-key": API_KEY }),
@@ -96,6 +96,13 @@ it("shows no canary in events, log lines, metrics and labels", withRedis, async 
   expect([...statuses.keys()].sort()).toEqual(expect.arrayContaining([200, 404, 429, 500]));
   expect(events).toBeGreaterThan(5000);
 
+  const page = dashboard(observer, { authorize: () => true, rules });
+  for (const path of ["", "/data", "/app.js"]) {
+    const response = await page(new Request(`http://localhost/_sluice${path}`));
+    expect(response.status).toBe(200);
+    outputs.push(JSON.stringify([...response.headers]), await response.text());
+  }
+  page.dispose();
   outputs.push(JSON.stringify(observer.metrics()), JSON.stringify(observer.topKeys(256)), await register.metrics());
   const text = outputs.join("\n");
   for (const canary of CANARIES) {

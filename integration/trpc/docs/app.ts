@@ -13,9 +13,9 @@ type Context = Awaited<ReturnType<typeof createContext>>;
 
 const t = initTRPC.context<Context>().create({ errorFormatter: rateLimitErrorFormatter });
 
-// Every procedure, by the address of the client.
+// Every procedure, per IP address.
 const procedure = t.procedure.use(rateLimit({ policy: tokenBucket("10/h", { name: "api" }) }));
-// Some, by user, in addition.
+// Some procedures, in addition, per user.
 const sending = procedure.use(
   rateLimit({ policy: slidingLog("1/15m", { name: "codes" }), key: ({ ctx }) => `user:${ctx.user}` }),
 );

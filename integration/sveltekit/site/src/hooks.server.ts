@@ -10,7 +10,7 @@ const limit = rateLimit({
   skip: ({ request, isSubRequest }) => isSubRequest || new URL(request.url).pathname === "/health",
 });
 
-// A path with a limit of its own.
+// A stricter limit for one path.
 const limitCodes = rateLimit({ policy: slidingLog("1/15m", { name: "codes" }) });
 
 export const handle = sequence(limit, (input) =>
