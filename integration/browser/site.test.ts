@@ -256,7 +256,7 @@ describe("accessibility", () => {
 describe("without JavaScript", () => {
   it.each([
     ["", "Rate limiting for TypeScript", "Choose an algorithm and a limit"],
-    ["guide/protect-a-login-form", "Protect a login form from brute force", "blocks clients that keep guessing"],
+    ["guide/protect-a-login-form", "Protect a login form from brute force", "blocks clients that continue"],
     ["reference/express", "sluice/express", "Creates a middleware that limits the requests"],
   ])("%s is readable", async (path, heading, text) => {
     const page = await open(path, { javaScriptEnabled: false });
