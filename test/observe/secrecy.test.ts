@@ -4,7 +4,7 @@ import { Registry } from "prom-client";
 import { abuse } from "sluice/abuse";
 import { type FetchRateLimitOptions, idempotent, rateLimit } from "sluice/fetch";
 import { memoryIdempotencyStore } from "sluice/idempotency";
-import { createObserver, jsonLog } from "sluice/observe";
+import { createObserver, dashboard, jsonLog } from "sluice/observe";
 import { prometheusMetrics } from "sluice/prometheus";
 import { redisStore } from "sluice/redis";
 import { defineRules } from "sluice/rules";
@@ -19,7 +19,7 @@ const API_KEY = "sk_live_canary_4713";
 const IDEMPOTENCY_KEY = "canary-idempotency-key";
 const CANARIES = [ADDRESS, "203.0.113", EMAIL, "canary%40", "canary", API_KEY, "sk_live"];
 
-it("shows no canary in events, log lines, metrics and labels", withRedis, async () => {
+it("shows no canary in events, log lines, metrics, labels and on the dashboard", withRedis, async () => {
   const outputs: string[] = [];
   const observer = createObserver({
     log: jsonLog((line) => void outputs.push(line), { allowed: 1, maxPerSecond: Number.POSITIVE_INFINITY }),
@@ -96,6 +96,13 @@ it("shows no canary in events, log lines, metrics and labels", withRedis, async 
   expect([...statuses.keys()].sort()).toEqual(expect.arrayContaining([200, 404, 429, 500]));
   expect(events).toBeGreaterThan(5000);
 
+  const page = dashboard(observer, { authorize: () => true, rules });
+  for (const path of ["", "/data", "/app.js"]) {
+    const response = await page(new Request(`http://localhost/_sluice${path}`));
+    expect(response.status).toBe(200);
+    outputs.push(JSON.stringify([...response.headers]), await response.text());
+  }
+  page.dispose();
   outputs.push(JSON.stringify(observer.metrics()), JSON.stringify(observer.topKeys(256)), await register.metrics());
   const text = outputs.join("\n");
   for (const canary of CANARIES) {
