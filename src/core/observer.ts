@@ -37,6 +37,8 @@ export interface ObserverPort {
   transition(event: ObservedEvent): void;
   /** Counts a challenge. `rule` is empty unless the challenge is issued: a solution does not name its rule. */
   challenge(rule: string, result: "issued" | "solved" | "failed" | "provider-down"): void;
+  /** Observes the calls of a backing service, once. `kind` is its name in metrics. */
+  watch(health: ObservableHealth, kind: string): void;
   /** Counts a request with an idempotency key. */
   idempotency(state: "started" | "replayed" | "in-progress" | "key-reused"): void;
   /** Remembers the rules in force, and whether a reload was applied. */
@@ -92,6 +94,11 @@ export interface ObservedEvent {
   readonly version?: string;
   readonly changes?: number;
   readonly count?: number;
+}
+
+/** The health of a backing service. */
+export interface ObservableHealth {
+  observe(observer: StoreObserver): void;
 }
 
 /** Receives the calls of one backing service. Times are in ms. */

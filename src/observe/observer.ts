@@ -10,13 +10,14 @@ import {
   type DecidedCharge,
   type LimiterLike,
   OBSERVER,
+  type ObservableHealth,
   type ObservedEvent,
   type ObserverLike,
   type Outcome,
   type PolicyObserver,
 } from "../core/observer.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
-import { isSync, originOf, type Store } from "../core/store.ts";
+import { isSync, type Store } from "../core/store.ts";
 import type { RequestObserver, RequestObserverPort } from "../http/request-observer.ts";
 import { healthOf } from "../resilience/store-health.ts";
 import { ObservedDecision, type ObserverEvent, type TransitionEvent, transitionEvent } from "./events.ts";
@@ -162,7 +163,8 @@ export class ObserverState implements RequestObserverPort, MetricSources {
 
   policy(policy: CompiledPolicy, store: Store): PolicyObserver {
     const known = this.observers.get(policy);
-    this.watch(store);
+    if (isSync(store)) this.memory.add(store);
+    else this.watch(healthOf(store), store.kind ?? "store");
     this.known.set(policy.id, { policy, store });
     if (known) return known;
     const observer = new PolicyCounters(this, this.policies.row(policy.name), policy, monotonicMs);
@@ -232,23 +234,16 @@ export class ObserverState implements RequestObserverPort, MetricSources {
     };
   }
 
-  /** Watches the backing service of a store. */
-  private watch(store: Store): void {
-    if (isSync(store)) {
-      this.memory.add(store);
-      return;
-    }
-    const origin = originOf(store);
-    if (this.stores.has(origin) || this.stores.size >= MAX_STORES) return;
-    const kind = store.kind ?? "store";
+  watch(health: ObservableHealth, kind: string): void {
+    if (this.stores.has(health) || this.stores.size >= MAX_STORES) return;
     const others = [...this.stores.values()].filter(({ name }) => name.replace(/-\d+$/, "") === kind).length;
     const stats = new StoreStats(others === 0 ? kind : `${kind}-${others + 1}`, (changed, event) => {
       changed.changedAt = this.now();
       this.emit(transitionEvent(event, this.now(), changed.name));
     });
-    this.stores.set(origin, stats);
+    this.stores.set(health, stats);
     this.connectDurations(stats);
-    healthOf(store).observe(stats);
+    health.observe(stats);
   }
 
   /** Calls a listener with the duration of every reply of every store, in seconds. */

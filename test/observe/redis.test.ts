@@ -1,8 +1,9 @@
 /** Tests of the observer with a real Redis server: durations, sources, errors and outages. */
 import { Redis } from "ioredis";
 import { combine, createLimiter } from "sluice";
+import { idempotent } from "sluice/fetch";
 import { createObserver, type DecisionEvent, type Observer, type ObserverEvent } from "sluice/observe";
-import { redisRateLimiter, redisStore } from "sluice/redis";
+import { redisIdempotencyStore, redisRateLimiter, redisStore } from "sluice/redis";
 import { defineRules } from "sluice/rules";
 import { describe, expect, it } from "vitest";
 import { redis } from "../redis/own-redis.ts";
@@ -13,6 +14,8 @@ import { until } from "../servers/until.js";
 function metricOf(observer: Observer, name: string) {
   return observer.metrics().find((one) => one.name === name)?.samples ?? [];
 }
+
+let finish: () => void = () => {};
 
 function observed() {
   const observer = createObserver();
@@ -174,6 +177,38 @@ describe("an observer on Redis", withRedis, () => {
     process.off("warning", listen);
     client.disconnect();
     expect(warnings).toContain("SLUICE_STORE_UNAVAILABLE");
+  });
+
+  it("observes the store of idempotent responses, and counts what happens to a key", async () => {
+    const { observer } = observed();
+    const store = redisIdempotencyStore(redis);
+    let isOpen = false;
+    const open = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const handler = idempotent({ store, scope: () => "user", observer })(async () => {
+      if (!isOpen) await open;
+      return new Response("ok");
+    });
+    const send = (key: string, body = "{}") =>
+      handler(new Request("http://localhost/", { method: "POST", headers: { "idempotency-key": key }, body }));
+    const first = send("observed-1");
+    await until("the request has not started", async () =>
+      metricOf(observer, "idempotency_total").length > 0 ? undefined : "not counted",
+    );
+    expect((await send("observed-1")).status).toBe(409);
+    isOpen = true;
+    finish();
+    expect((await first).status).toBe(200);
+    expect((await send("observed-1")).status).toBe(200);
+    expect((await send("observed-1", "another")).status).toBe(422);
+    const states = metricOf(observer, "idempotency_total").map(({ labels, value }) => `${labels.state} ${value}`);
+    expect(states).toEqual(["started 1", "in-progress 1", "replayed 1", "key-reused 1"]);
+    expect(metricOf(observer, "requests_total")).toEqual([
+      { labels: { rule: "idempotent", outcome: "replayed" }, value: 1 },
+    ]);
+    expect(metricOf(observer, "store_up")).toEqual([{ labels: { store: "idempotency" }, value: 1 }]);
+    expect(metricOf(observer, "decision_duration_seconds")[0]?.value).toBeGreaterThan(4);
   });
 
   it("counts a value that sluice did not write as foreign-value", async () => {

@@ -13,11 +13,11 @@ import { redis } from "../redis/own-redis.ts";
 import { withRedis } from "../servers/needs.ts";
 
 const REQUESTS = 10_000;
-const ADDRESS = "203.0.113.77";
+const ADDRESS = "192.0.2.77";
 const EMAIL = "canary@example.com";
 const API_KEY = "sk_live_canary_4713";
 const IDEMPOTENCY_KEY = "canary-idempotency-key";
-const CANARIES = [ADDRESS, "203.0.113", EMAIL, "canary%40", "canary", API_KEY, "sk_live"];
+const CANARIES = [ADDRESS, "192.0.2", EMAIL, "canary%40", "canary", API_KEY, "sk_live"];
 
 it("shows no canary in events, log lines, metrics, labels and on the dashboard", withRedis, async () => {
   const outputs: string[] = [];
@@ -82,7 +82,7 @@ it("shows no canary in events, log lines, metrics, labels and on the dashboard",
     const path = i % 50 === 49 ? ["/large", "/error"][(i / 50) & 1] : paths[i % paths.length];
     const method = path === "/login" || i % 50 === 49 ? "POST" : "GET";
     const headers: Record<string, string> = {
-      "x-client": `203.0.113.${i % 200}`,
+      "x-client": `192.0.2.${i % 200}`,
       "user-agent": "canary-agent",
       authorization: `Bearer ${API_KEY}`,
       ...(i % 3 === 0 && { "x-api-key": API_KEY }),

@@ -75,6 +75,8 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
     this.reports = new Reports<Args>({ ...(onEvent && { onEvent }), ...(observer && { observer }) }, "idempotent");
     this.observer = observerPort(observer);
     this.calls = new StoreCalls(store, deadlineMs);
+    // A store in memory can't be unavailable.
+    if (!("evictions" in store)) this.observer?.watch(this.calls.health, "idempotency");
     this.scopeOf = scopeOf(config, reader, this.reports);
     this.replays = replayLimiter(config.replayLimit);
     if (!onEvent) return;
