@@ -2,7 +2,8 @@
 import { once } from "node:events";
 import { createServer, request as openRequest, type RequestListener, type Server } from "node:http";
 import { connect, createServer as createHttp2Server } from "node:http2";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect as connectSocket } from "node:net";
+import { json } from "node:stream/consumers";
 import express from "express";
 import fastify from "fastify";
 import { type NodeHandler, toNodeHandler } from "sluice/node";
@@ -39,8 +40,11 @@ describe("toNodeHandler", () => {
   it("passes on method, URL, headers and body", async () => {
     const url = await listen(toNodeHandler(echo));
     const headers = { "x-several": "a, b", "content-type": "text/plain" };
-    const response = await fetch(`${url}//evil.example/a%20b?c=d`, { method: "PUT", headers, body: "héllo" });
-    expect(await response.json()).toMatchObject({
+    // fetch of Bun removes one of two slashes.
+    const request = openRequest(url, { method: "PUT", path: "//evil.example/a%20b?c=d", headers });
+    request.end("héllo");
+    const [response] = await once(request, "response");
+    expect(await json(response)).toMatchObject({
       method: "PUT",
       url: `${url}//evil.example/a%20b?c=d`,
       headers,
@@ -100,12 +104,13 @@ describe("toNodeHandler", () => {
 
   it("responds with 400 to an invalid host or target", async () => {
     const url = await listen(toNodeHandler(echo));
-    for (const options of [{ headers: { host: "a b" } }, { headers: { host: "user@host" } }, { path: "*" }]) {
-      const request = openRequest(url, options);
-      request.end();
-      const [response] = await once(request, "response");
-      response.resume();
-      expect(response.statusCode).toBe(400);
+    // A socket, because HTTP clients of some runtimes replace what they consider invalid.
+    for (const head of ["GET / HTTP/1.1\r\nHost: a b", "GET / HTTP/1.1\r\nHost: u@host", "GET * HTTP/1.1\r\nHost: a"]) {
+      const socket = connectSocket(Number(new URL(url).port), "127.0.0.1");
+      socket.write(`${head}\r\nConnection: close\r\n\r\n`);
+      const [reply] = await once(socket, "data");
+      socket.destroy();
+      expect(String(reply), head).toMatch(/^HTTP\/1\.1 400 /);
     }
   });
 

@@ -32,7 +32,10 @@ function urlOf(incoming: FrameworkRequest): string {
   // A proxy may be sent a whole URL. Its host is not that of the header, which is checked.
   if (!target.startsWith("/")) return target;
   // Not resolved against a base: that would take "//evil.example/" for a host.
-  return new URL(`${scheme}://${host}${target}`).href;
+  const { href, username, password } = new URL(`${scheme}://${host}${target}`);
+  // Node rejects a Request with credentials, Bun and Deno don't.
+  if (username !== "" || password !== "") throw new TypeError("The host contains credentials.");
+  return href;
 }
 
 function headersOf({ headers }: IncomingMessage): Headers {

@@ -13,8 +13,19 @@ afterEach(() => {
 const ask = (handler: ReturnType<typeof dashboard>, path: string) =>
   handler(new Request(`http://localhost/_sluice${path}`));
 
+/** Collects garbage, where the runtime can be asked to as V8 can. */
+function collector(): (() => void) | undefined {
+  try {
+    setFlagsFromString("--expose-gc");
+    return runInNewContext("gc");
+  } catch {
+    return undefined;
+  }
+}
+const collectGarbage = collector();
+
 describe("a dashboard", () => {
-  it("stays below 1 MB with 512 rules and 20 connections that are not read", async () => {
+  it.skipIf(!collectGarbage)("stays below 1 MB with 512 rules and 20 connections that are not read", async () => {
     const observer = createObserver();
     const rules = defineRules(
       {
@@ -37,12 +48,10 @@ describe("a dashboard", () => {
       }
     };
     await send();
-    setFlagsFromString("--expose-gc");
-    const gc = runInNewContext("gc") as () => void;
     const used = async () => {
       // Weak references are cleared between two collections.
       for (let i = 0; i < 4; i++) {
-        gc();
+        collectGarbage?.();
         await new Promise(setImmediate);
       }
       // External memory contains the buffers of typed arrays.
