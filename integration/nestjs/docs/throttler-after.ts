@@ -34,7 +34,7 @@ export class AppController {
   imports: [
     RateLimitModule.forRoot({
       policy: tokenBucket("10/m", { name: "api" }),
-      // The header names of the throttler, so clients need not change on the same day.
+      // Keeps the throttler's header names, so that clients don't have to change yet.
       headers: { mode: "legacy", resetFormat: "delta" },
     }),
   ],
