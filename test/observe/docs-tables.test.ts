@@ -17,7 +17,7 @@ it("lists every metric with its type and labels", () => {
 });
 
 it("lists every metric with its unit in the guide to OpenTelemetry", () => {
-  const guide = read("docs/guide/trace-decisions-with-opentelemetry.md").split("\n## Names of the metrics\n")[1] ?? "";
+  const guide = read("docs/guide/trace-decisions-with-opentelemetry.md").split("\n## Metric names\n")[1] ?? "";
   const listed = rowsOf(guide).map(([, unit, name]) => [namesIn(name)[0], namesIn(unit)[0] ?? ""]);
   expect(listed).toEqual(
     createObserver()
