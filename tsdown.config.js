@@ -37,7 +37,12 @@ export default defineConfig({
   platform: "neutral",
   target: "es2022",
   // The bundled ipaddr.js has only a main field.
-  inputOptions: { resolve: { mainFields: ["module", "main"] }, preserveEntrySignatures: "allow-extension" },
+  inputOptions: {
+    resolve: { mainFields: ["module", "main"] },
+    preserveEntrySignatures: "allow-extension",
+    // A slow machine would print timings with every npm start.
+    checks: { bundlerTimings: false },
+  },
   outputOptions: {
     codeSplitting: {
       includeDependenciesRecursively: false,
