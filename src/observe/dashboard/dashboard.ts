@@ -151,7 +151,7 @@ function parseOptions(
   const { authorize, rules } = options ?? {};
   if (authorize === undefined) {
     const expected = "a function that decides who may see the dashboard";
-    throw new SluiceError("invalid-option", `authorize: missing; pass ${expected}`, { option: "authorize", expected });
+    throw new SluiceError("invalid-option", `authorize: missing; pass ${expected}.`, { option: "authorize", expected });
   }
   if (typeof authorize !== "function") throw optionError("invalid-option", "authorize", "a function", authorize);
   if (rules !== undefined && !Array.isArray((rules as Partial<RuleSet> | null)?.data?.rules)) {
