@@ -109,6 +109,19 @@ describe("toNodeHandler", () => {
     }
   });
 
+  it("responds with 400 to a host that would change the path", async () => {
+    const handler = vi.fn(echo);
+    const url = await listen(toNodeHandler(handler));
+    for (const host of ["localhost/admin?", "localhost/admin#", "localhost\\admin?"]) {
+      const request = openRequest(`${url}/public`, { headers: { host } });
+      request.end();
+      const [response] = await once(request, "response");
+      response.resume();
+      expect(response.statusCode).toBe(400);
+    }
+    expect(handler).not.toHaveBeenCalled();
+  });
+
   it("streams: the head and each chunk are sent at once, and a disconnect cancels", async () => {
     let send: ((text: string) => void) | undefined;
     let signal: AbortSignal | undefined;

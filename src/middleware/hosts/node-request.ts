@@ -27,10 +27,12 @@ export function requestOf(incoming: FrameworkRequest, signal: AbortSignal): Requ
 function urlOf(incoming: FrameworkRequest): string {
   const { headers, originalUrl, url = "/", socket } = incoming;
   const target = originalUrl ?? url;
-  const host = headers.host ?? headers[":authority"] ?? "localhost";
+  const host = String(headers.host ?? headers[":authority"] ?? "localhost");
   const scheme = (socket as { encrypted?: boolean }).encrypted ? "https" : "http";
   // A proxy may be sent a whole URL. Its host is not that of the header, which is checked.
   if (!target.startsWith("/")) return target;
+  // It would become a part of the path: a router would match another path than the handler.
+  if (/[/\\?#@]/.test(host)) throw new TypeError("invalid host");
   // Not resolved against a base: that would take "//evil.example/" for a host.
   return new URL(`${scheme}://${host}${target}`).href;
 }
