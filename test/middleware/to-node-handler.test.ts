@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createServer, request as openRequest, type RequestListener, type Server } from "node:http";
 import { connect, createServer as createHttp2Server } from "node:http2";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect as openSocket } from "node:net";
 import express from "express";
 import fastify from "fastify";
 import { type NodeHandler, toNodeHandler } from "sluice/node";
@@ -120,6 +120,28 @@ describe("toNodeHandler", () => {
       expect(response.statusCode).toBe(400);
     }
     expect(handler).not.toHaveBeenCalled();
+  });
+
+  it("handles the next request on a connection whose last body was not read, or not to its end", async () => {
+    const handler = async (request: Request): Promise<Response> => {
+      if (request.url.endsWith("/part")) {
+        const reader = (request.body as ReadableStream).getReader();
+        await reader.read();
+        await reader.cancel();
+      }
+      return new Response(null, { status: 204 });
+    };
+    const { port } = new URL(await listen(toNodeHandler(handler)));
+    const body = "a".repeat(1_000_000);
+    const post = (path: string) => `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n`;
+    for (const path of ["/none", "/part"]) {
+      const socket = openSocket(Number(port), "127.0.0.1");
+      onTestFinished(() => void socket.destroy());
+      let text = "";
+      socket.on("data", (chunk) => (text += chunk));
+      socket.write(`${post(path)}${body}GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+      await expect.poll(() => text.split("HTTP/1.1 204").length - 1, { timeout: 5000 }).toBe(2);
+    }
   });
 
   it("streams: the head and each chunk are sent at once, and a disconnect cancels", async () => {

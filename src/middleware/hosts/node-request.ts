@@ -57,16 +57,22 @@ function bodyOf(incoming: FrameworkRequest): BodyInit | null {
 
 /** Reads as fast as the handler does. */
 function streamOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
-  const chunks = incoming[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
-  return new ReadableStream({
-    async pull(controller) {
-      const { done, value } = await chunks.next();
-      if (done) controller.close();
-      else controller.enqueue(new Uint8Array(value));
+  // Without destroying the request, and with it the connection that the response needs.
+  const chunks = incoming.iterator({ destroyOnReturn: false }) as AsyncIterator<Uint8Array>;
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const { done, value } = await chunks.next();
+        if (done) controller.close();
+        else controller.enqueue(new Uint8Array(value));
+      },
+      async cancel() {
+        await chunks.return?.();
+        // The rest is discarded: the next request on the connection comes after it.
+        incoming.resume();
+      },
     },
-    async cancel() {
-      // Not ended by the iterator, which would destroy the request, and with it the connection that the response needs.
-      incoming.pause();
-    },
-  });
+    // Nothing is read ahead: Node discards a body that was not read, and only then.
+    { highWaterMark: 0 },
+  );
 }
