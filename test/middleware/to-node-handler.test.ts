@@ -216,6 +216,33 @@ describe("toNodeHandler", () => {
     await once(stream, "end");
     expect(JSON.parse(text)).toMatchObject({ method: "POST", url: `${url}/path`, body: "body" });
   });
+
+  it("resets an HTTP/2 stream whose response fails", async () => {
+    const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+    onTestFinished(() => warn.mockRestore());
+    let fail = (): void => {};
+    const failing = async () =>
+      new Response(
+        new ReadableStream({
+          start(controller) {
+            controller.enqueue(new TextEncoder().encode("part"));
+            fail = () => controller.error(new Error("broken"));
+          },
+        }),
+      );
+    const server = createHttp2Server(toNodeHandler(failing) as never).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    onTestFinished(() => {
+      session.close();
+      server.close();
+    });
+    const stream = session.request({ ":path": "/" });
+    await once(stream, "data");
+    fail();
+    const [error] = await once(stream, "error");
+    expect(error).toMatchObject({ message: expect.stringContaining("NGHTTP2_INTERNAL_ERROR") });
+  });
 });
 
 /** Opens the dashboard that is mounted at `/_sluice`, and looks up a key. */
