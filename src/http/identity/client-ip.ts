@@ -58,16 +58,19 @@ export interface AddressResolver {
   readonly readsHeaders: boolean;
 }
 
-/** Reports a configuration problem found during a request. Without a code it is not worth a process warning. */
-export type Warn = (message: string, context: unknown, code?: WarningCode) => void;
+/**
+ * Reports a configuration problem found during a request. Without a code it is not worth a process warning. `details`, which
+ * continue the message, may contain addresses and keys.
+ */
+export type Warn = (message: string, context: unknown, code?: WarningCode, details?: string) => void;
 
 let warned = false;
 
 /** Warns once per process, for callers without a listener: they may create their options for each call. */
-export const warnProcess: Warn = (message, _context, code) => {
+export const warnProcess: Warn = (message, _context, code, details = "") => {
   if (!code || warned) return;
   warned = true;
-  emitProcessWarning(code, message);
+  emitProcessWarning(code, `${message}${details}`);
 };
 
 /** Returns a reader for either kind of headers. Several lines of one header are joined, as HTTP allows. */
