@@ -120,6 +120,8 @@ export class ObserverState implements RequestObserverPort, MetricSources {
     maxEntries: MAX_POLICIES,
   });
   private readonly observers: WeakMap<CompiledPolicy, PolicyObserver> = new WeakMap();
+  private readonly storeNumbers: WeakMap<Store, number> = new WeakMap();
+  private numberedStores = 0;
   private readonly named_: Map<string, PolicyObserver> = new Map();
   private readonly wrapped: WeakMap<object, object> = new WeakMap();
   private readonly listeners: Set<(event: ObserverEvent) => void> = new Set();
@@ -165,11 +167,20 @@ export class ObserverState implements RequestObserverPort, MetricSources {
     const known = this.observers.get(policy);
     if (isSync(store)) this.memory.add(store);
     else this.watch(healthOf(store), store.kind ?? "store");
-    this.known.set(policy.id, { policy, store });
+    this.known.set(`${this.storeNumber(store)} ${policy.id}`, { policy, store });
     if (known) return known;
     const observer = new PolicyCounters(this, this.policies.row(policy.name), policy, monotonicMs);
     this.observers.set(policy, observer);
     return observer;
+  }
+
+  /** A number for each of the first stores. Further ones share 0, since limiters that are created per request have one each. */
+  private storeNumber(store: Store): number {
+    let number = this.storeNumbers.get(store);
+    if (number === undefined && this.numberedStores < 2 * MAX_STORES) {
+      this.storeNumbers.set(store, (number = ++this.numberedStores));
+    }
+    return number ?? 0;
   }
 
   /** The counters of a policy of a third-party limiter. */
