@@ -23,6 +23,8 @@ export interface ObserverLike {
 export interface ObserverPort {
   /** Whether a middleware is applying the charges of a request. It reports the decision itself, with the rule. */
   isInRequest: boolean;
+  /** Whether it rejects the request if they are denied. */
+  isEnforced: boolean;
   /** Whether allowed decisions are reported, and not only counted. */
   readonly isListening: boolean;
   /** The counters of a policy. Remembers the policy and its store, to look up keys and to read the store's state. */

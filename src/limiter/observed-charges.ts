@@ -1,7 +1,7 @@
 /** Counts the decisions on several charges. The limiter of a single charge is wrapped by the observer instead. */
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
-import type { ObserverPort, PolicyObserver } from "../core/observer.ts";
+import type { ObserverPort, Outcome, PolicyObserver } from "../core/observer.ts";
 import type { JointCharge } from "./limiter-part.ts";
 
 /** A call whose decision is observed. */
@@ -10,6 +10,7 @@ export interface ObservedCall {
   readonly reporter: ObserverPort | undefined;
   /** Monotonic ms; `undefined` if every store is synchronous. */
   readonly startedAt: number | undefined;
+  readonly isEnforced: boolean;
 }
 
 /** Starts to observe a call; `undefined` if no charge is observed. Call it before anything is awaited. */
@@ -19,7 +20,12 @@ export function observeCall(charges: readonly JointCharge[]): ObservedCall | und
     if (charges.every(({ mode }) => mode === "peek")) return undefined;
     const { port } = failurePolicy.observed;
     const isRemote = charges.some((charge) => !charge.port.syncStore);
-    return { reporter: port.isInRequest ? undefined : port, startedAt: isRemote ? monotonicMs() : undefined };
+    const { isEnforced } = port;
+    return {
+      reporter: port.isInRequest ? undefined : port,
+      startedAt: isRemote ? monotonicMs() : undefined,
+      isEnforced,
+    };
   }
   return undefined;
 }
@@ -29,23 +35,25 @@ export function observeDecision(
   charges: readonly JointCharge[],
   decision: Decision,
   call: ObservedCall | undefined,
-  isEnforced = true,
+  isEnforced: boolean = call?.isEnforced ?? true,
 ): void {
   if (!call) return;
   const { parts } = decision;
   let limiting: JointCharge | undefined;
+  let isBlocked = false;
   for (let i = 0; i < charges.length; i++) {
     const charge = charges[i] as JointCharge;
     const { observed } = charge.failurePolicy;
     const part = parts?.[i] ?? decision;
     if (part.policy === decision.policy && part.allowed === decision.allowed) limiting ??= charge;
+    if (charge.policy.block && !part.allowed) isBlocked = true;
     if (observed && (decision.allowed || !part.allowed)) countPart(observed, charge, part, isEnforced);
   }
   const { reporter, startedAt } = call;
   if (!reporter || (decision.allowed && !reporter.isListening)) return;
   const { key, cost } = limiting ?? (charges[0] as JointCharge);
   const durationMs = startedAt === undefined ? undefined : monotonicMs() - startedAt;
-  const outcome = outcomeOf(decision, isEnforced);
+  const outcome = outcomeOf(decision, isEnforced, isBlocked);
   const { policy } = decision;
   reporter.decided({ rule: policy, policy, outcome, key, cost, decision, durationMs });
 }
@@ -63,7 +71,9 @@ function countPart(
   observed.count(part, key, isCharged && !policy.block ? cost : 0, isEnforced);
 }
 
-function outcomeOf(decision: Decision, isEnforced: boolean) {
+function outcomeOf(decision: Decision, isEnforced: boolean, isBlocked: boolean): Outcome {
   if (decision.allowed) return "allowed";
-  return decision.unavailable ? "unavailable" : isEnforced ? "denied" : "would-deny";
+  if (!isEnforced) return "would-deny";
+  if (decision.unavailable) return "unavailable";
+  return isBlocked ? "blocked" : "denied";
 }

@@ -101,6 +101,7 @@ export function createObserver(options: ObserverOptions = {}): Observer {
 /** The state of an observer. Not a part of the public contract. */
 export class ObserverState implements RequestObserverPort, MetricSources {
   isInRequest = false;
+  isEnforced = true;
   isListening = false;
   readonly startedAt: number;
   readonly requestsByRule: LabelTable<RuleCounts>;
@@ -247,8 +248,10 @@ export class ObserverState implements RequestObserverPort, MetricSources {
 
   watch(health: ObservableHealth, kind: string): void {
     if (this.stores.has(health) || this.stores.size >= MAX_STORES) return;
-    const others = [...this.stores.values()].filter(({ name }) => name.replace(/-\d+$/, "") === kind).length;
-    const stats = new StoreStats(others === 0 ? kind : `${kind}-${others + 1}`, (changed, event) => {
+    const taken = new Set(Array.from(this.stores.values(), ({ name }) => name));
+    let name = kind;
+    for (let n = 2; taken.has(name); n++) name = `${kind}-${n}`;
+    const stats = new StoreStats(name, (changed, event) => {
       changed.changedAt = this.now();
       this.emit(transitionEvent(event, this.now(), changed.name));
     });
