@@ -1,9 +1,10 @@
 /** Tests of observed limiters: each decision is counted and reported once, and the limiter stays what it was. */
-import { combine, createLimiter, memoryRateLimiter, memoryStore, penalty } from "sluice";
+import { combine, createLimiter, memoryRateLimiter, memoryStore, penalty, type Store } from "sluice";
 import { abuse } from "sluice/abuse";
 import { hybridRateLimiter } from "sluice/cloudflare";
 import { rateLimit } from "sluice/fetch";
 import { createObserver, type DecisionEvent, type Observer } from "sluice/observe";
+import { otelMetrics } from "sluice/otel";
 import { defineRules } from "sluice/rules";
 import { describe, expect, it } from "vitest";
 
@@ -194,6 +195,32 @@ describe("an observed third-party limiter", () => {
     expect(samplesOf(observer, "decisions_total")).toEqual({ "unnamed|denied": 1 });
     expect(events).toMatchObject([{ rule: "unnamed", policy: "unnamed" }]);
     expect(observer.topKeys()).toMatchObject([{ rule: "unnamed" }]);
+  });
+});
+
+describe("a meter that throws", () => {
+  it("does not keep callers of a remote store waiting", async () => {
+    const observer = createObserver();
+    const fail = () => {
+      throw new Error("no exporter");
+    };
+    const meter = {
+      createHistogram: () => ({ record: fail }),
+      createObservableCounter: () => ({}),
+      createObservableGauge: () => ({}),
+      addBatchObservableCallback: () => {},
+    };
+    otelMetrics(observer, { meterProvider: { getMeter: () => meter } as never });
+    const memory = memoryStore();
+    const apply: Store["apply"] = (groups, call) => memory.apply(groups, call);
+    const store: Store = {
+      consistency: "exact",
+      apply,
+      inspect: (...args) => memory.inspect(...args),
+      dispose: async () => {},
+    };
+    expect(await createLimiter({ policy: "1/s", store, observer }).consume("k")).toMatchObject({ allowed: true });
+    expect(samplesOf(observer, "decision_duration_seconds")).toEqual({ store: 1 });
   });
 });
 

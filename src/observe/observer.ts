@@ -270,7 +270,11 @@ export class ObserverState implements RequestObserverPort, MetricSources {
     const { durationListeners } = this;
     if (durationListeners.length === 0) return;
     stats.onReply = (seconds) => {
-      for (const listener of durationListeners) listener(stats.name, seconds);
+      try {
+        for (const listener of durationListeners) listener(stats.name, seconds);
+      } catch {
+        // The caller waits for the reply, whether or not its duration could be recorded.
+      }
     };
   }
 
