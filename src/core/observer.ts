@@ -31,6 +31,8 @@ export interface ObserverPort {
   policy(policy: CompiledPolicy, store: Store): PolicyObserver;
   /** Returns a limiter whose decisions are observed. Returns a limiter that this observer observes already. */
   wrap<L extends LimiterLike>(limiter: L): L;
+  /** The outcome of a decision. `isBlocked`: it is denied by a penalty. */
+  outcomeOf(decision: Decision, isEnforced: boolean, isBlocked: boolean): Outcome;
   /** Reports a decision, unless it was allowed and nothing listens. */
   decided(decided: DecidedCharge): void;
   /** Counts a request. `decision` is `undefined` if nothing was charged. */

@@ -1,7 +1,7 @@
 /** Counts the decisions on several charges. The limiter of a single charge is wrapped by the observer instead. */
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
-import type { ObserverPort, Outcome, PolicyObserver } from "../core/observer.ts";
+import type { ObserverPort, PolicyObserver } from "../core/observer.ts";
 import type { JointCharge } from "./limiter-part.ts";
 
 /** A call whose decision is observed. */
@@ -20,11 +20,10 @@ export function observeCall(charges: readonly JointCharge[]): ObservedCall | und
     if (charges.every(({ mode }) => mode === "peek")) return undefined;
     const { port } = failurePolicy.observed;
     const isRemote = charges.some((charge) => !charge.port.syncStore);
-    const { isEnforced } = port;
     return {
       reporter: port.isInRequest ? undefined : port,
       startedAt: isRemote ? monotonicMs() : undefined,
-      isEnforced,
+      isEnforced: port.isEnforced,
     };
   }
   return undefined;
@@ -34,26 +33,24 @@ export function observeCall(charges: readonly JointCharge[]): ObservedCall | und
 export function observeDecision(
   charges: readonly JointCharge[],
   decision: Decision,
-  call: ObservedCall | undefined,
-  isEnforced: boolean = call?.isEnforced ?? true,
+  call: ObservedCall,
+  isEnforced: boolean = call.isEnforced,
 ): void {
-  if (!call) return;
   const { parts } = decision;
   let limiting: JointCharge | undefined;
-  let isBlocked = false;
   for (let i = 0; i < charges.length; i++) {
     const charge = charges[i] as JointCharge;
     const { observed } = charge.failurePolicy;
     const part = parts?.[i] ?? decision;
     if (part.policy === decision.policy && part.allowed === decision.allowed) limiting ??= charge;
-    if (charge.policy.block && !part.allowed) isBlocked = true;
     if (observed && (decision.allowed || !part.allowed)) countPart(observed, charge, part, isEnforced);
   }
   const { reporter, startedAt } = call;
   if (!reporter || (decision.allowed && !reporter.isListening)) return;
   const { key, cost } = limiting ?? (charges[0] as JointCharge);
   const durationMs = startedAt === undefined ? undefined : monotonicMs() - startedAt;
-  const outcome = outcomeOf(decision, isEnforced, isBlocked);
+  const isBlocked = charges.some(({ policy }, i) => policy.block && !parts?.[i]?.allowed);
+  const outcome = reporter.outcomeOf(decision, isEnforced, isBlocked);
   const { policy } = decision;
   reporter.decided({ rule: policy, policy, outcome, key, cost, decision, durationMs });
 }
@@ -69,11 +66,4 @@ function countPart(
   if (policy.block && part.allowed) return;
   const isCharged = mode === "take" || policy.algorithm === "concurrency" || !part.allowed;
   observed.count(part, key, isCharged && !policy.block ? cost : 0, isEnforced);
-}
-
-function outcomeOf(decision: Decision, isEnforced: boolean, isBlocked: boolean): Outcome {
-  if (decision.allowed) return "allowed";
-  if (!isEnforced) return "would-deny";
-  if (decision.unavailable) return "unavailable";
-  return isBlocked ? "blocked" : "denied";
 }

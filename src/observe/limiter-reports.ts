@@ -23,7 +23,7 @@ export class LimiterReports {
   private readonly only: PolicyObserver | undefined;
   /** Whether the limiter itself reports its decisions, because it has parts that are observed. */
   private readonly isReportedByLimiter: boolean;
-  private readonly named: ((policy: string) => PolicyObserver) | undefined;
+  private readonly named: (policy: string) => PolicyObserver;
   private readonly isRemote: boolean;
 
   constructor(
@@ -31,7 +31,7 @@ export class LimiterReports {
     parts: readonly Part[] | undefined,
     observers: readonly (PolicyObserver | undefined)[] | undefined,
     isReportedByLimiter: boolean,
-    named: ((policy: string) => PolicyObserver) | undefined,
+    named: (policy: string) => PolicyObserver,
   ) {
     this.port = port;
     this.parts = parts;
@@ -110,7 +110,7 @@ export class LimiterReports {
     // A third-party limiter may return anything, which its caller checks.
     if (typeof decision !== "object" || decision === null) return;
     if (!observers) {
-      this.named?.(policyNameOf(decision)).count(decision, key, costOf(undefined), isEnforced);
+      this.named(policyNameOf(decision)).count(decision, key, costOf(undefined), isEnforced);
       return;
     }
     for (let i = 0; i < observers.length; i++) {

@@ -43,13 +43,13 @@ export function observeLimiter<L extends LimiterLike>(limiter: L, port: Observer
   const inner = limiter as L & Members;
   if (typeof inner !== "object" || inner === null || typeof inner.consume !== "function") return limiter;
   if (inner[OBSERVED_BY] === port) return limiter;
-  if (typeof inner.withLimiters === "function") return observeHybrid(inner, port) as L;
   const parts = typeof inner.parts === "function" ? inner.parts() : undefined;
   const isObserved = ({ failurePolicy }: Part): boolean => failurePolicy.observed?.port === port;
   // Combinations count the parts that are observed already.
   const isCombination = typeof inner.getPolicies === "function";
   if (parts && isCombination && parts.every(isObserved)) return limiter;
-  const observers = parts?.map((part) => {
+  const hybrid = inner.withLimiters?.((one) => quietly(port.wrap(one), port));
+  const ownObservers = parts?.map((part) => {
     if (isCombination && isObserved(part)) return undefined;
     return part.failurePolicy.observed?.port === port
       ? part.failurePolicy.observed
@@ -59,64 +59,46 @@ export function observeLimiter<L extends LimiterLike>(limiter: L, port: Observer
   const reporter = isCombination
     ? parts?.find((part) => part.failurePolicy.observed)?.failurePolicy.observed
     : undefined;
+  // The limiters of a hybrid count their decisions.
+  const observers = hybrid ? [] : ownObservers;
   const reports = new LimiterReports(port, parts, observers, reporter?.port === port, (name) => counters.named(name));
   // Its prototype is the limiter, so that members which are not replaced stay available.
-  const wrapper = Object.create(limiter, parts ? {} : ownMembers(limiter)) as L & Members;
+  const wrapper = Object.create(limiter) as L & Members;
   // Defined and not assigned: the members of a frozen limiter can't be assigned to objects that inherit them.
-  const members = Object.getOwnPropertyDescriptors(membersOf(inner, wrapper, reports, port));
-  return Object.defineProperties(wrapper, members);
+  const members = membersOf(inner, hybrid ?? inner, wrapper, reports, port);
+  Object.defineProperties(wrapper, Object.getOwnPropertyDescriptors(members));
+  return parts ? wrapper : withOwnMembers(wrapper, limiter);
 }
 
-/** A hybrid reports its decisions. The limiters that it consists of count theirs. */
-function observeHybrid(inner: LimiterLike & Members, port: ObserverPort): object {
-  const reports = new LimiterReports(port, undefined, [], false, undefined);
-  const observed = inner.withLimiters?.((limiter) => {
-    const wrapped = port.wrap(limiter);
-    const consume: RateLimiter["consume"] = (key, cost) => {
-      const before = port.isInRequest;
-      port.isInRequest = true;
-      try {
-        return wrapped.consume(key, cost);
-      } finally {
-        port.isInRequest = before;
-      }
-    };
-    return Object.defineProperty(Object.create(wrapped), "consume", { value: consume }) as RateLimiter;
-  }) as RateLimiter;
-  return Object.defineProperties(Object.create(inner) as object, {
-    [OBSERVED_BY]: { value: port },
-    consume: {
-      value: (key: string, cost = 1) => {
-        const { isInRequest, isEnforced } = port;
-        return observed
-          .consume(key, cost)
-          .then((decision) => reports.decided(decision, key, cost, !isInRequest, isEnforced));
-      },
-    },
-    dispose: { value: () => inner.dispose?.() },
-  });
-}
-
-/** All members of a third-party limiter, read from the limiter itself: its fields may be private. */
-function ownMembers(limiter: object): PropertyDescriptorMap {
-  const members: PropertyDescriptorMap = {};
-  for (let owner = limiter; owner && owner !== Object.prototype; owner = Object.getPrototypeOf(owner) as object) {
-    for (const name of Reflect.ownKeys(owner)) {
-      if (name === "constructor" || Object.hasOwn(members, name)) continue;
-      const get = (): unknown => {
-        const value: unknown = Reflect.get(limiter, name);
-        return typeof value === "function" ? value.bind(limiter) : value;
-      };
-      const set = (value: unknown): void => void Reflect.set(limiter, name, value);
-      members[name] = { get, set, configurable: true, enumerable: true };
+/** A limiter of a hybrid, whose decisions are counted and not reported: the hybrid reports them. */
+function quietly(limiter: RateLimiter, port: ObserverPort): RateLimiter {
+  const consume: RateLimiter["consume"] = (key, cost) => {
+    const { isInRequest } = port;
+    port.isInRequest = true;
+    try {
+      return limiter.consume(key, cost);
+    } finally {
+      port.isInRequest = isInRequest;
     }
-  }
-  return members;
+  };
+  return Object.create(limiter, { consume: { value: consume } }) as RateLimiter;
+}
+
+/** Reads all other members from a third-party limiter itself: its fields may be private. */
+function withOwnMembers<L extends object>(wrapper: L, limiter: L): L {
+  return new Proxy(wrapper, {
+    get(_, name) {
+      const value: unknown = Reflect.get(Object.hasOwn(wrapper, name) ? wrapper : limiter, name);
+      return typeof value === "function" ? value.bind(limiter) : value;
+    },
+    set: (_, name, value) => Reflect.set(limiter, name, value),
+  });
 }
 
 /** The members that are replaced. */
 function membersOf(
   inner: Members & LimiterLike,
+  consumer: LimiterLike,
   wrapper: Members,
   reports: LimiterReports,
   port: ObserverPort,
@@ -128,7 +110,7 @@ function membersOf(
     consume: (key: string, cost = 1) => {
       const startedAt = reports.start();
       const { isInRequest, isEnforced } = port;
-      const decided = inner.consume(key, cost) as Decision | PromiseLike<Decision>;
+      const decided = consumer.consume(key, cost) as Decision | PromiseLike<Decision>;
       if (!isPromise(decided)) return reports.decided(decided, key, cost, !isInRequest, isEnforced);
       return decided.then((decision) => reports.decided(decision, key, cost, !isInRequest, isEnforced, startedAt));
     },

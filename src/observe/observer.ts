@@ -27,7 +27,7 @@ import { MemoryWatch } from "./memory-watch.ts";
 import type { Metric } from "./metric.ts";
 import { type MetricSources, metricsOf } from "./metrics.ts";
 import { observeLimiter } from "./observed-limiter.ts";
-import { COLUMN, OUTCOMES } from "./outcomes.ts";
+import { COLUMN, OUTCOMES, outcomeOf } from "./outcomes.ts";
 import { PolicyCounters, PolicyCounts } from "./policy-counters.ts";
 import { ObservedRequests } from "./requests.ts";
 import { RuleCounts } from "./rule-counts.ts";
@@ -103,6 +103,7 @@ export class ObserverState implements RequestObserverPort, MetricSources {
   isInRequest = false;
   isEnforced = true;
   isListening = false;
+  readonly outcomeOf: typeof outcomeOf = outcomeOf;
   readonly startedAt: number;
   readonly requestsByRule: LabelTable<RuleCounts>;
   readonly policies: LabelTable<PolicyCounts>;

@@ -67,10 +67,10 @@ export type Warn = (message: string, context: unknown, code?: WarningCode, detai
 let warned = false;
 
 /** Warns once per process, for callers without a listener: they may create their options for each call. */
-export const warnProcess: Warn = (message, _context, code, details = "") => {
+export const warnProcess: Warn = (message, _context, code) => {
   if (!code || warned) return;
   warned = true;
-  emitProcessWarning(code, `${message}${details}`);
+  emitProcessWarning(code, message);
 };
 
 /** Returns a reader for either kind of headers. Several lines of one header are joined, as HTTP allows. */
