@@ -23,12 +23,16 @@ export interface ObserverLike {
 export interface ObserverPort {
   /** Whether a middleware is applying the charges of a request. It reports the decision itself, with the rule. */
   isInRequest: boolean;
+  /** Whether it rejects the request if they are denied. */
+  isEnforced: boolean;
   /** Whether allowed decisions are reported, and not only counted. */
   readonly isListening: boolean;
   /** The counters of a policy. Remembers the policy and its store, to look up keys and to read the store's state. */
   policy(policy: CompiledPolicy, store: Store): PolicyObserver;
   /** Returns a limiter whose decisions are observed. Returns a limiter that this observer observes already. */
   wrap<L extends LimiterLike>(limiter: L): L;
+  /** The outcome of a decision. `isBlocked`: it is denied by a penalty. */
+  outcomeOf(decision: Decision, isEnforced: boolean, isBlocked: boolean): Outcome;
   /** Reports a decision, unless it was allowed and nothing listens. */
   decided(decided: DecidedCharge): void;
   /** Counts a request. `decision` is `undefined` if nothing was charged. */

@@ -7,8 +7,11 @@ import type { RequestCharges } from "./request-charges.ts";
 /** Observes the requests of one middleware. Nothing here throws, and nothing is awaited. */
 export interface RequestObserver<Args extends readonly unknown[]> {
   readonly port: ObserverPort;
-  /** Applies the charges of a request. Its limiters count their decisions, and leave the report to this observer. */
-  apply(charges: RequestCharges): MaybePromise<Decision>;
+  /**
+   * Applies the charges of a request. Its limiters count their decisions, and leave the report to this observer. `isEnforced`:
+   * the middleware rejects the request if they are denied.
+   */
+  apply(charges: RequestCharges, isEnforced: boolean): MaybePromise<Decision>;
   /** Reports the decision on a request, and what the middleware does with a denial. */
   decided(args: Args, charges: RequestCharges, decision: Decision, action: "enforce" | "shadow" | "challenge"): void;
   /** Reports a CORS preflight that was denied. */

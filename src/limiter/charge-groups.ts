@@ -31,7 +31,9 @@ export interface ChargeGroups {
 /** Applies the groups; without a promise if the store is synchronous. */
 export function applyGroups(port: StorePort, groups: ChargeGroups): MaybePromise<GroupDecisions> {
   const { enforced, counted } = groups;
-  const call = observeCall(enforced.length > 0 ? enforced : (counted[0] ?? NONE));
+  let call = observeCall(enforced);
+  // The enforced group may be empty, or only look at a penalty.
+  for (const group of counted) call ??= observeCall(group);
   const decided = decideGroups(port, groups);
   if (!call) return decided;
   return andThen(decided, (decisions) => {

@@ -98,6 +98,12 @@ class Hybrid implements RateLimiter {
     return this.policies;
   }
 
+  /** The same limiter with other limiters in place of its own: an observer wraps both. */
+  withLimiters(replace: (limiter: RateLimiter) => RateLimiter): RateLimiter {
+    const [first, exact] = [this.first, this.exact].map((limiter) => ({ value: replace(limiter) }));
+    return Object.create(this, { first, exact } as PropertyDescriptorMap) as RateLimiter;
+  }
+
   /** Disposes of neither limiter: both belong to the caller. */
   async dispose(): Promise<void> {
     this.disposed = true;

@@ -69,7 +69,7 @@ export abstract class Limiter implements ComposableLimiter {
     this.check(key, 0);
     checkHoldId(id);
     checkActual(actual);
-    const held = this.limiterParts.filter(({ policy }) => !policy.block);
+    const held = this.parts().filter(({ policy }) => !policy.block);
     // The end of the hold is not known here.
     const endsAt = monotonicMs() + MAX_HOLD_MS;
     const settlements = held.map((part) => {
@@ -128,10 +128,12 @@ export abstract class Limiter implements ComposableLimiter {
   protected holdParts(key: string, amount: number, options: HoldOptions): MaybePromise<HoldDecision> {
     this.check(key, 0);
     checkAmount(amount);
-    const hold = parseHoldOptions(options, leaseOf(this.limiterParts));
+    // Of an observed limiter, the parts that count what is settled.
+    const parts = this.parts();
+    const hold = parseHoldOptions(options, leaseOf(parts));
     const isNew = options.id === undefined;
-    const isAlone = this.limiterParts.length === 1;
-    const charges = this.limiterParts.map((part) =>
+    const isAlone = parts.length === 1;
+    const charges = parts.map((part) =>
       // A combination counts its holds: weights of a concurrency limit are for holdAll.
       holdCharge(part, key, isAlone || !isConcurrency(part.policy) ? amount : 1, hold, isNew),
     );

@@ -10,6 +10,7 @@ export interface ObservedCall {
   readonly reporter: ObserverPort | undefined;
   /** Monotonic ms; `undefined` if every store is synchronous. */
   readonly startedAt: number | undefined;
+  readonly isEnforced: boolean;
 }
 
 /** Starts to observe a call; `undefined` if no charge is observed. Call it before anything is awaited. */
@@ -19,7 +20,11 @@ export function observeCall(charges: readonly JointCharge[]): ObservedCall | und
     if (charges.every(({ mode }) => mode === "peek")) return undefined;
     const { port } = failurePolicy.observed;
     const isRemote = charges.some((charge) => !charge.port.syncStore);
-    return { reporter: port.isInRequest ? undefined : port, startedAt: isRemote ? monotonicMs() : undefined };
+    return {
+      reporter: port.isInRequest ? undefined : port,
+      startedAt: isRemote ? monotonicMs() : undefined,
+      isEnforced: port.isEnforced,
+    };
   }
   return undefined;
 }
@@ -28,10 +33,9 @@ export function observeCall(charges: readonly JointCharge[]): ObservedCall | und
 export function observeDecision(
   charges: readonly JointCharge[],
   decision: Decision,
-  call: ObservedCall | undefined,
-  isEnforced = true,
+  call: ObservedCall,
+  isEnforced: boolean = call.isEnforced,
 ): void {
-  if (!call) return;
   const { parts } = decision;
   let limiting: JointCharge | undefined;
   for (let i = 0; i < charges.length; i++) {
@@ -45,7 +49,8 @@ export function observeDecision(
   if (!reporter || (decision.allowed && !reporter.isListening)) return;
   const { key, cost } = limiting ?? (charges[0] as JointCharge);
   const durationMs = startedAt === undefined ? undefined : monotonicMs() - startedAt;
-  const outcome = outcomeOf(decision, isEnforced);
+  const isBlocked = charges.some(({ policy }, i) => policy.block && !parts?.[i]?.allowed);
+  const outcome = reporter.outcomeOf(decision, isEnforced, isBlocked);
   const { policy } = decision;
   reporter.decided({ rule: policy, policy, outcome, key, cost, decision, durationMs });
 }
@@ -61,9 +66,4 @@ function countPart(
   if (policy.block && part.allowed) return;
   const isCharged = mode === "take" || policy.algorithm === "concurrency" || !part.allowed;
   observed.count(part, key, isCharged && !policy.block ? cost : 0, isEnforced);
-}
-
-function outcomeOf(decision: Decision, isEnforced: boolean) {
-  if (decision.allowed) return "allowed";
-  return decision.unavailable ? "unavailable" : isEnforced ? "denied" : "would-deny";
 }

@@ -55,7 +55,7 @@ export class PolicyLimiter<S extends Store = Store> extends Limiter {
 
   /** The same as for several parts, without lists. */
   protected override holdParts(key: string, amount: number, options: HoldOptions): MaybePromise<HoldDecision> {
-    const part = this.limiterParts[0] as LimiterPart;
+    const part = this.parts()[0] as LimiterPart;
     if (!this.isHoldable) {
       if (part.policy.block) return super.holdParts(key, amount, options);
       checkHoldable(part);

@@ -91,10 +91,16 @@ function drained(outgoing: ServerResponse): Promise<void> {
   });
 }
 
+/** `http2.constants.NGHTTP2_INTERNAL_ERROR`, without loading that module. */
+const HTTP2_INTERNAL_ERROR = 2;
+
 /** Sends an error without details. A response that has been started can only be cut off. */
 function sendProblem(status: number, title: string, incoming: IncomingMessage, outgoing: ServerResponse): void {
   if (outgoing.headersSent) {
-    outgoing.destroy();
+    // Over HTTP/2, a response that is destroyed looks complete.
+    const { stream } = outgoing as { stream?: { close(code: number): void } };
+    if (stream) stream.close(HTTP2_INTERNAL_ERROR);
+    else outgoing.destroy();
     return;
   }
   const { headers, body } = plainProblem(status, title, undefined, headerOf(incoming, "accept"));

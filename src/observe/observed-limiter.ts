@@ -1,5 +1,4 @@
 /** Limiters whose decisions are observed. */
-import { monotonicMs } from "../core/clock.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision } from "../core/decision.ts";
 import { isPromise } from "../core/maybe-promise.ts";
@@ -7,22 +6,16 @@ import type { LimiterLike, ObserverPort, PolicyObserver } from "../core/observer
 import { type Duration, parseDuration } from "../core/rate.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
-import { outcomeOf } from "./outcomes.ts";
-import { PolicyCounters } from "./policy-counters.ts";
+import { LimiterReports, type Part } from "./limiter-reports.ts";
 
 /** The observer of a limiter. Registered, because the two builds of the package share it. */
 const OBSERVED_BY: unique symbol = Symbol.for("sluice.observed-by") as never;
 
-/** A part of a limiter of sluice. */
-interface Part {
-  readonly port: { readonly store: Store; readonly syncStore: object | undefined };
-  readonly policy: CompiledPolicy;
-  readonly failurePolicy: { readonly observed: PolicyObserver | undefined; readonly copyOf?: object | undefined };
-}
-
 /** The members that are replaced or passed on. */
 interface Members extends Partial<RateLimiter> {
   parts?(): readonly Part[];
+  /** Of a hybrid: the same limiter with other limiters in place of its two. */
+  withLimiters?(replace: (limiter: RateLimiter) => RateLimiter): RateLimiter;
   readonly [OBSERVED_BY]?: ObserverPort;
 }
 
@@ -55,48 +48,96 @@ export function observeLimiter<L extends LimiterLike>(limiter: L, port: Observer
   // Combinations count the parts that are observed already.
   const isCombination = typeof inner.getPolicies === "function";
   if (parts && isCombination && parts.every(isObserved)) return limiter;
-  const observers = parts?.map((part) => {
+  const hybrid = inner.withLimiters?.((one) => quietly(port.wrap(one), port));
+  const ownObservers = parts?.map((part) => {
     if (isCombination && isObserved(part)) return undefined;
     return part.failurePolicy.observed?.port === port
       ? part.failurePolicy.observed
       : counters.policy(part.policy, part.port.store);
   });
-  const reporting = new LimiterReports(port, parts, observers, (name) => counters.named(name));
+  // A combination reports to the observer of its first part that has one.
+  const reporter = isCombination
+    ? parts?.find((part) => part.failurePolicy.observed)?.failurePolicy.observed
+    : undefined;
+  // The limiters of a hybrid count their decisions.
+  const observers = hybrid ? [] : ownObservers;
+  const reports = new LimiterReports(port, parts, observers, reporter?.port === port, (name) => counters.named(name));
   // Its prototype is the limiter, so that members which are not replaced stay available.
-  return Object.assign(Object.create(limiter), membersOf(inner, reporting, port)) as L;
+  const wrapper = Object.create(limiter) as L & Members;
+  // Defined and not assigned: the members of a frozen limiter can't be assigned to objects that inherit them.
+  const members = membersOf(inner, hybrid ?? inner, wrapper, reports, port);
+  Object.defineProperties(wrapper, Object.getOwnPropertyDescriptors(members));
+  return parts ? wrapper : withOwnMembers(wrapper, limiter);
+}
+
+/** A limiter of a hybrid, whose decisions are counted and not reported: the hybrid reports them. */
+function quietly(limiter: RateLimiter, port: ObserverPort): RateLimiter {
+  const consume: RateLimiter["consume"] = (key, cost) => {
+    const { isInRequest } = port;
+    port.isInRequest = true;
+    try {
+      return limiter.consume(key, cost);
+    } finally {
+      port.isInRequest = isInRequest;
+    }
+  };
+  return Object.create(limiter, { consume: { value: consume } }) as RateLimiter;
+}
+
+/** Reads all other members from a third-party limiter itself: its fields may be private. */
+function withOwnMembers<L extends object>(wrapper: L, limiter: L): L {
+  return new Proxy(wrapper, {
+    get(_, name) {
+      const value: unknown = Reflect.get(Object.hasOwn(wrapper, name) ? wrapper : limiter, name);
+      return typeof value === "function" ? value.bind(limiter) : value;
+    },
+    set: (_, name, value) => Reflect.set(limiter, name, value),
+  });
 }
 
 /** The members that are replaced. */
-function membersOf(inner: Members & LimiterLike, reports: LimiterReports, port: ObserverPort): object {
+function membersOf(
+  inner: Members & LimiterLike,
+  consumer: LimiterLike,
+  wrapper: Members,
+  reports: LimiterReports,
+  port: ObserverPort,
+): object {
+  // A limiter of sluice holds its parts(). Those of the wrapper are observed, so that settlements are counted.
+  const holder = inner.parts ? wrapper : inner;
   const members: Record<PropertyKey, unknown> = {
     [OBSERVED_BY]: port,
     consume: (key: string, cost = 1) => {
       const startedAt = reports.start();
-      const isReported = !port.isInRequest;
-      const decided = inner.consume(key, cost) as Decision | PromiseLike<Decision>;
-      if (!isPromise(decided)) return reports.decided(decided, key, cost, isReported);
-      return decided.then((decision) => reports.decided(decision, key, cost, isReported, startedAt));
+      const { isInRequest, isEnforced } = port;
+      const decided = consumer.consume(key, cost) as Decision | PromiseLike<Decision>;
+      if (!isPromise(decided)) return reports.decided(decided, key, cost, !isInRequest, isEnforced);
+      return decided.then((decision) => reports.decided(decision, key, cost, !isInRequest, isEnforced, startedAt));
     },
   };
   for (const name of DELEGATED) {
     const method = inner[name] as ((...args: unknown[]) => unknown) | undefined;
-    if (typeof method === "function") members[name] = (...args: unknown[]) => method.apply(inner, args);
+    const owner = name === "settle" ? holder : inner;
+    if (typeof method === "function") members[name] = (...args: unknown[]) => method.apply(owner, args);
   }
   if (inner.consumeSync) {
     members.consumeSync = (key: string, cost = 1) =>
-      reports.decided(inner.consumeSync?.(key, cost) as Decision, key, cost, !port.isInRequest);
+      reports.decided(inner.consumeSync?.(key, cost) as Decision, key, cost, !port.isInRequest, port.isEnforced);
   }
   if (inner.holdSync) {
-    members.holdSync = (...args: Parameters<NonNullable<RateLimiter["holdSync"]>>) =>
-      reports.held(inner.holdSync?.(...args) as Decision, args[0], args[1] ?? 1, !port.isInRequest);
+    members.holdSync = (...args: Parameters<NonNullable<RateLimiter["holdSync"]>>) => {
+      const { isInRequest, isEnforced } = port;
+      const decision = inner.holdSync?.apply(holder, args) as Decision;
+      return reports.held(decision, args[0], args[1] ?? 1, !isInRequest, isEnforced);
+    };
   }
   if (inner.hold) {
     members.hold = (...args: Parameters<RateLimiter["hold"]>) => {
       const startedAt = reports.start();
-      const isReported = !port.isInRequest;
-      return inner
-        .hold?.(...args)
-        .then((decision) => reports.held(decision, args[0], args[1] ?? 1, isReported, startedAt));
+      const { isInRequest, isEnforced } = port;
+      return inner.hold
+        ?.apply(holder, args)
+        .then((decision) => reports.held(decision, args[0], args[1] ?? 1, !isInRequest, isEnforced, startedAt));
     };
   }
   if (inner.strike) {
@@ -112,98 +153,4 @@ function membersOf(inner: Members & LimiterLike, reports: LimiterReports, port: 
   }
   if (inner.parts) members.parts = () => reports.observedParts(inner.parts?.() ?? []);
   return members;
-}
-
-/** Counts and reports the decisions of one limiter. */
-class LimiterReports {
-  private readonly port: ObserverPort;
-  private readonly parts: readonly Part[] | undefined;
-  /** One per part; `undefined` if the limiter counts the part itself. */
-  private readonly observers: readonly (PolicyObserver | undefined)[] | undefined;
-  private readonly only: PolicyObserver | undefined;
-  private readonly named: (policy: string) => PolicyObserver;
-  private readonly isRemote: boolean;
-
-  constructor(
-    port: ObserverPort,
-    parts: readonly Part[] | undefined,
-    observers: readonly (PolicyObserver | undefined)[] | undefined,
-    named: (policy: string) => PolicyObserver,
-  ) {
-    this.port = port;
-    this.parts = parts;
-    this.observers = observers;
-    this.only = observers?.length === 1 ? observers[0] : undefined;
-    this.named = named;
-    this.isRemote = parts?.some((part) => !part.port.syncStore) ?? false;
-  }
-
-  start(): number | undefined {
-    return this.isRemote ? monotonicMs() : undefined;
-  }
-
-  /** The same parts, whose counters count joint charges. */
-  observedParts(parts: readonly Part[]): readonly Part[] {
-    return parts.map((part, i) => {
-      const { failurePolicy } = part;
-      const observed = this.observers?.[i];
-      if (!observed || observed === failurePolicy.observed) return part;
-      // Leases belong to the limiter itself, which releases them when it is disposed of.
-      return { ...part, failurePolicy: { ...failurePolicy, observed, copyOf: failurePolicy.copyOf ?? failurePolicy } };
-    });
-  }
-
-  decided(decision: Decision, key: string, cost: number, isReported: boolean, startedAt?: number): Decision {
-    const { only } = this;
-    if (only) only.count(decision, key, cost, true);
-    else this.countParts(decision, key, () => cost);
-    if (isReported && (!decision.allowed || this.port.isListening)) this.report(decision, key, cost, startedAt);
-    return decision;
-  }
-
-  /** The cost of what is held is counted when it is settled. Slots of a concurrency limit are not charged then. */
-  held(decision: Decision, key: string, amount: number, isReported: boolean, startedAt?: number): Decision {
-    this.countParts(decision, key, (part) =>
-      !decision.allowed || part?.policy.algorithm === "concurrency" ? amount : 0,
-    );
-    if (isReported && (!decision.allowed || this.port.isListening)) this.report(decision, key, amount, startedAt);
-    return decision;
-  }
-
-  struck(decision: Decision, key: string): Decision {
-    if (this.only instanceof PolicyCounters && !decision.allowed) this.only.detectBlock(decision, key);
-    return decision;
-  }
-
-  blocked(key: string, forMs: number): void {
-    if (this.only instanceof PolicyCounters) this.only.blocked(key, forMs);
-  }
-
-  private countParts(decision: Decision, key: string, costOf: (part: Part | undefined) => number): void {
-    const { observers, parts } = this;
-    // A third-party limiter may return anything, which its caller checks.
-    if (typeof decision !== "object" || decision === null) return;
-    if (!observers) {
-      if (typeof decision.policy === "string")
-        this.named(decision.policy).count(decision, key, costOf(undefined), true);
-      return;
-    }
-    for (let i = 0; i < observers.length; i++) {
-      const part = decision.parts?.[i] ?? decision;
-      // A denied group takes nothing from the parts that would have allowed it.
-      if (!decision.allowed && part.allowed) continue;
-      const own = parts?.[i];
-      if (own?.policy.block && part.allowed) continue;
-      observers[i]?.count(part, key, own?.policy.block ? 0 : costOf(own), true);
-    }
-  }
-
-  private report(decision: Decision, key: string, cost: number, startedAt: number | undefined): void {
-    const { policy, source } = decision;
-    // Cached denials don't wait for the store.
-    const durationMs = startedAt === undefined || source === "cache" ? undefined : monotonicMs() - startedAt;
-    const limiting = this.parts?.find((part) => part.policy.name === policy);
-    const outcome = outcomeOf(decision, true, limiting?.policy.block !== undefined);
-    this.port.decided({ rule: policy, policy, outcome, key, cost, decision, durationMs });
-  }
 }

@@ -27,7 +27,7 @@ import { MemoryWatch } from "./memory-watch.ts";
 import type { Metric } from "./metric.ts";
 import { type MetricSources, metricsOf } from "./metrics.ts";
 import { observeLimiter } from "./observed-limiter.ts";
-import { COLUMN, OUTCOMES } from "./outcomes.ts";
+import { COLUMN, OUTCOMES, outcomeOf } from "./outcomes.ts";
 import { PolicyCounters, PolicyCounts } from "./policy-counters.ts";
 import { ObservedRequests } from "./requests.ts";
 import { RuleCounts } from "./rule-counts.ts";
@@ -101,7 +101,9 @@ export function createObserver(options: ObserverOptions = {}): Observer {
 /** The state of an observer. Not a part of the public contract. */
 export class ObserverState implements RequestObserverPort, MetricSources {
   isInRequest = false;
+  isEnforced = true;
   isListening = false;
+  readonly outcomeOf: typeof outcomeOf = outcomeOf;
   readonly startedAt: number;
   readonly requestsByRule: LabelTable<RuleCounts>;
   readonly policies: LabelTable<PolicyCounts>;
@@ -112,7 +114,10 @@ export class ObserverState implements RequestObserverPort, MetricSources {
   readonly reloads: Map<string, number> = new Map();
   /** Version of the rules in force, and since when, in epoch ms. */
   rulesInForce: { readonly version: string; readonly since: number } | undefined;
+  /** The most denied keys. */
   readonly keys: TopKeys;
+  /** The same for limits that are not enforced. */
+  readonly shadowKeys: TopKeys;
   /** The last changes of state, oldest first. */
   readonly transitions: TransitionEvent[] = [];
   /** The policies that keys are looked up in. */
@@ -120,6 +125,8 @@ export class ObserverState implements RequestObserverPort, MetricSources {
     maxEntries: MAX_POLICIES,
   });
   private readonly observers: WeakMap<CompiledPolicy, PolicyObserver> = new WeakMap();
+  private readonly storeNumbers: WeakMap<Store, number> = new WeakMap();
+  private numberedStores = 0;
   private readonly named_: Map<string, PolicyObserver> = new Map();
   private readonly wrapped: WeakMap<object, object> = new WeakMap();
   private readonly listeners: Set<(event: ObserverEvent) => void> = new Set();
@@ -135,6 +142,7 @@ export class ObserverState implements RequestObserverPort, MetricSources {
     this.clock = clock;
     this.startedAt = this.now();
     this.keys = new TopKeys(topKeys, (key) => this.tagOf(key));
+    this.shadowKeys = new TopKeys(topKeys, (key) => this.tagOf(key));
     const table = <Row>(what: string, create: (label: string) => Row) =>
       new LabelTable(MAX_ROWS, create, () => {
         const message = `There are more than ${MAX_ROWS} ${what}, so further ones are counted as "other". Use fewer names, not one per customer.`;
@@ -165,11 +173,20 @@ export class ObserverState implements RequestObserverPort, MetricSources {
     const known = this.observers.get(policy);
     if (isSync(store)) this.memory.add(store);
     else this.watch(healthOf(store), store.kind ?? "store");
-    this.known.set(policy.id, { policy, store });
+    this.known.set(`${this.storeNumber(store)} ${policy.id}`, { policy, store });
     if (known) return known;
     const observer = new PolicyCounters(this, this.policies.row(policy.name), policy, monotonicMs);
     this.observers.set(policy, observer);
     return observer;
+  }
+
+  /** A number for each of the first stores. Further ones share 0, since limiters that are created per request have one each. */
+  private storeNumber(store: Store): number {
+    let number = this.storeNumbers.get(store);
+    if (number === undefined && this.numberedStores < 2 * MAX_STORES) {
+      this.storeNumbers.set(store, (number = ++this.numberedStores));
+    }
+    return number ?? 0;
   }
 
   /** The counters of a policy of a third-party limiter. */
@@ -198,7 +215,9 @@ export class ObserverState implements RequestObserverPort, MetricSources {
   decided(charge: DecidedCharge): void {
     const { outcome, rule, key } = charge;
     const time = this.now();
-    if (outcome !== "allowed") this.keys.add(rule, key, time);
+    // A store that is down denies everyone, so it says nothing about a key.
+    if (outcome === "would-deny") this.shadowKeys.add(rule, key, time);
+    else if (outcome !== "allowed" && outcome !== "unavailable") this.keys.add(rule, key, time);
     if (this.isListening || (this.log && outcome !== "allowed")) {
       this.emit(new ObservedDecision(charge, time, (key) => this.tagOf(key)));
     }
@@ -236,8 +255,10 @@ export class ObserverState implements RequestObserverPort, MetricSources {
 
   watch(health: ObservableHealth, kind: string): void {
     if (this.stores.has(health) || this.stores.size >= MAX_STORES) return;
-    const others = [...this.stores.values()].filter(({ name }) => name.replace(/-\d+$/, "") === kind).length;
-    const stats = new StoreStats(others === 0 ? kind : `${kind}-${others + 1}`, (changed, event) => {
+    const taken = new Set(Array.from(this.stores.values(), ({ name }) => name));
+    let name = kind;
+    for (let n = 2; taken.has(name); n++) name = `${kind}-${n}`;
+    const stats = new StoreStats(name, (changed, event) => {
       changed.changedAt = this.now();
       this.emit(transitionEvent(event, this.now(), changed.name));
     });
@@ -256,7 +277,11 @@ export class ObserverState implements RequestObserverPort, MetricSources {
     const { durationListeners } = this;
     if (durationListeners.length === 0) return;
     stats.onReply = (seconds) => {
-      for (const listener of durationListeners) listener(stats.name, seconds);
+      try {
+        for (const listener of durationListeners) listener(stats.name, seconds);
+      } catch {
+        // The caller waits for the reply, whether or not its duration could be recorded.
+      }
     };
   }
 

@@ -24,6 +24,11 @@ export const COLUMN: Readonly<Record<Outcome, number>> = {
   replayed: 6,
 };
 
+/** The name of the policy that a decision is about. Those of third-party limiters may have none. */
+export function policyNameOf({ policy }: { readonly policy?: unknown }): string {
+  return typeof policy === "string" ? policy : "unnamed";
+}
+
 /** The outcome of a decision. `isBlock`: it is denied by a penalty. */
 export function outcomeOf(decision: Decision, isEnforced: boolean, isBlock: boolean): Outcome {
   if (decision.allowed) return "allowed";

@@ -6,7 +6,7 @@ import type { ObserverPort, Outcome } from "../core/observer.ts";
 import { isPenalty, policyList } from "../http/headers/policies.ts";
 import type { CountedDecision, RequestCharges } from "../http/request-charges.ts";
 import type { RequestObserver } from "../http/request-observer.ts";
-import { outcomeOf } from "./outcomes.ts";
+import { outcomeOf, policyNameOf } from "./outcomes.ts";
 
 /** Requests that could not be checked have no rule. */
 const NO_RULE = "none";
@@ -23,16 +23,18 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
     this.reader = reader;
   }
 
-  apply(charges: RequestCharges): MaybePromise<Decision> {
+  apply(charges: RequestCharges, isEnforced: boolean): MaybePromise<Decision> {
     const { port } = this;
     // Limiters read it before they wait for anything.
     port.isInRequest = true;
+    port.isEnforced = isEnforced;
     try {
       const decided = charges.apply();
       if (isPromise(decided)) this.startedAt.set(charges, monotonicMs());
       return decided;
     } finally {
       port.isInRequest = false;
+      port.isEnforced = true;
     }
   }
 
@@ -40,7 +42,7 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
     const { port } = this;
     const { rules } = charges;
     const exceeded = rules?.counted.find((counted) => !counted.decision.allowed);
-    const rule = rules ? rules.ruleOf(decision) : decision.policy;
+    const rule = rules ? rules.ruleOf(decision) : policyNameOf(decision);
     if (exceeded && decision.allowed) {
       port.request(exceeded.rule, "would-deny", exceeded.decision);
       this.reportCounted(args, charges, exceeded);
@@ -83,7 +85,7 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
     const described = charges.rules?.describe(decision);
     this.port.decided({
       rule,
-      policy: decision.policy,
+      policy: policyNameOf(decision),
       outcome,
       key,
       cost: charges.costOf(decision),

@@ -191,7 +191,7 @@ class RulesInForce implements RuleSet {
 
   private async apply(request: RuleRequest, charges: RuleCharges): Promise<RuleDecision> {
     const { observer } = this;
-    const decision = await (observer ? observer.apply(charges) : charges.apply());
+    const decision = await (observer ? observer.apply(charges, true) : charges.apply());
     observer?.decided([request], charges, decision, "enforce");
     return decision as RuleDecision;
   }

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createServer, request as openRequest, type RequestListener, type Server } from "node:http";
 import { connect, createServer as createHttp2Server } from "node:http2";
-import { type AddressInfo, connect as connectSocket } from "node:net";
+import { type AddressInfo, connect as openSocket } from "node:net";
 import { json } from "node:stream/consumers";
 import express from "express";
 import fastify from "fastify";
@@ -106,11 +106,46 @@ describe("toNodeHandler", () => {
     const url = await listen(toNodeHandler(echo));
     // A socket, because HTTP clients of some runtimes replace what they consider invalid.
     for (const head of ["GET / HTTP/1.1\r\nHost: a b", "GET / HTTP/1.1\r\nHost: u@host", "GET * HTTP/1.1\r\nHost: a"]) {
-      const socket = connectSocket(Number(new URL(url).port), "127.0.0.1");
+      const socket = openSocket(Number(new URL(url).port), "127.0.0.1");
       socket.write(`${head}\r\nConnection: close\r\n\r\n`);
       const [reply] = await once(socket, "data");
       socket.destroy();
       expect(String(reply), head).toMatch(/^HTTP\/1\.1 400 /);
+    }
+  });
+
+  it("responds with 400 to a host that would change the path", async () => {
+    const handler = vi.fn(echo);
+    const url = await listen(toNodeHandler(handler));
+    for (const host of ["localhost/admin?", "localhost/admin#", "localhost\\admin?"]) {
+      const request = openRequest(`${url}/public`, { headers: { host } });
+      request.end();
+      const [response] = await once(request, "response");
+      response.resume();
+      expect(response.statusCode).toBe(400);
+    }
+    expect(handler).not.toHaveBeenCalled();
+  });
+
+  it("handles the next request on a connection whose last body was not read, or not to its end", async () => {
+    const handler = async (request: Request): Promise<Response> => {
+      if (request.url.endsWith("/part")) {
+        const reader = (request.body as ReadableStream).getReader();
+        await reader.read();
+        await reader.cancel();
+      }
+      return new Response(null, { status: 204 });
+    };
+    const { port } = new URL(await listen(toNodeHandler(handler)));
+    const body = "a".repeat(1_000_000);
+    const post = (path: string) => `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n`;
+    for (const path of ["/none", "/part"]) {
+      const socket = openSocket(Number(port), "127.0.0.1");
+      onTestFinished(() => void socket.destroy());
+      let text = "";
+      socket.on("data", (chunk) => (text += chunk));
+      socket.write(`${post(path)}${body}GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+      await expect.poll(() => text.split("HTTP/1.1 204").length - 1, { timeout: 5000 }).toBe(2);
     }
   });
 
@@ -185,6 +220,33 @@ describe("toNodeHandler", () => {
     stream.setEncoding("utf8").on("data", (chunk) => (text += chunk));
     await once(stream, "end");
     expect(JSON.parse(text)).toMatchObject({ method: "POST", url: `${url}/path`, body: "body" });
+  });
+
+  it("resets an HTTP/2 stream whose response fails", async () => {
+    const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+    onTestFinished(() => warn.mockRestore());
+    let fail = (): void => {};
+    const failing = async () =>
+      new Response(
+        new ReadableStream({
+          start(controller) {
+            controller.enqueue(new TextEncoder().encode("part"));
+            fail = () => controller.error(new Error("broken"));
+          },
+        }),
+      );
+    const server = createHttp2Server(toNodeHandler(failing) as never).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    onTestFinished(() => {
+      session.close();
+      server.close();
+    });
+    const stream = session.request({ ":path": "/" });
+    await once(stream, "data");
+    fail();
+    const [error] = await once(stream, "error");
+    expect(error).toMatchObject({ message: expect.stringContaining("NGHTTP2_INTERNAL_ERROR") });
   });
 });
 

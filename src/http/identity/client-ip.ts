@@ -58,8 +58,11 @@ export interface AddressResolver {
   readonly readsHeaders: boolean;
 }
 
-/** Reports a configuration problem found during a request. Without a code it is not worth a process warning. */
-export type Warn = (message: string, context: unknown, code?: WarningCode) => void;
+/**
+ * Reports a configuration problem found during a request. Without a code it is not worth a process warning. `details`, which
+ * continue the message, may contain addresses and keys.
+ */
+export type Warn = (message: string, context: unknown, code?: WarningCode, details?: string) => void;
 
 let warned = false;
 

@@ -67,7 +67,8 @@ export function jwtSubject(
     const verified = await jose.jwtVerify(token, key as never, expected).catch((error: unknown) => {
       // An invalid token is the client's fault: identify it by its address.
       if (isTokenError(error)) return undefined;
-      if (!warned) warn(`Tokens can't be verified, so users are identified by IP address: ${error}`, context);
+      const message = "Tokens can't be verified, so users are identified by IP address";
+      if (!warned) warn(message, context, undefined, `: ${error}`);
       warned = true;
       return undefined;
     });

@@ -214,7 +214,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     charges: RequestCharges,
     screened: ScreenedRequest | undefined,
   ): MaybePromise<GateResult<Args>> {
-    const decision = this.observer ? this.observer.apply(charges) : charges.apply();
+    const decision = this.observer ? this.observer.apply(charges, !this.isShadow) : charges.apply();
     return isPromise(decision)
       ? decision.then((decision) => this.gateResultFor(args, charges, decision, screened))
       : this.gateResultFor(args, charges, decision, screened);

@@ -50,7 +50,7 @@ export function keysOf<Args extends HandlerArgs>(
     throw new SluiceError("invalid-option", message, { option: "identity", expected: `one of ${names}` });
   }
   // Without a request, if the options are wrong.
-  const warn: Warn = (message, args = [], code) => reports.warn(message, args as Args, code);
+  const warn: Warn = (message, args = [], code, details) => reports.warn(message, args as Args, code, details);
   // With keys of the application, the address is only needed for preflights, which may come without one.
   const identify = identifier(identity ?? (hasOwnKeys ? { unidentified: "share" } : "peer"), warn);
   const headerOf = (args: Args): ReadHeader => {
@@ -116,16 +116,18 @@ export function watchedKey<Args extends HandlerArgs>(
 
 function warnUntrustedProxy<Args>(warn: Warn): (proxy: string, args: Args) => void {
   return (proxy, args) => {
-    const message = `Requests come through a proxy that identity does not name, so all of its clients share one bucket. Set identity: { trustedProxies: ["${proxy}"] }, or identity: "cloudflare" or another platform.`;
-    warn(message, args, "SLUICE_UNTRUSTED_PROXY");
+    const message =
+      "Requests come through a proxy that identity does not name, so all of its clients share one bucket.";
+    const details = ` Set identity: { trustedProxies: ["${proxy}"] }, or identity: "cloudflare" or another platform.`;
+    warn(message, args, "SLUICE_UNTRUSTED_PROXY", details);
   };
 }
 
 /** Warns once if rejected preflights share a budget, because the proxies of their clients are unknown with `key`. */
 function preflightWatch<Args extends HandlerArgs>(reader: RequestReader<Args>, warn: Warn): (args: Args) => void {
   const warnShared = (reason: string, args: Args): void => {
-    const message = `A CORS preflight was rejected: ${reason} share one budget. Answer preflights before rateLimit, or raise the option preflight.`;
-    warn(message, args, "SLUICE_UNTRUSTED_PROXY");
+    const details = `: ${reason} share one budget. Answer preflights before rateLimit, or raise the option preflight.`;
+    warn("A CORS preflight was rejected", args, "SLUICE_UNTRUSTED_PROXY", details);
   };
   const watchProxy = proxyWatch(reader, (proxy, args: Args) =>
     warnShared(`with key, all preflights through the proxy ${proxy}`, args),

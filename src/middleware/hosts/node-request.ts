@@ -27,15 +27,14 @@ export function requestOf(incoming: FrameworkRequest, signal: AbortSignal): Requ
 function urlOf(incoming: FrameworkRequest): string {
   const { headers, originalUrl, url = "/", socket } = incoming;
   const target = originalUrl ?? url;
-  const host = headers.host ?? headers[":authority"] ?? "localhost";
+  const host = String(headers.host ?? headers[":authority"] ?? "localhost");
   const scheme = (socket as { encrypted?: boolean }).encrypted ? "https" : "http";
   // A proxy may be sent a whole URL. Its host is not that of the header, which is checked.
   if (!target.startsWith("/")) return target;
+  // A part of it would become the path, or credentials, which only Node rejects in a Request.
+  if (/[/\\?#@]/.test(host)) throw new TypeError("invalid host");
   // Not resolved against a base: that would take "//evil.example/" for a host.
-  const { href, username, password } = new URL(`${scheme}://${host}${target}`);
-  // Node rejects a Request with credentials, Bun and Deno don't.
-  if (username !== "" || password !== "") throw new TypeError("The host contains credentials.");
-  return href;
+  return new URL(`${scheme}://${host}${target}`).href;
 }
 
 function headersOf({ headers }: IncomingMessage): Headers {
@@ -58,16 +57,22 @@ function bodyOf(incoming: FrameworkRequest): BodyInit | null {
 
 /** Reads as fast as the handler does. */
 function streamOf(incoming: IncomingMessage): ReadableStream<Uint8Array> {
-  const chunks = incoming[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
-  return new ReadableStream({
-    async pull(controller) {
-      const { done, value } = await chunks.next();
-      if (done) controller.close();
-      else controller.enqueue(new Uint8Array(value));
+  // Without destroying the request, and with it the connection that the response needs.
+  const chunks = incoming.iterator({ destroyOnReturn: false }) as AsyncIterator<Uint8Array>;
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const { done, value } = await chunks.next();
+        if (done) controller.close();
+        else controller.enqueue(new Uint8Array(value));
+      },
+      async cancel() {
+        await chunks.return?.();
+        // The rest is discarded: the next request on the connection comes after it.
+        incoming.resume();
+      },
     },
-    async cancel() {
-      // Not ended by the iterator, which would destroy the request, and with it the connection that the response needs.
-      incoming.pause();
-    },
-  });
+    // Nothing is read ahead: Node discards a body that was not read, and only then.
+    { highWaterMark: 0 },
+  );
 }

@@ -204,6 +204,7 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
 
   /** Rejects a retry of a scope that has sent too many. */
   private reject(args: Args, decision: Denied): GateResult<Args> {
+    this.observer?.request("idempotent", "denied", decision);
     const accept = this.reader.header(args, "accept");
     return { rejection: rejection(decision, policiesOf(this.replays), accept, {}), limited: undefined };
   }

@@ -1,7 +1,7 @@
 /** Determines the scope of a request: the verified identity that owns its keys. */
 import { optionError } from "../../core/errors.ts";
 import { andThen, type MaybePromise } from "../../core/maybe-promise.ts";
-import type { ReadHeader } from "../../http/identity/client-ip.ts";
+import type { ReadHeader, Warn } from "../../http/identity/client-ip.ts";
 import { identifier } from "../../http/identity/client-key.ts";
 import type { Reports } from "../gate/reports.ts";
 import type { HandlerArgs, RequestReader } from "../gate/request-reader.ts";
@@ -17,8 +17,7 @@ export function scopeOf<Args extends HandlerArgs>(
   reports: Reports<Args>,
 ): ScopeOf<Args> {
   if (scope !== undefined) return (args) => andThen(scope(...args), checkScope);
-  const warn = (message: string, args: unknown = [], code?: Parameters<typeof reports.warn>[2]): void =>
-    reports.warn(message, args as Args, code);
+  const warn: Warn = (message, args = [], code, details) => reports.warn(message, args as Args, code, details);
   const { user, apiKey } = identifier(identity ?? "peer", warn);
   if (!user && !apiKey) return () => undefined;
   return async (args) => {

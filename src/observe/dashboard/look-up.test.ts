@@ -41,6 +41,18 @@ describe("lookUp", () => {
     expect(await found("eve")).toEqual([]);
   });
 
+  it("finds a key in every store that has the policy", async () => {
+    const observer = createObserver();
+    const [first, second] = [0, 1].map(() => createLimiter({ policy: "5/h", observer }));
+    await first?.consume("a", 2);
+    await second?.consume("b", 3);
+    const remaining = async (key: string) =>
+      (await lookUp(stateOf(observer), key, undefined)).entries.map((entry) => entry.remaining);
+    expect(await remaining("a")).toEqual([3]);
+    expect(await remaining("b")).toEqual([2]);
+    expect(await remaining("c")).toEqual([5]);
+  });
+
   it("returns blocks, holds, times to live, and full budgets", async () => {
     const observer = createObserver();
     const store = memoryStore();

@@ -135,5 +135,6 @@ function summary(entries: readonly PolicyEntry[]): PolicyEntry[] {
   const found = entries.filter((entry) => entry.found);
   const used = new Set(found.map(({ policy }) => policy));
   const unused = entries.filter(({ policy, as }) => as === "typed" && !used.has(policy));
-  return [...found, ...unused];
+  // A policy may be used on several stores.
+  return [...found, ...new Map(unused.map((entry) => [entry.policy, entry])).values()];
 }

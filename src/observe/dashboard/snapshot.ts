@@ -74,8 +74,8 @@ interface ShadowRow {
   readonly rule: string;
   readonly requests: number;
   readonly wouldDeny: number;
-  /** Keys that exceeded the limit in the last 5 to 10 minutes, at least; `null` if denials can't be told apart. */
-  readonly clients: number | null;
+  /** Keys that exceeded the limit in the last 5 to 10 minutes, at least. */
+  readonly clients: number;
 }
 
 /** Reads the state of an observer. The history must have been sampled just before. */
@@ -96,7 +96,7 @@ export function snapshotOf(state: ObserverState, history: History, rules: RuleSe
     rules: rows.slice(0, MAX_ROWS),
     moreRules: Math.max(0, rows.length - MAX_ROWS),
     topKeys: state.keys.top(MAX_TOP_KEYS, now),
-    shadow: shadowRows(counters, facts, countsOf(state.keys.rulesOfKeys(now))),
+    shadow: shadowRows(counters, facts, countsOf(state.shadowKeys.rulesOfKeys(now))),
     transitions: [...state.transitions].reverse(),
   };
 }
@@ -192,8 +192,7 @@ function shadowRows(
   return [...names]
     .map((rule) => {
       const sums = sumsOf(...[counters.get(rule)].filter((one) => one !== undefined));
-      const { wouldDeny, denied } = sums;
-      return { rule, requests: requestsOf(sums), wouldDeny, clients: denied > 0 ? null : (keys.get(rule) ?? 0) };
+      return { rule, requests: requestsOf(sums), wouldDeny: sums.wouldDeny, clients: keys.get(rule) ?? 0 };
     })
     .sort((a, b) => b.wouldDeny - a.wouldDeny)
     .slice(0, MAX_ROWS);
