@@ -88,7 +88,6 @@ describe("the dashboard", () => {
       expect.stringMatching(/^[0-9a-f]{8}\s+orders\s+400\s/),
       expect.stringMatching(/^[0-9a-f]{8}\s+orders\s+100\s/),
       expect.stringMatching(/^[0-9a-f]{8}\s+login\s+95\s/),
-      expect.stringMatching(/^[0-9a-f]{8}\s+search\s+80\s/),
     ]);
     expect(await page.locator("#chart").getAttribute("aria-label")).toMatch(/325 allowed, 595 denied, 80 would deny/);
 

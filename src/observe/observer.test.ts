@@ -352,3 +352,16 @@ describe("rateLimit with an observer", () => {
     }
   });
 });
+
+describe("top keys", () => {
+  it("contain no requests that shadow mode would deny", async () => {
+    const observer = createObserver();
+    const policy = { capacity: 1, tokensPerSecond: 0.01, name: "api" };
+    const handler = rateLimit({ policy, key: () => "a", mode: "shadow", observer })(() => new Response("ok"));
+    for (let i = 0; i < 3; i++) await handler(request());
+    expect(valueIn(observer, "requests_total", { rule: "api", outcome: "would-deny" })).toBe(2);
+    expect(observer.topKeys()).toEqual([]);
+    const gauge = observer.metrics().find(({ name }) => name === "top_key_denied_per_second");
+    expect(gauge?.samples).toEqual([]);
+  });
+});
