@@ -9,7 +9,7 @@ import { launchChromium } from "./chromium.ts";
 import { expectedNumbers, type Scenario, START } from "./explainer-numbers.ts";
 import { consoleErrors, findings, overflows, screenshot, tabStops } from "./inspect-page.ts";
 import { brokenLinks, readSite, sitePages } from "./site-files.ts";
-import { SEARCHES } from "./site-searches.ts";
+import { QUESTIONS, SEARCHES } from "./site-searches.ts";
 import { BASE, buildSite, startSite } from "./site-server.ts";
 
 let browser: Browser;
@@ -106,6 +106,17 @@ describe("search", () => {
     await screenshot(page, `site-search-${words}`);
     const found = new URL((await first.getAttribute("href")) ?? "", site.url);
     expect(found.pathname.slice(BASE.length).replace(/\.html$/, "")).toBe(expected);
+  });
+
+  it.each(Object.entries(QUESTIONS))("for %s finds %s among the first three", async (words, expected) => {
+    const page = await open("guide/");
+    await page.keyboard.press("Control+k");
+    await page.getByRole("searchbox").fill(words);
+    await page.locator("#localsearch-list mark").first().waitFor();
+    const results = await page.locator("#localsearch-list .result").all();
+    const found = await Promise.all(results.map(async (result) => (await result.getAttribute("href")) ?? ""));
+    const pages = found.map((href) => new URL(href, site.url).pathname.slice(BASE.length).replace(/\.html$/, ""));
+    expect([...new Set(pages)].slice(0, 3)).toContain(expected);
   });
 });
 
