@@ -127,27 +127,32 @@ describe("toNodeHandler", () => {
     expect(handler).not.toHaveBeenCalled();
   });
 
-  it("handles the next request on a connection whose last body was not read, or not to its end", async () => {
-    const handler = async (request: Request): Promise<Response> => {
-      if (request.url.endsWith("/part")) {
-        const reader = (request.body as ReadableStream).getReader();
-        await reader.read();
-        await reader.cancel();
+  // On Deno 2.9.6, the second request gets no response.
+  it.skipIf("Deno" in globalThis)(
+    "handles the next request on a connection whose last body was not read, or not to its end",
+    async () => {
+      const handler = async (request: Request): Promise<Response> => {
+        if (request.url.endsWith("/part")) {
+          const reader = (request.body as ReadableStream).getReader();
+          await reader.read();
+          await reader.cancel();
+        }
+        return new Response(null, { status: 204 });
+      };
+      const { port } = new URL(await listen(toNodeHandler(handler)));
+      const body = "a".repeat(1_000_000);
+      const post = (path: string) =>
+        `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n`;
+      for (const path of ["/none", "/part"]) {
+        const socket = openSocket(Number(port), "127.0.0.1");
+        onTestFinished(() => void socket.destroy());
+        let text = "";
+        socket.on("data", (chunk) => (text += chunk));
+        socket.write(`${post(path)}${body}GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+        await expect.poll(() => text.split("HTTP/1.1 204").length - 1, { timeout: 5000 }).toBe(2);
       }
-      return new Response(null, { status: 204 });
-    };
-    const { port } = new URL(await listen(toNodeHandler(handler)));
-    const body = "a".repeat(1_000_000);
-    const post = (path: string) => `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n`;
-    for (const path of ["/none", "/part"]) {
-      const socket = openSocket(Number(port), "127.0.0.1");
-      onTestFinished(() => void socket.destroy());
-      let text = "";
-      socket.on("data", (chunk) => (text += chunk));
-      socket.write(`${post(path)}${body}GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n`);
-      await expect.poll(() => text.split("HTTP/1.1 204").length - 1, { timeout: 5000 }).toBe(2);
-    }
-  });
+    },
+  );
 
   it("streams: the head and each chunk are sent at once, and a disconnect cancels", async () => {
     let send: ((text: string) => void) | undefined;
@@ -222,7 +227,8 @@ describe("toNodeHandler", () => {
     expect(JSON.parse(text)).toMatchObject({ method: "POST", url: `${url}/path`, body: "body" });
   });
 
-  it("resets an HTTP/2 stream whose response fails", async () => {
+  // Times out on Bun 1.4.4, whose client is not informed of the reset.
+  it.skipIf("Bun" in globalThis)("resets an HTTP/2 stream whose response fails", async () => {
     const warn = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
     onTestFinished(() => warn.mockRestore());
     let fail = (): void => {};
