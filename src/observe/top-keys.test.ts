@@ -1,7 +1,7 @@
 /** Tests the generations of the most denied keys, and what is kept of a key. */
-import { getHeapStatistics, setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
+import { getHeapStatistics } from "node:v8";
 import { describe, expect, it, vi } from "vitest";
+import { collectGarbage } from "../../test/collect-garbage.ts";
 import { hmacTag } from "../core/hmac-tag.ts";
 import { TopKeys } from "./top-keys.ts";
 
@@ -12,17 +12,6 @@ const tagOf = (key: string) => hmacTag(key, "secret").slice(0, 8);
 function addTimes(top: TopKeys, times: number, key: string, now: number, rule = "api"): void {
   for (let i = 0; i < times; i++) top.add(rule, key, now);
 }
-
-/** Collects garbage, where the runtime can be asked to as V8 can. */
-function collector(): (() => void) | undefined {
-  try {
-    setFlagsFromString("--expose-gc");
-    return runInNewContext("gc");
-  } catch {
-    return undefined;
-  }
-}
-const collectGarbage = collector();
 
 describe("generations", () => {
   it("adds up the current and the previous one", () => {

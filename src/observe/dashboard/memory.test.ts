@@ -1,10 +1,9 @@
 /** Tests how much memory a dashboard needs. */
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { rateLimit } from "sluice/fetch";
 import { createObserver, dashboard } from "sluice/observe";
 import { defineRules } from "sluice/rules";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { collectGarbage } from "../../../test/collect-garbage.ts";
 
 afterEach(() => {
   vi.useRealTimers();
@@ -12,17 +11,6 @@ afterEach(() => {
 
 const ask = (handler: ReturnType<typeof dashboard>, path: string) =>
   handler(new Request(`http://localhost/_sluice${path}`));
-
-/** Collects garbage, where the runtime can be asked to as V8 can. */
-function collector(): (() => void) | undefined {
-  try {
-    setFlagsFromString("--expose-gc");
-    return runInNewContext("gc");
-  } catch {
-    return undefined;
-  }
-}
-const collectGarbage = collector();
 
 describe("a dashboard", () => {
   it.skipIf(!collectGarbage)("stays below 1 MB with 512 rules and 20 connections that are not read", async () => {
