@@ -1,9 +1,8 @@
 /** Tests when the hold of a `Response` is released: whatever the handler returns, and whoever reads it. */
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { concurrency, createLimiter, memoryStore, type Policy } from "sluice";
 import { getRateLimit, rateLimit } from "sluice/fetch";
 import { expect, it, vi } from "vitest";
+import { collectGarbage } from "../../../test/collect-garbage.ts";
 
 const tokens: Policy = { capacity: 100, tokensPerSecond: "1/h", name: "tokens" };
 const key = () => "k";
@@ -52,29 +51,21 @@ it("releases the hold before it returns a response without a body", async () => 
   expect((await limiter.peek("k")).held).toBeUndefined();
 });
 
-/** Collects garbage, where the runtime can be asked to. */
-function collector(): (() => void) | undefined {
-  try {
-    setFlagsFromString("--expose-gc");
-    return runInNewContext("gc");
-  } catch {
-    return undefined;
-  }
-}
-const collect = collector();
-
-it.skipIf(!collect)("releases the hold of a response that is discarded, and keeps one that can be read", async () => {
-  const limiter = inFlight();
-  const handle = rateLimit({ limiter, key })(() => new Response("text"));
-  const kept = await handle(request());
-  await (async () => void (await handle(request())))();
-  await vi.waitFor(
-    async () => {
-      collect?.();
-      expect((await limiter.peek("k")).held).toBe(1);
-    },
-    { timeout: 5000, interval: 10 },
-  );
-  expect(await kept.text()).toBe("text");
-  expect((await limiter.peek("k")).held).toBeUndefined();
-});
+it.skipIf(!collectGarbage)(
+  "releases the hold of a response that is discarded, and keeps one that can be read",
+  async () => {
+    const limiter = inFlight();
+    const handle = rateLimit({ limiter, key })(() => new Response("text"));
+    const kept = await handle(request());
+    await (async () => void (await handle(request())))();
+    await vi.waitFor(
+      async () => {
+        collectGarbage?.();
+        expect((await limiter.peek("k")).held).toBe(1);
+      },
+      { timeout: 5000, interval: 10 },
+    );
+    expect(await kept.text()).toBe("text");
+    expect((await limiter.peek("k")).held).toBeUndefined();
+  },
+);
