@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
-import { defineConfig } from "vitest/config";
+import { configDefaults, defineConfig } from "vitest/config";
 import { subpaths } from "./scripts/subpaths.js";
+import { projects } from "./scripts/test-projects.js";
 import { ProgressReporter } from "./test/progress-reporter.ts";
 
 // Vitest uses Map.groupBy to print failures, which Node 20 does not have.
@@ -24,12 +25,20 @@ export default defineConfig({
     })),
   },
   test: {
-    include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     globalSetup: "test/global-setup.ts",
     reporters: ["default", new ProgressReporter()],
     testTimeout: 120_000,
     // Test files run in parallel: each starts the servers that it needs.
     hookTimeout: 120_000,
-    maxWorkers: 2,
+    projects: Object.entries(projects).map(([name, { include, exclude }]) => ({
+      extends: true as const,
+      test: {
+        name,
+        include,
+        exclude: [...configDefaults.exclude, ...exclude],
+        // Unit tests share a process: starting one takes longer than most of them.
+        ...(name === "unit" && { isolate: false, setupFiles: "test/fresh-process.ts" }),
+      },
+    })),
   },
 });

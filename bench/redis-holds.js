@@ -1,4 +1,4 @@
-/** Measures the server time of holds and settlements beside other holds, relative to a plain take, and the script's size. */
+/** Measures the server time of holds, settlements and takes beside other holds, relative to a plain take, and the script's size. */
 import { Redis } from "ioredis";
 import { joinScript, PARTS, readPart } from "../scripts/make-redis-script.js";
 import { startRedis } from "../test/servers/redis-server.js";
@@ -12,15 +12,16 @@ const POLICIES = {
   "fixed-window": { algorithm: "fixed-window", limit: 1_000_000, windowMs: 60_000 },
   "sliding-window": { algorithm: "sliding-window", limit: 1_000_000, windowMs: 60_000 },
   "sliding-log": { algorithm: "sliding-log", limit: 1000, windowMs: 60_000 },
-  concurrency: { algorithm: "concurrency", limit: 100_000 },
 };
 /** Goals: server time relative to a plain take of a token bucket, by the number of other holds in the bucket. */
 const GOALS = { 0: 4, 9: 8, 99: 30 };
+/** Goals of a take beside this many holds, relative to a take of the same policy beside none. */
+const BESIDE_GOALS = { 200: 4, 1000: 10 };
 /** A log with holds is loaded as a whole, so its time grows with its length, and it has no goal. */
 const WITHOUT_GOAL = "sliding-log";
 const GOAL_PARTS = ["holds", "concurrency", "penalty"];
 const HOLD_PARTS = [...GOAL_PARTS, "held-log"];
-const MAX_LUA_BYTES = 12_000;
+const MAX_LUA_BYTES = 14_500;
 /** Sequential calls per measurement, each to a bucket of its own. */
 const CALLS = 50;
 const ROUNDS = Math.max(1, Math.round((40 * repeats) / 7));
@@ -30,22 +31,52 @@ export async function run(progress) {
   const client = new Redis(server.port, { autoResendUnfulfilledCommands: false });
   const { compilePolicy } = await import("../dist/algorithms.js");
   const { redisStore } = await import("../dist/redis.js");
+  const { concurrency } = await import("../dist/index.js");
+  const policies = { ...POLICIES, concurrency: concurrency(100_000) };
   const bench = { client, store: redisStore(client) };
   const plain = compilePolicy({ ...POLICIES["token-bucket"], name: "plain" });
   const results = {};
+  const beside = {};
   try {
-    for (const [name, policy] of Object.entries(POLICIES)) {
+    for (const [name, policy] of Object.entries(policies)) {
       for (const others of Object.keys(GOALS).map(Number)) {
         progress(`${name}: ${others} other holds`);
         const compiled = compilePolicy({ ...policy, name });
         results[`${name} ${others}`] = await measure(bench, plain, compiled, others);
       }
     }
+    for (const [name, policy] of Object.entries(policies)) {
+      if (name === WITHOUT_GOAL) continue;
+      progress(`${name}: takes beside many holds`);
+      beside[name] = await measureBeside(bench, compilePolicy({ ...policy, name, maxHolds: 1000 }));
+    }
   } finally {
     client.disconnect();
     await server.stop();
   }
-  return report(results);
+  return report(results, beside);
+}
+
+/** Server time per take in microseconds beside 0, 200 and 1000 holds, whose ids are like those of `hold`, for each round. */
+async function measureBeside(bench, policy) {
+  await bench.client.flushdb();
+  const counts = [0, ...Object.keys(BESIDE_GOALS).map(Number)];
+  const times = Object.fromEntries(counts.map((count) => [count, []]));
+  for (const count of counts) {
+    const ids = Array.from({ length: count }, (_, i) => `Qx8Zk3_qW9f2.${i}`);
+    const hold = (id, i) => [{ policy, key: `${count}`, cost: 1, mode: "hold", hold: { id, forMs: 3_600_000 + i } }];
+    await bench.store.apply(ids.map(hold));
+  }
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const count of counts) {
+      const before = await scriptUs(bench.client);
+      for (let i = 0; i < CALLS; i++) {
+        await bench.store.apply([[{ policy, key: `${count}`, cost: 1, mode: "take" }]]);
+      }
+      if (round > 0) times[count].push(((await scriptUs(bench.client)) - before) / CALLS);
+    }
+  }
+  return times;
 }
 
 /** Server time per call in microseconds, of takes, holds, settlements, and takes beside the holds, for each round. */
@@ -81,7 +112,7 @@ async function scriptUs(client) {
   return Number(us ?? 0);
 }
 
-function report(results) {
+function report(results, beside) {
   const heads = ["plain take", "hold", "settle", "take beside them", "hold / take", "settle / take"];
   const rows = Object.entries(results).map(([name, { take, hold, settle, "take beside": beside }]) => [
     name,
@@ -95,6 +126,15 @@ function report(results) {
         goal(`${name} other holds: ${kind} / plain take`, ratios(times, take), "<=", GOALS[name.split(" ")[1]], "x"),
       ),
     );
+  for (const [name, times] of Object.entries(beside)) {
+    for (const [count, max] of Object.entries(BESIDE_GOALS)) {
+      goals.push(goal(`${name}: take beside ${count} holds / none`, ratios(times[count], times[0]), "<=", max, "x"));
+    }
+  }
+  const besideRows = Object.entries(beside).map(([name, times]) => [
+    name,
+    ...Object.values(times).map((us) => spread(us)),
+  ]);
   const none = Object.fromEntries(PARTS.map((part) => [part, ""]));
   const bytes = HOLD_PARTS.map(
     (part) => joinScript({ ...none, [part]: readPart(part) }).length - joinScript(none).length,
@@ -103,6 +143,7 @@ function report(results) {
   goals.push(goal(`bytes of ${GOAL_PARTS.join(", ")} in the script`, [total], "<=", MAX_LUA_BYTES));
   return [
     table(["server us per call, other holds", ...heads], rows),
+    table(["server us per take beside", "0 holds", "200 holds", "1000 holds"], besideRows),
     table(["bytes", ...HOLD_PARTS.map((part) => `${part}.lua`), "script"], [["", ...bytes, joinScript().length]]),
     goalTable(goals),
   ];

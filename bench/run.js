@@ -9,6 +9,7 @@ const PARTS = [
   "memory-bypass",
   "chosen-keys",
   "redis-throughput",
+  "redis-groups",
   "redis-sliding-log",
   "redis-holds",
   "cloudflare-throughput",

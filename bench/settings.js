@@ -19,6 +19,8 @@ export function scaled(count) {
 
 /** The settings that differ from the defaults, as the prefix of a command. */
 export function changedSettings() {
-  const names = ["BENCH_REPEATS", "BENCH_MS", "BENCH_SCALE"].filter((name) => process.env[name] !== undefined);
+  const names = ["BENCH_REPEATS", "BENCH_MS", "BENCH_SCALE", "BENCH_OLD_DIST"].filter(
+    (name) => process.env[name] !== undefined,
+  );
   return names.map((name) => `${name}=${process.env[name]} `).join("");
 }

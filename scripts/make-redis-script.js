@@ -19,7 +19,7 @@ const FAST_PATH = "take-tokens";
 /** The parts that every algorithm uses, and the parts that use the algorithms. */
 const [BEFORE, AFTER] = [
   ["clock", "numbers", "take-tokens", "algorithm", "token-bucket"],
-  ["modes", "holds", "step"],
+  ["modes", "take-groups", "holds", "step"],
 ];
 
 /** All parts in order. A file that is in neither list is an algorithm and goes between them. */

@@ -10,7 +10,7 @@
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { basename, join, posix } from "node:path";
+import { join, posix } from "node:path";
 import { argv, exit } from "node:process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -112,9 +112,7 @@ function builtFiles() {
       found.add(/\.d\.c?ts$/.test(file) ? declarationOf(chunk) : chunk);
     }
   }
-  // A file that only exports from others has no source map.
-  const mapped = [...found].filter((file) => read(file).includes(`sourceMappingURL=${basename(file)}.map`));
-  return [...found, ...mapped.map((file) => `${file}.map`)];
+  return [...found];
 }
 
 /** "x.js" -> "x.d.ts" and "x.cjs" -> "x.d.cts" */

@@ -1,6 +1,6 @@
 /**
  * Lists of `sluice/abuse` with 100 000 entries: lookups of 10 000 addresses in 8 spellings against a slow oracle, speed,
- * memory, and reloads under concurrent lookups. SLUICE_STEPS sets the number of addresses.
+ * memory, and reloads under concurrent lookups. SLUICE_SCALE multiplies the number of addresses.
  */
 import { randomBytes } from "node:crypto";
 import { readFileSync, rmSync } from "node:fs";

@@ -1,7 +1,7 @@
 /**
  * Limits Express, Fastify, Hono, `node:http` and a `fetch` handler to 5 concurrent requests per client on one Redis, and
  * sends 2000 requests to each: some throw, some stream, some are aborted by the client, over connections that are kept
- * alive. The handlers count what is in flight. SLUICE_STEPS sets the number of requests.
+ * alive. The handlers count what is in flight. SLUICE_SCALE multiplies the number of requests.
  */
 import { createServer } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -15,6 +15,7 @@ import { rateLimit as limitExpress } from "../dist/express.js";
 import { rateLimit as limitFastify } from "../dist/fastify.js";
 import { rateLimit as limitFetch } from "../dist/fetch.js";
 import { rateLimit as limitHono } from "../dist/hono.js";
+import { concurrency } from "../dist/index.js";
 import { rateLimit as limitNode } from "../dist/node.js";
 import { redisRateLimiter } from "../dist/redis.js";
 import { startRedis } from "../test/servers/redis-server.js";
@@ -24,7 +25,7 @@ const REQUESTS = stepsOf(2000);
 const LIMIT = 5;
 /** Requests that the client has in flight. */
 const CALLERS = 20;
-const POLICY = { algorithm: "concurrency", limit: LIMIT, leaseMs: "30s" };
+const POLICY = concurrency(LIMIT, { leaseMs: "30s" });
 const CHUNKS = 3;
 
 /** What the handlers of one server have in flight. */
@@ -32,15 +33,15 @@ class InFlight {
   now = 0;
   most = 0;
 
-  /** Runs a handler. A request is in flight until its handler has ended or its client has disconnected. */
-  async run(/** @type {() => Promise<void>} */ work, /** @type {Promise<unknown>} */ disconnected) {
+  /** Runs a handler. It is in flight until it has ended; where the end of a stream can't be seen, until its client leaves. */
+  async run(/** @type {() => Promise<void>} */ work, /** @type {Promise<unknown> | undefined} */ disconnected) {
     this.most = Math.max(this.most, ++this.now);
     let isCounted = true;
     const end = () => {
       if (isCounted) this.now--;
       isCounted = false;
     };
-    void disconnected.then(end);
+    void disconnected?.then(end);
     await work().finally(end);
   }
 }
@@ -49,9 +50,9 @@ const work = () => sleep(Math.random() * 4);
 
 /**
  * The handler of every server. `write` sends one chunk of a stream.
- * @param {InFlight} inFlight @param {string} path @param {Promise<unknown>} disconnected @param {() => unknown} [write]
+ * @param {InFlight} inFlight @param {string} path @param {() => unknown} [write] @param {Promise<unknown>} [disconnected]
  */
-async function handle(inFlight, path, disconnected, write = () => {}) {
+async function handle(inFlight, path, write = () => {}, disconnected) {
   await inFlight.run(async () => {
     await work();
     if (path === "/throw") throw new Error("on purpose");
@@ -63,7 +64,6 @@ async function handle(inFlight, path, disconnected, write = () => {}) {
   }, disconnected);
 }
 
-const closed = (response) => new Promise((resolve) => response.once("close", resolve));
 const aborted = ({ signal }) => new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
 
 /** @type {Record<string, (limiter: any, inFlight: InFlight) => Promise<{ port: number, close(): unknown }>>} */
@@ -73,7 +73,7 @@ const servers = {
     app.use(limitExpress({ limiter }));
     app.use(async (request, response, next) => {
       try {
-        await handle(inFlight, request.path, closed(response), () => response.write("chunk"));
+        await handle(inFlight, request.path, () => response.write("chunk"));
         response.end("ok");
       } catch (error) {
         next(error);
@@ -87,7 +87,7 @@ const servers = {
   async node(limiter, inFlight) {
     const limited = limitNode({ limiter })(async (request, response) => {
       try {
-        await handle(inFlight, request.url, closed(response), () => response.write("chunk"));
+        await handle(inFlight, request.url, () => response.write("chunk"));
         response.end("ok");
       } catch {
         response.writeHead(500).end();
@@ -102,12 +102,12 @@ const servers = {
     app.addHook("onRequest", limitFastify({ limiter }));
     app.get("/*", async (request, reply) => {
       if (request.url !== "/stream") {
-        await handle(inFlight, request.url, closed(reply.raw));
+        await handle(inFlight, request.url);
         return "ok";
       }
       reply.hijack();
       reply.raw.writeHead(200);
-      await handle(inFlight, request.url, closed(reply.raw), () => reply.raw.write("chunk")).catch(() => {});
+      await handle(inFlight, request.url, () => reply.raw.write("chunk")).catch(() => {});
       reply.raw.end();
     });
     await app.listen({ port: 0, host: "127.0.0.1" });
@@ -119,11 +119,11 @@ const servers = {
     app.use(limitHono({ limiter }));
     app.get("/*", async (context) => {
       if (context.req.path !== "/stream") {
-        await handle(inFlight, context.req.path, aborted(context.req.raw));
+        await handle(inFlight, context.req.path);
         return context.text("ok");
       }
       return stream(context, (output) =>
-        handle(inFlight, "/stream", aborted(context.req.raw), () => output.write("chunk")),
+        handle(inFlight, "/stream", () => output.write("chunk"), aborted(context.req.raw)),
       );
     });
     const server = serve({ fetch: app.fetch, port: 0, hostname: "127.0.0.1" });
@@ -135,7 +135,7 @@ const servers = {
       const { pathname } = new URL(request.url);
       if (pathname !== "/stream") {
         try {
-          await handle(inFlight, pathname, aborted(request));
+          await handle(inFlight, pathname);
           return new Response("ok");
         } catch {
           return new Response(null, { status: 500 });
@@ -144,7 +144,7 @@ const servers = {
       const { readable, writable } = new TransformStream();
       const writer = writable.getWriter();
       const chunk = new TextEncoder().encode("chunk");
-      handle(inFlight, pathname, aborted(request), () => writer.write(chunk))
+      handle(inFlight, pathname, () => writer.write(chunk), aborted(request))
         .then(() => writer.close())
         .catch(() => {});
       return new Response(readable);

@@ -4,15 +4,16 @@
  */
 import { openSync, writeSync } from "node:fs";
 import { Redis } from "ioredis";
-import { createLimiter } from "../dist/index.js";
+import { createLimiter, hold } from "../dist/index.js";
 import { redisStore } from "../dist/redis.js";
+import { policyFrom } from "./policy-from.js";
 import { randomFrom } from "./random.js";
 
 const { port, name, seed, file, callers, keys, policies, forMs } = JSON.parse(process.argv[2] ?? "{}");
 const random = randomFrom(seed);
 const store = redisStore(new Redis(port));
 const limiters = policies.map((/** @type {any} */ policy) =>
-  createLimiter({ policy, store, onStoreError: "throw", deadlineMs: "20s", localDenialMs: 0 }),
+  createLimiter({ policy: policyFrom(policy), store, onStoreError: "throw", deadlineMs: "20s", localDenialMs: 0 }),
 );
 const log = openSync(file, "a");
 /** Milliseconds of a clock that all processes of this machine share. */
@@ -29,7 +30,7 @@ async function caller() {
     const id = `${name}-${jobs++}`;
     const amount = random.whole(1, Math.ceil((policies[part].limit ?? policies[part].capacity) / 4));
     const sentAt = now();
-    const decision = await limiters[part].hold(key, amount, { id, forMs });
+    const decision = await hold(limiters[part], key, amount, { id, forMs });
     if (!decision.allowed) {
       await sleep(random.whole(1, 30));
       continue;

@@ -4,9 +4,10 @@
  */
 import { fileURLToPath } from "node:url";
 import { runChild } from "../scripts/run-child.js";
+import { stepsOf, withSteps } from "./steps.js";
 
 /** Steps per algorithm; a tenth in CI. */
-const STEPS = Number(process.env.SLUICE_STEPS ?? (process.env.CI ? 20_000 : 200_000));
+const STEPS = stepsOf(200_000);
 
 export async function* holdsModel() {
   const root = fileURLToPath(new URL("..", import.meta.url));
@@ -15,7 +16,7 @@ export async function* holdsModel() {
     process.execPath,
     ["node_modules/vitest/vitest.mjs", "run", "test/holds/walk.test.ts"],
     // The tests of `npm test` run a thirtieth of the total on each algorithm.
-    { cwd: root, env: { ...process.env, SLUICE_STEPS: String(30 * STEPS), NO_COLOR: "1" } },
+    { cwd: root, env: withSteps(30 * STEPS, 1_000_000) },
   );
   const tests = /^ *Tests +(.*)$/m.exec(stdout)?.[1] ?? "no tests";
   const seed = /seed (\d+)/.exec(stdout)?.[1] ?? process.env.SLUICE_SEED ?? "in the output of a failure";

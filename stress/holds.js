@@ -11,13 +11,15 @@ import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { createLimiter } from "../dist/index.js";
 import { redisStore } from "../dist/redis.js";
+import { scaled } from "../scripts/scale.js";
 import { startRedis } from "../test/servers/redis-server.js";
+import { policyFrom } from "./policy-from.js";
 import { randomFrom, seedOf } from "./random.js";
 
 const PROCESSES = 4;
 const CALLERS = 64;
 const KEYS = 3;
-const SECONDS = Number(process.env.SLUICE_SECONDS ?? 30);
+const SECONDS = scaled(30);
 /** Two kills per second. */
 const KILL_EVERY_MS = 500;
 const HOLD_MS = 300;
@@ -44,7 +46,9 @@ export async function* holds() {
   const server = await startRedis();
   const redis = new Redis(server.port);
   const store = redisStore(redis);
-  const limiters = POLICIES.map((policy) => createLimiter({ policy, store, onStoreError: "throw" }));
+  const limiters = POLICIES.map((policy) =>
+    createLimiter({ policy: policyFrom(policy), store, onStoreError: "throw" }),
+  );
   /** @type {string[]} */
   const failures = [];
   const files = [];

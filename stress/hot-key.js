@@ -9,11 +9,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { compilePolicy, decide } from "../dist/algorithms.js";
+import { scaled } from "../scripts/scale.js";
 import { startRedis } from "../test/servers/redis-server.js";
 
 const PROCESSES = 4;
 const IN_FLIGHT = 64;
-const DECISIONS = Number(process.env.SLUICE_DECISIONS ?? 1_000_000);
+const DECISIONS = scaled(1_000_000);
 /** Cached denials need a slow rate: a denial that ends within a millisecond is not cached. */
 const POLICIES = {
   off: { capacity: 2000, tokensPerSecond: 5000, name: "hot" },

@@ -20,6 +20,7 @@ const faultOf = (/** @type {import("node:http").IncomingMessage} */ { headers })
 const doomed = new Set();
 const store = {
   begin: (claim) => inner.begin(claim),
+  read: (...args) => inner.read(...args),
   renew: (...args) => inner.renew(...args),
   release: (...args) => inner.release(...args),
   async complete(id, ...rest) {

@@ -1,6 +1,6 @@
 /**
  * Retries of payments against real processes: duplicates at once on four processes, processes that are killed at four
- * points, and an event loop that is blocked for longer than a lease. SLUICE_STEPS sets the number of rounds.
+ * points, and an event loop that is blocked for longer than a lease. SLUICE_SCALE multiplies the number of rounds.
  */
 import { fork } from "node:child_process";
 import { Agent, request } from "node:http";

@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from "node:url";
 import { runChild } from "../scripts/run-child.js";
-import { stepsOf } from "./steps.js";
+import { stepsOf, withSteps } from "./steps.js";
 
 const FILES = stepsOf(200_000);
 const SEED = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
@@ -17,7 +17,7 @@ export async function* rulesFiles() {
     ["node_modules/vitest/vitest.mjs", "run", "test/rules/random-files.test.ts"],
     {
       cwd: root,
-      env: { ...process.env, SLUICE_RULE_FILES: String(FILES), SLUICE_SEED: String(SEED), NO_COLOR: "1" },
+      env: { ...withSteps(FILES, 3000), SLUICE_SEED: String(SEED) },
     },
   );
   const counts = /^\d+ files, .*$/m.exec(stdout)?.[0] ?? `seed ${SEED}`;

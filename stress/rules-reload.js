@@ -1,7 +1,7 @@
 /**
  * Replaces rules 60 times while an Express server gets 1000 requests a second, in memory and on Redis: no request may
  * fail, and no bucket may admit more than its bound. Then checks a shadow rule beside enforced limits on Redis.
- * SLUICE_STEPS sets the number of reloads.
+ * SLUICE_SCALE multiplies the number of reloads.
  */
 import { Agent, get } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -131,12 +131,12 @@ function startLoad(/** @type {Client} */ client) {
 }
 
 /** Replaces the rules with an invalid file. Returns what is wrong with the result, if anything. */
-function replaceInvalid(/** @type {any} */ rules) {
+async function replaceInvalid(/** @type {any} */ rules) {
   const { version } = rules;
   const data = dataWith(MAX_LIMIT);
   /** @type {any} */ (data.rules[1]).limits.ip = "60 per minute";
   try {
-    rules.replace(data);
+    await rules.replace(data);
     return ["an invalid reload was accepted"];
   } catch (error) {
     const [issue] = error.issues ?? [];
@@ -158,10 +158,10 @@ async function reloadUnderLoad(/** @type {string} */ name, /** @type {any} */ st
   for (let i = 0; i < RELOADS; i++) {
     await sleep(RELOAD_MS);
     if (i === RELOADS >> 1) {
-      failures.push(...replaceInvalid(rules));
+      failures.push(...(await replaceInvalid(rules)));
       invalid++;
     } else {
-      const changes = rules.replace(dataWith(i % 5 === 0 ? MAX_LIMIT : MIN_LIMIT + ((i * 37) % 101)));
+      const changes = await rules.replace(dataWith(i % 5 === 0 ? MAX_LIMIT : MIN_LIMIT + ((i * 37) % 101)));
       const lost = changes.filter((change) => change.includes("new buckets"));
       failures.push(...lost);
     }
@@ -171,7 +171,7 @@ async function reloadUnderLoad(/** @type {string} */ name, /** @type {any} */ st
     await sleep(RELOAD_MS);
     const data = dataWith(MAX_LIMIT, otherRules(GOAL_RULES - 2, 10 + i));
     const start = performance.now();
-    rules.replace(data);
+    await rules.replace(data);
     times.push(performance.now() - start);
   }
   const seconds = await load.stop();

@@ -19,6 +19,7 @@ import { rulesFiles } from "./rules-files.js";
 import { rulesMatching, rulesSpellings } from "./rules-matching.js";
 import { rulesReload } from "./rules-reload.js";
 import { rulesSaas } from "./rules-saas.js";
+import { soak } from "./soak.js";
 import { wsFrames } from "./ws-frames.js";
 import { wsSockets } from "./ws-sockets.js";
 
@@ -39,6 +40,7 @@ const parts = {
   "rules-reload": rulesReload,
   "rules-spellings": rulesSpellings,
   "rules-saas": rulesSaas,
+  soak,
   "ws-frames": wsFrames,
   "ws-sockets": wsSockets,
 };

@@ -3,12 +3,13 @@
  * Clock and timers are fake: a seed reproduces a whole run.
  */
 import { jsonRpcError, jsonType } from "../dist/ws.js";
+import { scaled } from "../scripts/scale.js";
 import { fakeTimers } from "./fake-time.js";
 import { randomFrom, seedOf } from "./random.js";
 import { entryOf, framePool, HEARTBEAT_TYPE, TYPES } from "./ws-frame-pool.js";
 import { MAX_BYTES, Run } from "./ws-frames-run.js";
 
-const FRAMES = Number(process.env.SLUICE_FRAMES ?? 1_000_000);
+const FRAMES = scaled(1_000_000);
 const MIB = 1_048_576;
 const knownTypes = { typeOf: jsonType(), types: TYPES, heartbeats: [HEARTBEAT_TYPE] };
 const anyType = { typeOf: jsonType(), types: "any", heartbeats: [HEARTBEAT_TYPE] };

@@ -11,23 +11,29 @@ const src = fileURLToPath(new URL("../src", import.meta.url));
 const MAY_IMPORT: Record<string, readonly string[]> = {
   core: [],
   algorithms: ["core"],
+  policy: ["core", "algorithms"],
   idempotency: ["core"],
-  stores: ["core", "algorithms", "idempotency"],
+  stores: ["core", "algorithms", "policy", "idempotency"],
   resilience: ["core", "algorithms", "stores"],
-  limiter: ["core", "algorithms", "stores", "resilience"],
+  limiter: ["core", "algorithms", "policy", "stores", "resilience"],
+  holds: ["core", "algorithms", "policy", "limiter", "resilience"],
+  penalties: ["core", "algorithms", "policy", "limiter", "resilience"],
   http: ["core"],
-  middleware: ["core", "algorithms", "http", "idempotency", "limiter", "resilience", "stores"],
-  ws: ["core", "algorithms", "http", "limiter", "resilience"],
-  rules: ["core", "algorithms", "http", "limiter", "resilience", "stores"],
-  abuse: ["core", "http", "limiter", "resilience", "stores"],
-  observe: ["core", "algorithms", "http", "resilience", "rules"],
+  middleware: ["core", "algorithms", "policy", "holds", "http", "idempotency", "limiter", "resilience", "stores"],
+  ws: ["core", "algorithms", "policy", "holds", "http", "limiter", "resilience"],
+  rules: ["core", "algorithms", "policy", "holds", "http", "limiter", "resilience", "stores"],
+  abuse: ["core", "algorithms", "http", "limiter", "penalties", "resilience", "stores"],
+  observe: ["core", "algorithms", "policy", "http", "resilience", "rules"],
   testing: [
     "core",
     "algorithms",
+    "policy",
     "idempotency",
     "stores",
     "resilience",
     "limiter",
+    "holds",
+    "penalties",
     "http",
     "middleware",
     "ws",
@@ -38,10 +44,13 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   entries: [
     "core",
     "algorithms",
+    "policy",
     "idempotency",
     "stores",
     "resilience",
     "limiter",
+    "holds",
+    "penalties",
     "http",
     "middleware",
     "ws",
@@ -64,6 +73,8 @@ const SERVER: Record<string, readonly string[]> = {
   "middleware/node.ts": ["node:http"],
   "middleware/gate/extension.ts": ["node:http"],
   "middleware/hosts/node-capture.ts": ["node:http"],
+  "middleware/hosts/fetch-connection.ts": ["node:http"],
+  "middleware/hosts/node-close.ts": ["node:http"],
   "middleware/hosts/node-head.ts": ["node:http"],
   "middleware/hosts/node-request.ts": ["node:http"],
   "middleware/hosts/node.ts": ["node:http"],
@@ -118,6 +129,14 @@ function localImportsOf(file: string): string[] {
   return importsOf(file)
     .filter((path) => path.startsWith("."))
     .map((path) => relative(src, resolve(src, dirname(file), path)).replaceAll("\\", "/"));
+}
+
+/** The files that are imported at run time, and not only for their types. */
+function runtimeImportsOf(file: string): string[] {
+  const text = readFileSync(join(src, file), "utf8");
+  return [...text.matchAll(/^(?:import|export) (?!type )[^;]*? from "(\.[^"]+)";/gm)].map(([, path]) =>
+    relative(src, resolve(src, dirname(file), path as string)).replaceAll("\\", "/"),
+  );
 }
 
 describe("the architecture", () => {
@@ -195,9 +214,9 @@ describe("the architecture", () => {
     }
   });
 
-  it("imports nothing dynamically but jose, which verifies tokens", () => {
+  it("imports nothing dynamically but jose, which verifies tokens, and sockets in a test suite", () => {
     const loading = files.filter((file) => /\bimport\(/.test(readFileSync(join(src, file), "utf8")));
-    expect(loading).toEqual(["http/identity/jwt.ts"]);
+    expect(loading).toEqual(["http/identity/jwt.ts", "testing/middleware/client.ts"]);
     expect(readFileSync(join(src, "http/identity/jwt.ts"), "utf8")).toContain('import("jose")');
   });
 
@@ -229,6 +248,26 @@ describe("the architecture", () => {
     for (const file of files.filter((file) => file.startsWith("algorithms/"))) {
       expect(readFileSync(join(src, file), "utf8"), file).not.toMatch(/Math\.random|\bawait\b|\basync\b|setTimeout/);
     }
+  });
+
+  it("imports more than one algorithm only in the two lists of them", () => {
+    const ALGORITHM =
+      /^algorithms\/(?:token-bucket|leaky-bucket|fixed-window|sliding-window|sliding-log|concurrency|penalty)\.ts$/;
+    const importers = files.filter((file) => localImportsOf(file).filter((path) => ALGORITHM.test(path)).length > 1);
+    expect(importers.sort()).toEqual(["policy/algorithms.ts", "policy/rates.ts"]);
+  });
+
+  it("keeps the code of holds and penalties out of a limiter in memory", () => {
+    const reached = new Set<string>();
+    const visit = (file: string): void => {
+      if (reached.has(file)) return;
+      reached.add(file);
+      for (const path of runtimeImportsOf(file)) visit(path);
+    };
+    visit("stores/memory/rate-limiter.ts");
+    visit("limiter/combine.ts");
+    const HOLDS = /^(?:holds|penalties)\/|(?:held|hold|holds|decide-block|block-terms|penalty|concurrency)[\w-]*\.ts$/;
+    expect([...reached].filter((file) => HOLDS.test(file) && file !== "algorithms/max-holds.ts")).toEqual([]);
   });
 
   it("starts each file with a sentence that says what it is for", () => {

@@ -30,11 +30,11 @@ export function exportsOf(file: string): { name: string; file: string }[] {
     const names = list.split(",").map((part) => part.trim().replace(/^type /, ""));
     found.push(...names.filter(Boolean).map((name) => ({ name, file: join(dirname(file), from) })));
   }
-  for (const [, from = ""] of source.matchAll(/^export \* from "([^"]+)";/gm)) {
+  for (const [, from = ""] of source.matchAll(/^export (?:type )?\* from "([^"]+)";/gm)) {
     found.push(...exportsOf(join(dirname(file), from)));
   }
   const rest = source
-    .replace(/^export (?:(?:type )?\{[^}]*\}|\*) from "[^"]+";/gm, "")
+    .replace(/^export (?:type )?(?:\{[^}]*\}|\*) from "[^"]+";/gm, "")
     .replace(/\/\*[\s\S]*?\*\//g, "")
     .trim();
   if (found.length === 0 || rest) throw new Error(`${file} must contain only export lists, but contains: ${rest}`);

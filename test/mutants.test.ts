@@ -90,8 +90,6 @@ function wrap(correct: RateLimiter, overrides: Partial<RateLimiter>): RateLimite
     consistency: correct.consistency,
     consume: (key, cost) => correct.consume(key, cost),
     peek: (key, cost) => correct.peek(key, cost),
-    hold: (key, amount, options) => correct.hold(key, amount, options),
-    settle: (key, id, actual) => correct.settle(key, id, actual),
     refund: (key, cost, decision) => correct.refund(key, cost, decision),
     reset: (key) => correct.reset(key),
     inspect: (key) => correct.inspect(key),

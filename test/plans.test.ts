@@ -1,8 +1,10 @@
 /** Tests two plans of one name with random interleaving: equal decisions on every store, each plan within its bound. */
+
 import { memoryStore } from "sluice";
 import { redisStore } from "sluice/redis";
 import { fakeClock } from "sluice/testing";
 import { describe, expect, it } from "vitest";
+import { scaled } from "../scripts/scale.js";
 import type { Charge } from "../src/core/charge.ts";
 import type { Decision } from "../src/core/decision.ts";
 import { createLimiter } from "../src/limiter/create-limiter.ts";
@@ -13,8 +15,8 @@ import { onFakeTime } from "./redis/on-fake-time.ts";
 import { redis } from "./redis/own-redis.ts";
 import { withRedis } from "./servers/needs.ts";
 
-/** Steps in memory, a tenth of them also on Redis. Use `SLUICE_STEPS=1000000` for a long run. */
-const STEPS = Number(process.env.SLUICE_STEPS ?? 100_000);
+/** Steps in memory, a tenth of them also on Redis. Use `SLUICE_SCALE=10` for a long run. */
+const STEPS = scaled(100_000);
 const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const PER_PAIR = 400;
 

@@ -145,6 +145,11 @@ describe("durations", () => {
     }
   });
 
+  test("may have a space before the unit", () => {
+    expect(compilePolicy({ algorithm: "fixed-window", limit: 3, windowMs: "1 day" }).windowMs).toBe(86_400_000);
+    expect(compilePolicy({ algorithm: "fixed-window", limit: 3, windowMs: "30 days" }).windowMs).toBe(2_592_000_000);
+  });
+
   test.each([
     "",
     "s",
@@ -153,7 +158,7 @@ describe("durations", () => {
     "1e3ms",
     "-1s",
     "+1s",
-    "1 s",
+    "1  s",
     " 1s",
     "1s ",
     "1w",
@@ -276,11 +281,14 @@ describe("the name of a policy", () => {
 
   const wide = (given: Parts) => given.count <= given.limit * given.n * UNIT_MS[given.unit];
 
-  test("is the same for every way to write the policy", () => {
+  test("is the same for every way to write the policy as an object", () => {
     fc.assert(
       fc.property(parts.filter(wide), (given) => {
-        const names = spellingsOf(given).map((policy) => compilePolicy(policy).name);
+        const compiled = spellingsOf(given).map((policy) => compilePolicy(policy));
+        // The name of a text is the text.
+        const names = spellingsOf(given).map((policy) => compilePolicy({ ...policy }).name);
         expect(new Set(names)).toEqual(new Set(names.slice(0, 1)));
+        expect(new Set(compiled.map(({ qualifiedName }) => qualifiedName)).size).toBe(1);
         // The name is sent in headers, so it must match the pattern of given names.
         expect(names[0]).toMatch(/^[ -~]{1,64}$/);
       }),

@@ -1,7 +1,8 @@
 /** Length and seed of the random tests, from environment variables. */
+import { scaled } from "../scripts/scale.js";
 
-/** Total number of steps of all walks. Set by SLUICE_STEPS, at least 100 000. Default: 1 000 000. */
-export const STEPS: number = setting("SLUICE_STEPS", 1_000_000);
+/** Total number of steps of all walks, at least 100 000. Default: 1 000 000, multiplied by SLUICE_SCALE. */
+export const STEPS: number = scaled(1_000_000, 100_000);
 /** Seed of every random choice. Set by SLUICE_SEED. Default: random. A failure prints it. */
 export const SEED: number = setting("SLUICE_SEED", Math.floor(Math.random() * 2 ** 31));
 

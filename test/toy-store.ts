@@ -86,7 +86,7 @@ export function toyStore(clock: Clock, mutation: Mutation = {}): Store {
   return {
     consistency: "exact",
     check(policy, _isGroup, mode) {
-      if (mode !== "hold" && policy.algorithm !== "concurrency" && policy.algorithm !== "penalty") return;
+      if (mode !== "hold" && policy.kind === "rate") return;
       throw new SluiceError("unsupported", "The toy store supports neither holds nor penalties.");
     },
     async apply(groups) {

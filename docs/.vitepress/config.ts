@@ -100,11 +100,15 @@ export default defineConfig({
             prefix: true,
             fuzzy: 0.1,
             boost: { title: 6, titles: 2, text: 1 },
-            // Guides answer questions, the reference lists names, and FAQ and glossary link to the guides. The title of a page
-            // says more than that of a section.
+            // Guides answer questions, the reference lists names, FAQ and glossary link to the guides, and migrations are found
+            // by the name of a library. The title of a page says more than that of a section.
             boostDocument(id: string, _term: string, fields?: Record<string, unknown>) {
               const isPage = (fields?.titles as unknown[] | undefined)?.length === 0;
-              const weight = id.includes("/reference/") ? 0.2 : /\/(?:faq|glossary)(?:#|$)/.test(id) ? 0.5 : 1;
+              const weight = id.includes("/reference/")
+                ? 0.2
+                : /\/(?:faq|glossary)(?:#|$)|\/migrating\//.test(id)
+                  ? 0.5
+                  : 1;
               return weight * (isPage ? 3 : 1);
             },
           },

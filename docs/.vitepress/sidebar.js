@@ -177,6 +177,7 @@ export const sections = [
           ["migrating/from-rate-limiter-flexible.md", "From rate-limiter-flexible"],
           ["migrating/from-upstash-ratelimit.md", "From @upstash/ratelimit"],
           ["migrating/from-your-own-map.md", "From your own Map"],
+          ["migrating/from-your-own-script.md", "From your own script or object"],
           ["migrating/from-your-own-socket-map.md", "From a Map of sockets"],
         ],
       },

@@ -59,10 +59,11 @@ export function createApp(/** @type {AppOptions} */ { store, provider, clearance
     const email = emailOf(request) ?? "";
     const account = await checkPassword(email, String(request.body?.password ?? ""));
     if (account) {
+      // The preset refunds what the handler reports, and nothing else: a status does not tell right from wrong.
+      getRateLimit(request)?.succeeded?.();
       response.cookie("__Host-session", startSession(account), cookie);
       return void (isScript ? response.json({ name: account.name }) : response.redirect(303, "/"));
     }
-    // The status is what counts: the preset refunds logins that succeed, and a redirect is a success.
     response.status(401);
     if (isScript) response.json({ error: "wrong-password" });
     else response.send(loginPage(provider, { email, message: "Wrong email or password." }));

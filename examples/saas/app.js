@@ -50,8 +50,10 @@ export function createApp(/** @type {import("sluice/rules").RulesOptions} */ opt
     response.status(202).json({});
   });
   app.post("/v1/sessions", (request, response) => {
-    // Failed logins stay charged. Successful ones are refunded by the preset.
-    response.status(request.body?.password === "right" ? 200 : 401).json({});
+    const isRight = request.body?.password === "right";
+    // Attempts stay charged, except those that are reported as succeeded.
+    if (isRight) getRateLimit(request)?.succeeded?.();
+    response.status(isRight ? 200 : 401).json({});
   });
   app.post("/v1/ai/chat", (request, response) => {
     const used = Math.min(request.body?.max_tokens ?? 4096, 1000);

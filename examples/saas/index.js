@@ -12,7 +12,7 @@ const { app, rules } = createApp({ store: redisStore(redis) });
 const server = app.listen(Number(env.PORT ?? 8787), "127.0.0.1", () => {
   const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
   const url = `http://127.0.0.1:${port}`;
-  console.log(`${rules.explain("POST", "/v1/reports", { plan: "free" })}
+  console.log(`${rules.explain("POST", "/v1/reports", { tenant: "globex", plan: "free" })}
 ${url}
 Try a report on the free plan twice, which is more than its budget per minute allows:
   curl -i -X POST -H "X-Session: ada globex free" ${url}/v1/reports`);

@@ -42,10 +42,12 @@ export async function startDashboardApp(options: DashboardAppOptions = {}) {
   const script = named((_request, response) => void response.end("ok"));
   const mounted = toNodeHandler(page);
   const responses: string[] = [];
+  const foreign: string[] = [];
   const server = createServer((request, response) => {
     const { url = "" } = request;
     if (/^\/_sluice(?:[/?]|$)/.test(url)) {
-      response.once("finish", () => responses.push(`${response.statusCode} ${url}`));
+      const isForeign = request.headers["sec-fetch-site"] === "same-site";
+      response.once("finish", () => (isForeign ? foreign : responses).push(`${response.statusCode} ${url}`));
       mounted(request, response);
     } else if (url === "/script") script(request, response);
     else ok(request, response);
@@ -60,6 +62,8 @@ export async function startDashboardApp(options: DashboardAppOptions = {}) {
     store,
     /** Status and path of the dashboard's responses. */
     responses,
+    /** The same for requests of pages of another origin. */
+    foreign,
     url: `http://127.0.0.1:${actual}`,
     page: `http://127.0.0.1:${actual}/_sluice`,
     /** Sends requests one after the other, and returns how many got each status. */

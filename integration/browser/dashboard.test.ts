@@ -1,7 +1,7 @@
 /** The dashboard in Chromium, on a real server. */
 import { Redis } from "ioredis";
 import type { Browser, BrowserContextOptions, Page } from "playwright-core";
-import { createLimiter, penalty } from "sluice";
+import { block, createLimiter, penalty } from "sluice";
 import { redisStore } from "sluice/redis";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { startRedis } from "../../test/servers/redis-server.js";
@@ -118,7 +118,7 @@ describe("the dashboard", () => {
     for (const path of ["", "/app.js", "/app.css", "/icon.svg", "/data", "/events"]) {
       const url = `${app.page}${path}`;
       expect(await statusOf(url, own), path).toBe(200);
-      expect(await statusOf(url, { ...own, Host: "evil.example" }), path).toBe(403);
+      expect(await statusOf(url, { ...own, Host: "evil.example" }), path).toBe(421);
       expect(await statusOf(url, { ...own, Origin: "https://evil.example" }), path).toBe(403);
       expect(await statusOf(url, {}), path).toBe(403);
     }
@@ -126,7 +126,6 @@ describe("the dashboard", () => {
     const { page } = await open(app);
     const other = await start();
     await page.goto(`${other.url}/`);
-    app.responses.length = 0;
     const read = (mode: RequestMode) =>
       page.evaluate(
         ([url, mode]) => fetch(url, { mode, credentials: "include" }).then(({ status }) => status, String),
@@ -136,7 +135,7 @@ describe("the dashboard", () => {
       "TypeError: Failed to fetch",
       "TypeError: Failed to fetch",
     ]);
-    expect(app.responses.filter((one) => one.endsWith("/data"))).toEqual(["403 /_sluice/data", "403 /_sluice/data"]);
+    expect(app.foreign).toEqual(["403 /_sluice/data", "403 /_sluice/data"]);
   });
 
   it("looks up a key without putting it into an address", async () => {
@@ -146,7 +145,7 @@ describe("the dashboard", () => {
       store: app.store,
       observer: app.observer,
     });
-    await blocks.block("ip:203.0.113.7", "10m");
+    await block(blocks, "ip:203.0.113.7", "10m");
     await app.send(3, "/login", { method: "POST" });
     const { page, problems } = await open(app);
     const addresses: string[] = [];
@@ -288,7 +287,7 @@ describe.each([360, 390, 1280, 2000])("the page at %s px", (width) => {
       policy: penalty({ strikes: 2, blockMs: "10m", name: "abuse.ip" }),
       observer: app.observer,
     });
-    await blocks.block("ip:203.0.113.12", "10m");
+    await block(blocks, "ip:203.0.113.12", "10m");
     const { page, problems } = await open(app, {
       viewport: { width, height: width < 600 ? 844 : 800 },
       colorScheme,

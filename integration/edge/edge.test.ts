@@ -20,6 +20,9 @@ const CAPTURING_LATE = "captures the response to a client that has disconnected"
 const CAPTURING_LIVE = "sends a captured stream as it is produced";
 
 const IN_PROGRESS = "responds with 409 while the first request with an idempotency key is in progress, or waits for it";
+const PIPELINED = "releases the slots of pipelined requests whose client disconnects";
+const WORKING = "keeps the slot of a client that has disconnected until its handler ends";
+const REPORTING_LATE = "charges the cost that a handler reports after its client has disconnected";
 const STORING_LATE = "stores the response to a client that has disconnected, for its retry";
 
 const runtimes = {
@@ -34,6 +37,9 @@ const runtimes = {
       [LEAVING]: "workerd treats a closed connection as half closed",
       [CAPTURING_LATE]: "workerd treats a closed connection as half closed",
       [CAPTURING_LIVE]: "a request in workerd can't wait for another one",
+      [PIPELINED]: "a request in workerd can't wait for another one",
+      [WORKING]: "workerd treats a closed connection as half closed",
+      [REPORTING_LATE]: "workerd treats a closed connection as half closed",
       [IN_PROGRESS]: "a request in workerd can't wait for another one",
       [STORING_LATE]: "workerd treats a closed connection as half closed",
     },
@@ -45,6 +51,8 @@ const runtimes = {
       [DISCONNECTING]: "requests of edge-runtime's server have no signal",
       [REFUNDING]: "requests of edge-runtime's server have no signal",
       [LEAVING]: "requests of edge-runtime's server have no signal",
+      [WORKING]: "requests of edge-runtime's server have no signal",
+      [REPORTING_LATE]: "requests of edge-runtime's server have no signal",
       [CAPTURING_LATE]: "requests of edge-runtime's server have no signal",
       [STORING_LATE]: "requests of edge-runtime's server have no signal",
     },

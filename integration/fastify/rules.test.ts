@@ -6,12 +6,13 @@ import { started } from "./app.ts";
 
 const LENIENT = { caseSensitive: false, ignoreTrailingSlash: true, ignoreDuplicateSlashes: true };
 
-for (const [name, routerOptions] of [
+for (const [name, serverOptions] of [
   ["Fastify 5", {}],
-  ["Fastify 5 with a lenient router", LENIENT],
+  ["Fastify 5 with a lenient router", { routerOptions: LENIENT }],
+  ["Fastify 5 with useSemicolonDelimiter", { routerOptions: LENIENT, useSemicolonDelimiter: true }],
 ] as const) {
   ruleSpellings(name, (options) => {
-    const app = fastify({ routerOptions });
+    const app = fastify(serverOptions);
     app.addHook("onRequest", rateLimit(options));
     for (const [handler, path] of RULE_ROUTES) {
       app.get(path, async (request: FastifyRequest, reply: FastifyReply) =>

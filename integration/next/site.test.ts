@@ -28,7 +28,7 @@ describe.each([
   it("makes one decision, that of the page (seed 001)", async () => {
     const page = await get("/");
     expect(page.status).toBe(200);
-    expect(page.headers.get("RateLimit-Policy")).toBe('"100/m burst 100";q=100;w=60');
+    expect(page.headers.get("RateLimit-Policy")).toBe('"100/m";q=100;w=60');
     const html = await page.text();
     const files = [
       ...new Set([...html.matchAll(/(?:src|href)="(\/(?:_next|img)\/[^"]+)"/g)].map(([, path]) => path as string)),

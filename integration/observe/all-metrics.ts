@@ -47,7 +47,7 @@ export async function observeEverything(redis: Redis, prepare: (observer: Observ
   for (const path of ["/page", "/shadow", "/search"]) for (let i = 0; i < 3; i++) await send(path, "203.0.113.7");
   for (let i = 0; i < 2; i++) await send("/other", "203.0.113.8", { "idempotency-key": "canary" });
   try {
-    rules.replace({ rules: "canary" } as never);
+    await rules.replace({ rules: "canary" } as never);
   } catch {
     // Invalid on purpose, so that the reload is rejected.
   }

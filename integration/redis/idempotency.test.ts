@@ -87,7 +87,8 @@ function clientTests(open: Open, servers: () => Servers): void {
     const claim = uniqueClaim();
     await store.begin(claim);
     expect(await store.complete(claim, "o1", response, 60_000)).toBe(true);
-    expect(await store.begin(claim)).toEqual({ state: "completed", same: true, response });
+    expect(await store.begin(claim)).toEqual({ state: "completed", same: true });
+    expect(await store.read(claim, claim.fingerprint)).toEqual(response);
     const names = (await servers().callAll("KEYS", "*i1:{*}")).flat();
     expect(names).toHaveLength(1);
   });

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Middleware } from "@ws-kit/core";
 import { rateLimit as wsKitRateLimit } from "@ws-kit/rate-limit";
+import { memoryRateLimiter } from "sluice";
 import { createGuard, jsonType, keyPerUser } from "sluice/ws";
 import { rateLimit } from "sluice/ws-kit";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
@@ -57,6 +58,33 @@ it("keeps the order of 100 messages over a socket and Redis", async () => {
   const client = await connect(url);
   client.sendMessages("SAY", ...texts);
   expect(textsOf(await client.receive(100))).toEqual(texts);
+});
+
+describe("onExceeded: close", () => {
+  it.each([
+    [
+      "Node.js",
+      async () => {
+        const limiter = memoryRateLimiter({ capacity: 3, tokensPerSecond: 1 });
+        const { url, close } = await serveNode(routerWith(rateLimit({ limiter, onExceeded: "close" })));
+        onTestFinished(close);
+        return url;
+      },
+    ],
+    ["Bun", async () => bun.url("closing")],
+  ])("closes a socket of %s with 1013 and the wait, and handles nothing afterwards", async (_, urlOf) => {
+    const client = await connect(await urlOf());
+    // One by one: the router handles frames that arrive together at once, and replies after the close are lost.
+    expect(textsOf(await client.requestAll("a", "b", "c"))).toEqual(["a", "b", "c"]);
+    const end = closed(client);
+    client.sendMessages("SAY", "d", "e", "f");
+    const [code, reason] = await end;
+    expect(code).toBe(1013);
+    const { limit, retryAfterMs } = JSON.parse(String(reason));
+    expect(limit).toBe("rate");
+    expect(retryAfterMs).toBeGreaterThan(0);
+    expect(retryAfterMs).toBeLessThanOrEqual(1000);
+  });
 });
 
 describe("rateLimit over a Bun socket", () => {

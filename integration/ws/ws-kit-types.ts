@@ -37,7 +37,7 @@ import { type RedisClient, redisRateLimiter } from "sluice/redis";
 import { type UpstashClient, upstashRateLimiter } from "sluice/upstash";
 import { createGuard, keyPerUser, keyPerUserOrIpPerType, keyPerUserPerType, perUserKey } from "sluice/ws";
 import { guardBun } from "sluice/ws-bun";
-import { rateLimit, type WsKitLimiter } from "sluice/ws-kit";
+import { type RateLimitDecision as MiddlewareDecision, rateLimit, type WsKitLimiter } from "sluice/ws-kit";
 
 declare const store: Store;
 declare const redis: RedisClient;
@@ -70,6 +70,13 @@ export const limiters: readonly RateLimiter[] = [
 export const decision = (one: Decision): RateLimitDecision => one;
 export const policy = (one: ResolvedPolicy): RateLimitPolicy => one;
 export const limiter = (one: SluiceLimiter): RateLimiter & Required<Pick<RateLimiter, "dispose">> => one;
+
+/** A limiter that returns the decisions of the ws-kit proposal is accepted too. */
+export const ofProposal: WsKitLimiter = {
+  consume: async (): Promise<MiddlewareDecision> => ({ allowed: true, remaining: 1 }),
+  getPolicy: () => ({ capacity: 1 }),
+};
+export const left = (one: MiddlewareDecision): number | undefined => one.remaining;
 
 /** The middleware accepts limiters of sluice and of ws-kit. */
 export const accepted: readonly WsKitLimiter[] = [
@@ -164,8 +171,10 @@ rateLimit({ limiter: exact, cost: async () => 1 });
 rateLimit({ limiter: exact, key: ({ data }) => data });
 // @ts-expect-error contexts have no IP address
 rateLimit({ limiter: exact, key: (context) => context.ip });
+// @ts-expect-error unknown action
+rateLimit({ limiter: exact, onExceeded: "stop" });
 // @ts-expect-error unknown option
-rateLimit({ limiter: exact, onExceeded: "close" });
+rateLimit({ limiter: exact, onDenied: "close" });
 // @ts-expect-error the data of this router has no member account of type string
 createRouter<AppData>().use(rateLimit({ limiter: exact, key: ({ data }) => data.account }));
 // @ts-expect-error the router has no such data

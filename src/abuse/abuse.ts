@@ -3,7 +3,7 @@ import { checkKey, isCost } from "../core/charge.ts";
 import { optionError, SluiceError, show } from "../core/errors.ts";
 import type { ObserverLike } from "../core/observer.ts";
 import { checkOptions } from "../core/options.ts";
-import type { Duration } from "../core/rate.ts";
+import { type Duration, parseDuration } from "../core/rate.ts";
 import { isSync, originOf, type Store } from "../core/store.ts";
 import { type Address, networkOf } from "../http/identity/address.ts";
 import { checkKey as keyProblem } from "../http/identity/identities.ts";
@@ -16,6 +16,7 @@ import {
 } from "../http/request-abuse.ts";
 import type { LimitStorage } from "../http/request-charges.ts";
 import { createLimiter } from "../limiter/create-limiter.ts";
+import { block, strike, unblock } from "../penalties/strikes.ts";
 import { memoryStore } from "../stores/memory/memory-store.ts";
 import { canonicalKey } from "./canonical-key.ts";
 import { CHALLENGE } from "./challenge/challenge-types.ts";
@@ -136,18 +137,18 @@ class ConfiguredAbuse<Args extends readonly unknown[]> implements Abuse<Args> {
 
   async block(key: string, duration: Duration): Promise<void> {
     const { limiter, ownKey } = this.penaltyOf("block", key);
-    await limiter.block(ownKey, duration);
+    await block(limiter, ownKey, parseDuration("duration", duration) as number);
   }
 
   async unblock(key: string): Promise<boolean> {
     const { limiter, ownKey } = this.penaltyOf("unblock", key);
-    return limiter.unblock(ownKey);
+    return unblock(limiter, ownKey);
   }
 
   async strike(key: string, count = 1): Promise<void> {
     const { limiter, ownKey } = this.penaltyOf("strike", key);
     if (!isCost(count) || count < 1) throw optionError("invalid-cost", "count", "a whole number >= 1", count);
-    await limiter.strike(ownKey, count);
+    await strike(limiter, ownKey, count);
   }
 
   async status(key: string): Promise<BlockStatus | undefined> {

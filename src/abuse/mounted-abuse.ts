@@ -5,14 +5,15 @@ import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Facts } from "../http/mounted-context.ts";
 import { plainProblem, type ResponseData } from "../http/rejection.ts";
-import type { MountedAbuse, ScreenedMiddleware, ScreenedRequest } from "../http/request-abuse.ts";
+import type { DeniedPreflight, MountedAbuse, ScreenedMiddleware, ScreenedRequest } from "../http/request-abuse.ts";
 import type { RequestCharges } from "../http/request-charges.ts";
 import { RequestValues } from "../http/request-values.ts";
 import type { ResponseFields } from "../http/response.ts";
+import { strike } from "../penalties/strikes.ts";
 import type { ChallengeHandler } from "./challenge/challenge-types.ts";
 import { LIST, type ListedClient } from "./lists/list.ts";
 import type { ListOrFunction } from "./options.ts";
-import { checkPenalizable, withPenalties } from "./penalized-charges.ts";
+import { blockOf, checkPenalizable, withPenalties } from "./penalized-charges.ts";
 import type { Penalty } from "./penalties.ts";
 import { ScreenedContext, type ScreeningParts } from "./screened-context.ts";
 import { SIGNAL, type Signal } from "./signals.ts";
@@ -53,6 +54,7 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
   readonly penalties: readonly Penalty[];
   readonly hasChallenge: boolean;
   readonly hasStrikes: boolean;
+  readonly hasTraps: boolean;
   private readonly compiled: CompiledAbuse<Args>;
   private readonly screening: ScreeningParts<Args>;
   private readonly isShadow: boolean;
@@ -69,6 +71,7 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
     this.penalties = this.isShadow ? penalties.map((penalty) => ({ ...penalty, isStruck: false })) : penalties;
     if (middleware.limiters && penalties.length > 0) checkPenalizable(middleware.limiters, penalties);
     this.hasChallenge = challenge !== undefined;
+    this.hasTraps = compiled.isTrap !== undefined;
     this.hasStrikes = penalties.some(({ isStruck }) => isStruck);
     this.penaltyNames = new Set(penalties.map(({ limiter }) => limiter.getPolicy().name));
   }
@@ -84,20 +87,43 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
     const values = new RequestValues(context);
     const denied = this.isShadow ? [] : deny;
     if (denied.length === 0 && allow.length === 0) return this.afterLists(context, values);
-    const client: ListedClient = {
-      address: () => context.address(),
-      key: (kind) => values.later(() => values.key([IDENTITIES[kind] ?? kind])),
-      reports: context.reports,
-    };
-    return andThen(isListed(denied, client, args), (isDenied) => {
-      if (isDenied) {
-        this.screening.middleware.observer?.blocked("list");
-        return plainProblem(403, "Forbidden", undefined, context.header("accept"));
-      }
-      return andThen(isListed(allow, client, args), (isAllowed) =>
+    const client = listedClient(context, values);
+    return andThen(this.isListed("deny", denied, client, args), (isDenied) => {
+      if (isDenied) return this.forbid(context);
+      // An entry for a proxy would exempt all of its clients.
+      const allowed = { ...client, address: () => context.ownAddress() };
+      return andThen(this.isListed("allow", allow, allowed, args), (isAllowed) =>
         isAllowed ? "exempt" : this.afterLists(context, values),
       );
     });
+  }
+
+  enterPreflight(args: Args): MaybePromise<ResponseData | DeniedPreflight | undefined> {
+    const context = new ScreenedContext(this.screening, args);
+    const client = listedClient(context, new RequestValues(context));
+    const isDenied = this.isListed("deny", this.compiled.deny, client, args);
+    return andThen(isDenied, (isDenied) => (isDenied ? this.forbid(context) : blockOf(this.penalties, context)));
+  }
+
+  /** Whether one of the lists contains the client. They are asked one after the other. */
+  private isListed(
+    option: "deny" | "allow",
+    lists: readonly ListOrFunction<Args>[],
+    client: ListedClient,
+    args: Args,
+    from = 0,
+  ): MaybePromise<boolean> {
+    const list = lists[from];
+    if (list === undefined) return false;
+    const { middleware } = this.screening;
+    const found =
+      typeof list === "function" ? middleware.withDeadline(`abuse.${option}`, list(...args)) : list[LIST].has(client);
+    return andThen(found, (isFound) => (isFound ? true : this.isListed(option, lists, client, args, from + 1)));
+  }
+
+  private forbid(context: ScreenedContext<Args>): ResponseData {
+    this.screening.middleware.observer?.blocked("list");
+    return plainProblem(403, "Forbidden", undefined, context.header("accept"));
   }
 
   penalize(charges: RequestCharges, { values }: ScreenedRequest): MaybePromise<RequestCharges> {
@@ -129,14 +155,14 @@ export class MiddlewareAbuse<Args extends readonly unknown[]> implements Mounted
 
   /** Blocks the IP address of a request to a trap, unless a web page may have caused it, or a verified user sent it. */
   private spring(context: ScreenedContext<Args>, values: RequestValues): MaybePromise<ResponseData> {
-    const address = context.address();
+    const address = context.ownAddress();
     if (!address || mayBeCausedByPage(context)) return NOT_FOUND;
     return andThen(
       values.later(() => values.key(["user"])),
       (user): MaybePromise<ResponseData> => {
         if (user !== undefined) return NOT_FOUND;
         const { limiter, spec } = this.penalties.find(({ spec }) => spec.per === "ip") as Penalty;
-        return limiter.strike(this.screening.middleware.keyOf(address), spec.strikes).then(() => NOT_FOUND);
+        return strike(limiter, this.screening.middleware.keyOf(address), spec.strikes).then(() => NOT_FOUND);
       },
     );
   }
@@ -197,15 +223,13 @@ function screened<Args extends readonly unknown[]>(
   };
 }
 
-/** Whether one of the lists contains the client. They are asked one after the other. */
-function isListed<Args extends readonly unknown[]>(
-  lists: readonly ListOrFunction<Args>[],
-  client: ListedClient,
-  args: Args,
-  from = 0,
-): MaybePromise<boolean> {
-  const list = lists[from];
-  if (list === undefined) return false;
-  const found = typeof list === "function" ? list(...args) : list[LIST].has(client);
-  return andThen(found, (isFound) => (isFound ? true : isListed(lists, client, args, from + 1)));
+function listedClient<Args extends readonly unknown[]>(
+  context: ScreenedContext<Args>,
+  values: RequestValues,
+): ListedClient {
+  return {
+    address: () => context.address(),
+    key: (kind) => values.later(() => values.key([IDENTITIES[kind] ?? kind])),
+    reports: context.reports,
+  };
 }

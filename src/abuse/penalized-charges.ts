@@ -2,9 +2,10 @@
 import { MAX_CHARGES } from "../core/charge.ts";
 import { optionError, SluiceError } from "../core/errors.ts";
 import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
-import type { AddedCharge, ScreenedMiddleware } from "../http/request-abuse.ts";
+import type { AddedCharge, DeniedPreflight, ScreenedMiddleware } from "../http/request-abuse.ts";
 import type { RequestCharges, RequestPenalty } from "../http/request-charges.ts";
-import type { RequestValues } from "../http/request-values.ts";
+import type { RequestContext } from "../http/request-context.ts";
+import { RequestValues } from "../http/request-values.ts";
 import type { ComposableLimiter } from "../limiter/limiter-part.ts";
 
 /** Throws if the limiters of a middleware can't be charged together with penalties. */
@@ -45,10 +46,33 @@ export function withPenalties<Args extends readonly unknown[]>(
     const key = values.later(() => values.penaltyKey(penalty.identities));
     return andThen(key, (key) => {
       if (key !== undefined) {
-        added.push({ limiter: penalty.limiter, key, cost: 1, isHeld: false, isPeeked: !penalty.isStruck });
+        const isPeeked = !(penalty.isStruck && values.mayStrike(penalty.identities));
+        added.push({ limiter: penalty.limiter, key, cost: 1, isHeld: false, isPeeked });
       }
       return addFrom(index + 1);
     });
   };
   return addFrom(0);
+}
+
+/** Identities of callers without credentials, and the one that their keys are made of. */
+const BY_ADDRESS: Readonly<Record<string, "ip" | "network">> = { ip: "ip", client: "ip", network: "network" };
+
+/** The block of a request that is identified by its IP address alone; `undefined` without one. Nothing is charged. */
+export function blockOf(
+  penalties: readonly RequestPenalty[],
+  context: RequestContext,
+  from = 0,
+): MaybePromise<DeniedPreflight | undefined> {
+  const penalty = penalties[from];
+  if (!penalty || context.hasOwnAddress?.() === false) return undefined;
+  const [only = ""] = penalty.identities;
+  const identity = penalty.identities.length === 1 ? BY_ADDRESS[only] : undefined;
+  const key = identity && (new RequestValues(context).penaltyKey([identity]) as string | undefined);
+  if (key === undefined) return blockOf(penalties, context, from + 1);
+  const { limiter } = penalty;
+  return limiter.peek(key).then((decision) => {
+    if (decision.allowed) return blockOf(penalties, context, from + 1);
+    return { key, decision, policy: limiter.getPolicy() };
+  });
 }

@@ -1,9 +1,10 @@
 /** Penalties: which identities are blocked, for how long, and the limiters that count their strikes. */
+import { penalty as algorithm } from "../algorithms/penalty.ts";
 import { optionError, SluiceError, show } from "../core/errors.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
 import type { PenaltyPolicy } from "../core/policy.ts";
 import { parseDuration } from "../core/rate.ts";
-import type { PenaltyLimiter } from "../core/rate-limiter.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
 import { isFact, parsePer } from "../http/identity/identities.ts";
 import type { RequestPenalty } from "../http/request-charges.ts";
@@ -37,7 +38,7 @@ export interface PenaltySpec {
 /** A penalty on a store. */
 export interface Penalty extends RequestPenalty {
   readonly spec: PenaltySpec;
-  readonly limiter: PenaltyLimiter;
+  readonly limiter: RateLimiter;
 }
 
 /** Validates penalties. Traps block IP addresses, so they add a penalty that only they strike if there is none per IP address. */
@@ -80,7 +81,7 @@ function parsePenalty(option: string, options: PenaltyOptions, prefix: string | 
   }
   const durations = { strikes, blockMs, factor, maxBlockMs, forgetMs };
   const policy: PenaltyPolicy = {
-    algorithm: "penalty",
+    algorithm,
     ...durations,
     name: `penalty.${per}`,
     ...(prefix === undefined ? {} : { prefix }),
@@ -125,7 +126,7 @@ export function createPenalties(specs: readonly PenaltySpec[], storage: AbuseSto
   });
 }
 
-function createPenalty(policy: PenaltyPolicy, storage: AbuseStorage): PenaltyLimiter {
+function createPenalty(policy: PenaltyPolicy, storage: AbuseStorage): RateLimiter {
   try {
     return createLimiter({ ...storage, policy });
   } catch (error) {

@@ -87,8 +87,17 @@ export class ScreenedContext<Args extends readonly unknown[]> extends MountedCon
     return this.foundAddress.address;
   }
 
+  /** The address, unless it may be that of a proxy: for what must not apply to all of its clients. */
+  ownAddress(): Address | undefined {
+    return this.mayBeProxy() ? undefined : this.address();
+  }
+
   hasOwnAddress(): boolean {
     return this.address() !== undefined;
+  }
+
+  mayBeProxy(): boolean {
+    return this.screening.middleware.mayBeProxy(this.args);
   }
 
   /** The request as challenges read it. */
@@ -100,9 +109,9 @@ export class ScreenedContext<Args extends readonly unknown[]> extends MountedCon
   private createChallengeRequest(): ChallengeRequest {
     const { screening, args } = this;
     const { middleware, verifications } = screening;
-    const address = this.address();
+    const address = this.ownAddress();
     return {
-      method: this.method,
+      method: this.method.toUpperCase(),
       path: this.path,
       ip: address?.toString(),
       header: (name) => this.header(name),
@@ -137,7 +146,10 @@ export class ScreenedContext<Args extends readonly unknown[]> extends MountedCon
     const { middleware } = this.screening;
     const failed = (error: unknown): undefined => middleware.signalFailed(error, this.args) as undefined;
     try {
-      const result = typeof signal === "function" ? signal(...this.args) : signal[SIGNAL](this);
+      const result =
+        typeof signal === "function"
+          ? middleware.withDeadline("abuse.signals", signal(...this.args))
+          : signal[SIGNAL](this);
       return isPromise(result) ? result.then(checkResult).then(undefined, failed) : checkResult(result);
     } catch (error) {
       return failed(error);
@@ -151,6 +163,9 @@ function ownFact(facts: SignalResult["facts"], name: string): string | undefined
 
 function checkResult(result: SignalResult | undefined): SignalResult | undefined {
   if (result === undefined || result === null) return undefined;
+  if (SIGNAL in result) {
+    throw optionError("invalid-option", "signals", "signals that were called, such as userAgentBots()");
+  }
   const { bot, facts } = result;
   if (typeof result !== "object" || (bot !== undefined && !BOTS.includes(bot))) {
     const expected = 'an object whose bot is "verified", "likely", "unlikely" or undefined';

@@ -1,11 +1,12 @@
 /** Concurrency: at most `limit` holds at once. Its only state is holds, and a hold that is over leaves no charge. */
+
+import type { Algorithm, PolicyForm } from "../core/compiled-policy.ts";
+import { SluiceError } from "../core/errors.ts";
 import { recordGrant } from "../core/grant.ts";
 import { DEFAULT_HOLD_MS, MAX_HOLD_MS } from "../core/hold.ts";
 import { checkWhole } from "../core/options.ts";
-import type { ConcurrencyPolicy, Policy } from "../core/policy.ts";
+import type { ConcurrencyPolicy } from "../core/policy.ts";
 import { durationText, parseDuration } from "../core/rate.ts";
-import type { Algorithm } from "./algorithm.ts";
-import type { PolicyForm } from "./policy-form.ts";
 import { peek } from "./step.ts";
 
 const MAX_LIMIT = 2 ** 31 - 1;
@@ -27,17 +28,19 @@ const form: PolicyForm = {
     const isLease = word === undefined || (word === "lease" && lease !== undefined && more.length === 0);
     if (!/^\d{1,10}$/.test(first) || !isLease) return undefined;
     const leaseMs = lease as ConcurrencyPolicy["leaseMs"];
-    return { algorithm: "concurrency", limit: Number(first), ...(leaseMs === undefined ? {} : { leaseMs }) };
+    return { algorithm: concurrency, limit: Number(first), ...(leaseMs === undefined ? {} : { leaseMs }) };
   },
-  fromNumbers: ({ limit, windowMs }) => ({ algorithm: "concurrency", limit, leaseMs: windowMs }) satisfies Policy,
+  fromNumbers: ({ limit, windowMs }) => ({ algorithm: "concurrency", limit, leaseMs: windowMs }),
 };
 
 /** One cell that stays 0. */
-export const concurrency: Algorithm = {
+export const concurrency: Algorithm & { readonly name: "concurrency" } = {
   name: "concurrency",
   form,
   width: 1,
   holdsOnly: true,
+  // A cost of 0 takes nothing, so it can't bypass the limit.
+  consume: ({ name }, cost) => (cost === 0 ? { mode: "peek", cost } : rejectConsume(name)),
   // Nothing is taken: only holds count.
   take: (cells, at, policy, cost, now) =>
     recordGrant(peek({ algorithm: concurrency, cells, at, policy }, cost, now), now, 0),
@@ -48,3 +51,12 @@ export const concurrency: Algorithm = {
   add() {},
   refund() {},
 };
+
+/** `consume` on a concurrency limit would limit nothing. */
+function rejectConsume(name: string): never {
+  throw new SluiceError(
+    "unsupported",
+    `"${name}" limits what is held at once, so consume() can't be used with it. Use hold(), which returns a hold to settle when the work is done.`,
+    { option: "consume", expected: "hold()", received: name },
+  );
+}

@@ -1,51 +1,49 @@
 /** Decisions as values: state in, decision and next state out, nothing changed in place. */
-import type { Charge, Group } from "../core/charge.ts";
+import type { Charge, Group, HoldEngine } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
-import { algorithms } from "./algorithms.ts";
-import { decideHeld, denyHeld, fitsHeld, strikeHeld } from "./decide-held.ts";
-import type { DecideResult } from "./decide-result.ts";
-import { isHeldState, type PlainState, type State } from "./held-state.ts";
-import { HeldBucket } from "./holds.ts";
-import { type Action, MODES } from "./modes.ts";
+import { optionError } from "../core/errors.ts";
+import { type DecideResult, isHeldState, type PlainState, type State } from "../core/state.ts";
+import { type Action, MODES, type ModeRules } from "./modes.ts";
 import { add, type Bucket, clampToNow, fits, peek, refund, take } from "./step.ts";
 
 /** Returns the state of a charge's bucket, given the charge and its index in the group. */
 export type ReadState = (charge: Charge, index: number) => State | undefined;
 
-/** Applies one charge to a state at `now`, in whole milliseconds. */
-export function decide(state: State | undefined, charge: Charge, now: number): DecideResult {
+/**
+ * Applies one charge to a state at `now`, in whole milliseconds. `engine` decides on holds, if neither the state nor the
+ * charge brings its own: a store that keeps states as data passes it.
+ */
+export function decide(state: State | undefined, charge: Charge, now: number, engine?: HoldEngine): DecideResult {
   const { mode, cost, policy } = charge;
-  if (!isPlain(state, charge)) return decideHeld(new HeldBucket(state, policy, now), state, charge, now);
+  const rules = MODES[mode];
+  if (!rules || isHeldState(state)) return engineOf(state, charge, engine).decide(state, charge, now);
   if (mode === "take") {
     // Not by fits() and add(): that would compute the use twice.
     return change(state, charge, ({ algorithm, cells }) => take(algorithm, cells, 0, policy, cost, now));
   }
   if (mode === "penalty") return deny(state, charge, now);
-  return applyAction(state, charge, MODES[mode].apply, now);
+  return applyAction(state, charge, rules, rules.apply, now);
 }
 
 /**
  * Decides a group of charges, all or nothing. `read` returns the state of a charge's bucket; a group names no bucket
  * twice. Write the state of every result that has changed, in the same atomic step.
  */
-export function decideGroup(group: Group, read: ReadState, now: number): DecideResult[] {
+export function decideGroup(group: Group, read: ReadState, now: number, engine?: HoldEngine): DecideResult[] {
   const [only] = group;
-  if (only && group.length === 1) return [decide(read(only, 0), only, now)];
+  if (only && group.length === 1) return [decide(read(only, 0), only, now, engine)];
   const states = group.map(read);
-  const fit = group.map((charge, i) => fitsInto(states[i], charge, now));
-  if (!fit.includes(false)) return group.map((charge, i) => decide(states[i], charge, now));
+  const fit = group.map((charge, i) => fitsInto(states[i], charge, now, engine));
+  if (!fit.includes(false)) return group.map((charge, i) => decide(states[i], charge, now, engine));
   const isViolation = countsAsViolation(group, fit);
   return group.map((charge, i) => {
     const state = states[i];
-    const { applyIfDenied } = MODES[charge.mode];
-    if (!isPlain(state, charge)) {
-      const bucket = new HeldBucket(state, charge.policy, now);
-      return isViolation && applyIfDenied ? strikeHeld(bucket, state, charge) : denyHeld(bucket, state, charge);
-    }
-    if (isViolation && applyIfDenied) return applyAction(state, charge, applyIfDenied, now);
-    return charge.mode === "peek" || !asksFor(charge)
-      ? applyAction(state, charge, undefined, now)
-      : deny(state, charge, now);
+    const rules = MODES[charge.mode];
+    if (!rules || isHeldState(state)) return engineOf(state, charge, engine).deny(state, charge, now, isViolation);
+    const { asks, applyIfDenied } = rules;
+    if (isViolation && applyIfDenied) return applyAction(state, charge, rules, applyIfDenied, now);
+    if (charge.mode === "peek" || !asks) return applyAction(state, charge, rules, undefined, now);
+    return deny(state, charge, now);
   });
 }
 
@@ -57,22 +55,27 @@ function deny(state: PlainState | undefined, charge: Charge, now: number): Decid
   });
 }
 
-/** Whether holds play no part in a charge: it is decided by the algorithm alone. */
-function isPlain(state: State | undefined, { mode, policy }: Charge): state is PlainState | undefined {
-  if (isHeldState(state)) return false;
-  return (mode !== "hold" && mode !== "settle") || algorithms[policy.algorithm].block !== undefined;
+/**
+ * The engine of a charge that the algorithm can't decide alone: that of the state, of the charge, or the given one.
+ * Recognised by members and not by class: two copies of the package may run in one process.
+ */
+export function engineOf(
+  state: State | undefined,
+  { hold }: Pick<Charge, "hold">,
+  given: HoldEngine | undefined,
+): HoldEngine {
+  const own = isHeldState(state) ? (state as { engine?: HoldEngine }).engine : hold?.engine;
+  const engine = own ?? given;
+  if (engine) return engine;
+  const expected = "one that holdTerms() of sluice/algorithms has made";
+  throw optionError("invalid-option", "charge.hold", expected);
 }
 
 /** Whether a charge admits its group. */
-function fitsInto(state: State | undefined, charge: Charge, now: number): boolean {
-  if (!asksFor(charge)) return true;
-  if (isPlain(state, charge)) return fits(view(state, charge), charge.cost, now);
-  return fitsHeld(new HeldBucket(state, charge.policy, now), charge);
-}
-
-/** Whether a charge can be denied. Blocking a key never is. */
-function asksFor({ mode, policy }: Charge): boolean {
-  return MODES[mode].asks && !(mode === "hold" && algorithms[policy.algorithm].block);
+function fitsInto(state: State | undefined, charge: Charge, now: number, given: HoldEngine | undefined): boolean {
+  const rules = MODES[charge.mode];
+  if (!rules || isHeldState(state)) return engineOf(state, charge, given).fits(state, charge, now);
+  return !rules.asks || fits(view(state, charge), charge.cost, now);
 }
 
 /**
@@ -82,9 +85,10 @@ function asksFor({ mode, policy }: Charge): boolean {
 export function countsAsViolation(group: Group, fit: readonly boolean[]): boolean {
   let isOnlyLook = true;
   for (const [i, { mode, cost, policy }] of group.entries()) {
-    if (MODES[mode].apply) isOnlyLook = false;
+    const rules = MODES[mode];
+    if (!rules || rules.apply) isOnlyLook = false;
     if (fit[i]) continue;
-    if (MODES[mode].applyIfDenied || algorithms[policy.algorithm].block || cost > policy.limit) return false;
+    if (rules?.applyIfDenied || policy.kind === "penalty" || cost > policy.limit) return false;
   }
   return !isOnlyLook;
 }
@@ -93,26 +97,24 @@ export function countsAsViolation(group: Group, fit: readonly boolean[]): boolea
 function applyAction(
   state: PlainState | undefined,
   charge: Charge,
+  { asks }: ModeRules,
   action: Action | undefined,
   now: number,
 ): DecideResult {
-  const { cost, grantEndsAt, hold } = charge;
-  const asked = asksFor(charge) ? cost : 0;
-  if (action === undefined) {
-    const seen = peek(view(state, charge), asked, now);
-    const decision = charge.mode === "settle" ? notSettled(seen) : seen;
-    return { decision, state: state ?? [], changed: false, ttlMs: Math.max(1, decision.resetAfterMs) };
-  }
+  const { cost, grantEndsAt } = charge;
+  const asked = asks ? cost : 0;
+  if (action === undefined) return unchanged(state, peek(view(state, charge), asked, now));
   if (action === "clear") return cleared(charge, now);
   return change(state, charge, (bucket) => {
     if (action === "add" && cost > 0) add(bucket, cost, now);
     if (action === "subtract") refund(bucket, cost, now, grantEndsAt);
-    // Holding and settling a penalty is blocking and unblocking its key.
-    if (action === "hold") bucket.algorithm.block?.(bucket.cells, 0, now, hold?.forMs ?? 0);
-    const isMissing = action === "settle" && !bucket.algorithm.unblock?.(bucket.cells, 0, now);
-    const decision = peek(bucket, action === "hold" ? 1 : asked, now);
-    return isMissing ? notSettled(decision) : decision;
+    return peek(bucket, asked, now);
   });
+}
+
+/** A decision that leaves the state as it is. */
+export function unchanged(state: State | undefined, decision: Decision): DecideResult {
+  return { decision, state: state ?? [], changed: false, ttlMs: Math.max(1, decision.resetAfterMs) };
 }
 
 /** Always written: a store may still have a value that it no longer reads, such as one whose time to live has ended. */
@@ -120,15 +122,14 @@ function cleared(charge: Charge, now: number): DecideResult {
   return { decision: peek(view(undefined, charge), 0, now), state: [], changed: true, ttlMs: 1 };
 }
 
-/** A settlement that had no effect. */
-function notSettled({ policy, limit, remaining, resetAfterMs, nextAfterMs }: Decision): Decision {
-  return { allowed: false, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs: null };
-}
-
 /** Runs a step on a copy of the state. */
-function change(before: PlainState | undefined, charge: Charge, step: (bucket: Bucket) => Decision): DecideResult {
+export function change(
+  before: PlainState | undefined,
+  charge: Charge,
+  step: (bucket: Bucket) => Decision,
+): DecideResult {
   const { policy } = charge;
-  const algorithm = algorithms[policy.algorithm];
+  const { algorithm } = policy;
   const state = before?.length ? [...before] : untouched(charge);
   const decision = step({ algorithm, cells: algorithm.list ? [state] : state, at: 0, policy });
   const isEmpty = state.every((cell) => cell === 0);
@@ -139,14 +140,14 @@ function change(before: PlainState | undefined, charge: Charge, step: (bucket: B
 }
 
 /** A bucket for steps that only read. */
-function view(state: PlainState | undefined, charge: Charge): Bucket {
+export function view(state: PlainState | undefined, charge: Charge): Bucket {
   const { policy } = charge;
-  const algorithm = algorithms[policy.algorithm];
+  const { algorithm } = policy;
   const cells = (state?.length ? state : untouched(charge)) as number[];
   return { algorithm, cells: algorithm.list ? [cells] : cells, at: 0, policy };
 }
 
 function untouched({ policy }: Charge): number[] {
-  const { list, width } = algorithms[policy.algorithm];
+  const { list, width } = policy.algorithm;
   return list ? [] : new Array<number>(width).fill(0);
 }

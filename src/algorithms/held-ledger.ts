@@ -6,10 +6,8 @@
  * What doesn't fit when it is charged becomes a debt, which is held until it fits: no algorithm needs code for debts. All
  * of this is the same for every algorithm. Their functions are called with the instant at which a hold ended.
  */
-import type { CompiledPolicy } from "../core/compiled-policy.ts";
-import type { Algorithm, Cells } from "./algorithm.ts";
-import { algorithms } from "./algorithms.ts";
-import { type Debt, isHeldState, MAX_HOLDS, type State, type StoredHold } from "./held-state.ts";
+import type { Algorithm, Cells, CompiledPolicy } from "../core/compiled-policy.ts";
+import { type Debt, isHeldState, type State, type StoredHold } from "../core/state.ts";
 
 /** The holds, the debt and the base of a bucket at one instant, and what happens to them. */
 export abstract class HeldLedger {
@@ -30,7 +28,7 @@ export abstract class HeldLedger {
 
   constructor(state: State | undefined, policy: CompiledPolicy, now: number) {
     this.policy = policy;
-    this.algorithm = algorithms[policy.algorithm];
+    this.algorithm = policy.algorithm;
     this.now = now;
     const stored = isHeldState(state) ? state : { base: state ?? [], writtenAt: 0, holds: [], debt: undefined };
     this.cells = cellsOf(stored.base, this.algorithm);
@@ -59,7 +57,7 @@ export abstract class HeldLedger {
   canHold(id: string, amount: number): boolean {
     const own = this.find(id);
     if (own && amount <= own.amount) return true;
-    if (!own && this.holds.length - this.first >= MAX_HOLDS) return false;
+    if (!own && this.holds.length - this.first >= this.policy.maxHolds) return false;
     return this.leavesRoom(amount, this.held - (own?.amount ?? 0));
   }
 

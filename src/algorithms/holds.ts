@@ -1,7 +1,7 @@
 /** Decisions on a bucket with holds: what is left, and how long to wait while holds end one after the other. */
 import type { Decision, DecisionFields } from "../core/decision.ts";
+import type { StoredHold } from "../core/state.ts";
 import { HeldLedger } from "./held-ledger.ts";
-import { MAX_HOLDS, type StoredHold } from "./held-state.ts";
 
 /** A bucket with holds at one instant. Changes are made to a copy, and `state` returns it. */
 export class HeldBucket extends HeldLedger {
@@ -59,7 +59,7 @@ export class HeldBucket extends HeldLedger {
     for (let time = now; ; ) {
       const isOwnHeld = own !== undefined && own.end > time;
       const room = policy.limit - cost - later.held + (isOwnHeld ? own.amount : 0);
-      const hasPlace = id === undefined || isOwnHeld || later.holds.length - later.first < MAX_HOLDS;
+      const hasPlace = id === undefined || isOwnHeld || later.holds.length - later.first < policy.maxHolds;
       const next = later.nextEnd();
       if (room >= 0 && hasPlace) {
         const lacking = later.used(time) - room * policy.unitsPerToken;
@@ -80,7 +80,7 @@ export class HeldBucket extends HeldLedger {
     for (let time = now; ; time = (holds[next] as StoredHold).end) {
       for (; (holds[next]?.end ?? Number.POSITIVE_INFINITY) <= time; next++) held -= (holds[next] as StoredHold).amount;
       const isOwnHeld = own !== undefined && own.end > time;
-      const hasPlace = id === undefined || isOwnHeld || holds.length - next < MAX_HOLDS;
+      const hasPlace = id === undefined || isOwnHeld || holds.length - next < policy.maxHolds;
       if (hasPlace && cost <= policy.limit - held + (isOwnHeld ? own.amount : 0)) return time - now;
     }
   }

@@ -1,5 +1,5 @@
-/** The rules of charge modes. stores/redis/lua/modes.lua mirrors this table. */
-import type { Mode } from "../core/charge.ts";
+/** The rules of charge modes. stores/redis/lua/modes.lua mirrors this table and that of hold-modes.ts. */
+import type { Mode } from "../core/compiled-policy.ts";
 
 /** How a charge changes its bucket. */
 export type Action = "add" | "subtract" | "clear" | "hold" | "settle";
@@ -14,13 +14,12 @@ export interface ModeRules {
   readonly applyIfDenied?: Action;
 }
 
-/** The rules of every mode. */
-export const MODES: Readonly<Record<Mode, ModeRules>> = {
+/** The rules of the modes that every bucket has. A charge in another mode brings its engine. */
+export const MODES: Readonly<Record<Exclude<Mode, "hold" | "settle">, ModeRules>> &
+  Readonly<Partial<Record<Mode, ModeRules>>> = {
   take: { asks: true, apply: "add" },
   peek: { asks: true },
   refund: { asks: false, apply: "subtract" },
   reset: { asks: false, apply: "clear" },
-  hold: { asks: true, apply: "hold" },
-  settle: { asks: false, apply: "settle" },
   penalty: { asks: true, applyIfDenied: "add" },
 };

@@ -5,12 +5,10 @@
  * While the key is not blocked, the limit is out of reach, so a penalty is never the limiting part of a combination.
  * While it is blocked, all of it is in use.
  */
-import type { CompiledPolicy, PenaltyNumbers } from "../core/compiled-policy.ts";
+import type { Algorithm, Cells, CompiledPolicy, PenaltyNumbers, PolicyForm } from "../core/compiled-policy.ts";
 import { checkWhole } from "../core/options.ts";
-import type { PenaltyPolicy, Policy } from "../core/policy.ts";
+import type { PenaltyPolicy } from "../core/policy.ts";
 import { durationText, parseDuration } from "../core/rate.ts";
-import type { Algorithm, Cells } from "./algorithm.ts";
-import type { PolicyForm } from "./policy-form.ts";
 import { peek } from "./step.ts";
 
 const DEFAULT_MAX_BLOCK_MS = 3_600_000;
@@ -58,15 +56,16 @@ const form: PolicyForm = {
   fromNumbers({ windowMs, block }) {
     const { strikes, factor, firstMs, maxMs } = block as PenaltyNumbers;
     const blocks = { strikes, blockMs: firstMs, factor, maxBlockMs: maxMs };
-    return { algorithm: "penalty", ...blocks, forgetMs: windowMs } satisfies Policy;
+    return { algorithm: "penalty", ...blocks, forgetMs: windowMs };
   },
 };
 
 /** Cells: when it was written, until when the key is blocked, and when its last strike is forgotten. */
-export const penalty: Algorithm = {
+export const penalty: Algorithm & { readonly name: "penalty" } = {
   name: "penalty",
   form,
   width: 3,
+  consume: (_policy, cost) => ({ mode: "penalty", cost: Math.min(cost, 1) }),
 
   /** Strikes. Reports the state after them: a strike may be what blocks the key. */
   take(cells, at, policy, cost, now) {
@@ -127,17 +126,12 @@ export const penalty: Algorithm = {
     write(cells, at, now, view);
     return true;
   },
-};
 
-/** The state of a penalty, for `inspect`. */
-export function penaltyStatus(
-  state: readonly number[],
-  policy: CompiledPolicy,
-  now: number,
-): { strikes: number; blockedMs: number } {
-  const view = viewAt(state.length > 0 ? (state as number[]) : [0, 0, 0], 0, now);
-  return { strikes: strikesOf(view, policy), blockedMs: view.blockMs };
-}
+  describe(state, policy, now) {
+    const view = viewAt(state.length > 0 ? (state as number[]) : [0, 0, 0], 0, now);
+    return { strikes: strikesOf(view, policy), blockedMs: view.blockMs };
+  },
+};
 
 /** The durations in ms that are left: of the block, and after it until the last strike is forgotten. */
 interface View {

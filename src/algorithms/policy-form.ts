@@ -1,5 +1,5 @@
 /** How the policy of an algorithm is written: its options, its text and the numbers they stand for. */
-import type { PolicyNumbers } from "../core/compiled-policy.ts";
+import type { PolicyForm } from "../core/compiled-policy.ts";
 import { optionError } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
 import type { AlgorithmName, Policy } from "../core/policy.ts";
@@ -12,29 +12,6 @@ import {
   type RateText,
   rateText,
 } from "../core/rate.ts";
-
-/** The options, text form and numbers of one algorithm's policies. */
-export interface PolicyForm {
-  /** Names of the options besides algorithm, name, prefix and share. */
-  readonly options: readonly string[];
-  /** The word for the algorithm in policy text, such as `burst`. Its first letter starts the stored id. */
-  readonly word: string;
-  /** Checks the options and returns their numbers. Throws an error that names the option. */
-  compile(policy: Policy): PolicyNumbers;
-  /** The canonical text, which is the name of an unnamed policy. */
-  text(numbers: PolicyNumbers): string;
-  /** A shorter text of the same numbers, for stored keys. */
-  shortText(numbers: PolicyNumbers): string;
-  /** The window or fill time as text. It is a part of the stored key of a named policy. */
-  timeText(numbers: PolicyNumbers): string;
-  /**
-   * Creates a policy from text: what precedes the word, and what follows it. `undefined`: that is not how it is written.
-   * Throws an error that names `option` if the rate is invalid.
-   */
-  fromText(option: string, first: string, rest: readonly string[]): Policy | undefined;
-  /** Creates a policy with exactly these numbers, for sending it elsewhere. */
-  fromNumbers(numbers: PolicyNumbers): Policy;
-}
 
 const MAX_EXACT = Number.MAX_SAFE_INTEGER;
 /** The latest end of a window is two windows after 2^52, the last instant that a clock may return. */
@@ -89,7 +66,11 @@ export function bucketForm(
     },
 
     // A ratio, because a number would round the rate.
-    fromNumbers: ({ limit, unitsPerMs, unitsPerToken }) => policyFrom(limit, `${unitsPerMs}/${unitsPerToken}ms`),
+    fromNumbers: ({ limit, unitsPerMs, unitsPerToken }) => ({
+      algorithm,
+      capacity: limit,
+      [rateOption]: `${unitsPerMs}/${unitsPerToken}ms`,
+    }),
   };
 }
 
@@ -125,6 +106,6 @@ export function windowForm(algorithm: AlgorithmName, word: string, options: Wind
       const rate = rateFrom(option, first);
       return rate && rest.length === 0 ? policyFrom(rate.count, rate.windowMs) : undefined;
     },
-    fromNumbers: ({ limit, windowMs }) => policyFrom(limit, windowMs),
+    fromNumbers: ({ limit, windowMs }) => ({ algorithm, limit, windowMs }),
   };
 }

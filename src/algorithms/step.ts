@@ -1,8 +1,7 @@
 /** The steps of every algorithm. They read and write the cells they are given, and nothing else. */
-import type { CompiledPolicy } from "../core/compiled-policy.ts";
+import type { Algorithm, Cells, CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision } from "../core/decision.ts";
 import { recordGrant } from "../core/grant.ts";
-import type { Algorithm, Cells } from "./algorithm.ts";
 
 /** One bucket: its policy and where its state is. */
 export interface Bucket {

@@ -1,14 +1,9 @@
 /** One charge to one bucket, and the checks that every store relies on. */
 
-import type { CompiledPolicy } from "./compiled-policy.ts";
+import type { CompiledPolicy, Mode } from "./compiled-policy.ts";
+import type { Inspection } from "./decision.ts";
 import { optionError } from "./errors.ts";
-
-/**
- * The mode of a charge: it takes its cost, only checks it, refunds it, or resets the bucket. `hold` reserves its cost under
- * an id, and `settle` replaces that hold by the actual cost. `penalty` checks, and takes if another charge of its group is
- * denied. On a penalty, `hold` blocks the key, and `settle` ends the block.
- */
-export type Mode = "take" | "peek" | "refund" | "reset" | "hold" | "settle" | "penalty";
+import type { DecideResult, State } from "./state.ts";
 
 /** One charge to one bucket. Key and cost have been checked. */
 export interface Charge {
@@ -25,8 +20,33 @@ export interface Charge {
    * is still in use of the grant. Without it, anything in use may be refunded.
    */
   readonly grantEndsAt?: number | undefined;
-  /** Of the modes `hold` and `settle`: the hold's id, and in ms how long it lasts unless it is settled (`settle`: 0). */
-  readonly hold?: { readonly id: string; readonly forMs: number } | undefined;
+  /** Of the modes `hold` and `settle`: made by `holdTerms` of `sluice/algorithms`. */
+  readonly hold?: HoldTerms | undefined;
+}
+
+/** The terms of a charge in mode `hold` or `settle`. */
+export interface HoldTerms {
+  /** The hold's id. */
+  readonly id: string;
+  /** How long it lasts in ms, unless it is settled; of a settlement, 0. */
+  readonly forMs: number;
+  /** Decides the charge. `holdTerms` adds it; stores that decide elsewhere don't need it. */
+  readonly engine?: HoldEngine;
+}
+
+/**
+ * Decides charges to buckets that have holds, or get one. States and charges bring it, so an application without holds
+ * does not contain it.
+ */
+export interface HoldEngine {
+  /** Whether a charge admits its group. */
+  fits(state: State | undefined, charge: Charge, now: number): boolean;
+  /** Applies a charge if it fits. */
+  decide(state: State | undefined, charge: Charge, now: number): DecideResult;
+  /** Decides a charge of a denied group. `isViolation`: a charge in mode `penalty` takes its cost. */
+  deny(state: State | undefined, charge: Charge, now: number, isViolation: boolean): DecideResult;
+  /** Describes the holds and the debt of a bucket. */
+  describe(state: State, policy: CompiledPolicy, now: number): Pick<Inspection, "holds" | "debt">;
 }
 
 /** Charges that are applied all or nothing. A group names no bucket twice. */

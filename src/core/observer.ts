@@ -5,6 +5,7 @@
 import type { CompiledPolicy } from "./compiled-policy.ts";
 import type { Decision } from "./decision.ts";
 import { optionError, type SluiceError } from "./errors.ts";
+import type { HoldDecision, HoldOptions } from "./hold.ts";
 import type { RateLimiter } from "./rate-limiter.ts";
 import type { Store } from "./store.ts";
 
@@ -51,8 +52,13 @@ export interface ObserverPort {
 
 /** The methods of a limiter that are observed. */
 export type LimiterLike = object & { consume(key: string, cost?: number): unknown } & Partial<
-    Pick<RateLimiter, "consumeSync" | "hold" | "holdSync" | "getPolicy" | "getPolicies">
-  >;
+    Pick<RateLimiter, "consumeSync" | "getPolicy" | "getPolicies">
+  > & {
+    /** Of a third-party limiter. */
+    hold?(key: string, amount?: number, options?: HoldOptions): Promise<HoldDecision>;
+    /** Of a third-party limiter. */
+    holdSync?(key: string, amount?: number, options?: HoldOptions): HoldDecision;
+  };
 
 /** The counters of one policy. */
 export interface PolicyObserver {
@@ -63,6 +69,10 @@ export interface PolicyObserver {
   count(decision: Decision, key: string, cost: number, isEnforced: boolean): void;
   /** Counts the actual cost of what was held. */
   settled(cost: number): void;
+  /** Counts a block, if the decision is the one that has started it. */
+  detectBlock(decision: Decision, key: string): void;
+  /** Counts a block of a key. */
+  blocked(key: string, forMs: number): void;
 }
 
 /** A decision on one request, or on one call of a limiter. */
@@ -115,6 +125,8 @@ export interface StoreObserver {
   down(error: SluiceError): void;
   /** All circuits are closed again. */
   up(downMs: number): void;
+  /** Calls failed, but too few in a row to open a circuit. `count` is the number since the last report. */
+  degraded(error: SluiceError, count: number): void;
 }
 
 /** Returns the port of an observer; `undefined` if none was given. Throws if the value is not an observer. */

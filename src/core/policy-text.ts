@@ -1,10 +1,8 @@
 /** The type of policies as text. */
-import type { RateText, TimeUnit } from "./rate.ts";
+import type { RateText } from "./rate.ts";
 
 /** A policy as text: a rate, alone or with a word that chooses the algorithm. */
 export type PolicyText =
   | RateText
   | `${RateText} ${"burst" | "queue"} ${number}`
-  | `${RateText} ${"fixed" | "sliding" | "log"}`
-  | `${number} concurrent`
-  | `${number} concurrent lease ${number}${TimeUnit}`;
+  | `${RateText} ${"fixed" | "sliding" | "log"}`;

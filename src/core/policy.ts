@@ -15,6 +15,8 @@ export type AlgorithmName =
 interface Common {
   /** The policy's name in headers, logs and stored keys. Default: its text, such as `5/s burst 10`. */
   name?: string;
+  /** What the cost counts, such as `tokens`: for header fields and the response to a denied request. Default: `requests`. */
+  unit?: string;
   /** Separates this policy's keys from those of the same policy elsewhere on one store. Default: none. */
   prefix?: string;
   /** Lets several policies with one name share their buckets, as plans of one product do. Default: false. */
@@ -49,6 +51,8 @@ export interface TokenBucketPolicy extends Common, NoWindow, NoHolds {
   capacity: number;
   /** The refill rate: a number > 0, or text such as `"3/h"`. */
   tokensPerSecond: number | RateText;
+  /** Maximum number of holds of one key: 1 to 1000. Calls on a key take longer the more it has. Default: 200. */
+  maxHolds?: number;
   leaksPerSecond?: never;
 }
 
@@ -61,6 +65,7 @@ export interface LeakyBucketPolicy extends Common, NoWindow, NoHolds {
   /** The rate at which the queue drains: a number > 0, or text such as `"3/h"`. */
   leaksPerSecond: number | RateText;
   tokensPerSecond?: never;
+  maxHolds?: never;
 }
 
 interface WindowPolicy extends Common, NoBucket, NoHolds {
@@ -68,6 +73,8 @@ interface WindowPolicy extends Common, NoBucket, NoHolds {
   limit: number;
   /** The length of the window: whole milliseconds >= 1, or text such as `"1h"`. */
   windowMs: Duration;
+  /** Maximum number of holds of one key: 1 to 1000. Calls on a key take longer the more it has. Default: 200. */
+  maxHolds?: number;
 }
 
 /** A counter that starts at 0 at every multiple of the window, for hourly or daily quotas. */
@@ -90,19 +97,21 @@ export interface SlidingLogPolicy extends WindowPolicy {
 
 /** At most `limit` holds at once, such as requests in flight. */
 export interface ConcurrencyPolicy extends Common, NoBucket, Omit<NoHolds, "leaseMs"> {
-  /** Names the algorithm. */
-  algorithm: "concurrency";
+  /** The algorithm, which `concurrency()` adds. */
+  algorithm: { readonly name: "concurrency" };
   /** The largest sum of all holds: a whole number >= 1. */
   limit: number;
   /** How long a hold lasts unless it is renewed: 1 ms to 1 d, or text such as `"30s"`. Default: 60 000. */
   leaseMs?: Duration;
+  /** Maximum number of holds of one key: 1 to 1000. Default: the limit, but from 200 to 1000. */
+  maxHolds?: number;
   windowMs?: never;
 }
 
 /** Blocks a key that keeps exceeding the limits it is combined with, for longer each time. */
 export interface PenaltyPolicy extends Common, NoBucket, NoWindow {
-  /** Names the algorithm. */
-  algorithm: "penalty";
+  /** The algorithm, which `penalty()` adds. */
+  algorithm: { readonly name: "penalty" };
   /** The strike that first blocks the key: 1 to 1000. Default: 1. */
   strikes?: number;
   /** Duration of the first block in ms, or text such as `"1m"`. */
@@ -114,6 +123,7 @@ export interface PenaltyPolicy extends Common, NoBucket, NoWindow {
   /** One strike is forgotten per this time outside blocks. Default: `maxBlockMs`. */
   forgetMs?: Duration;
   leaseMs?: never;
+  maxHolds?: never;
 }
 
 /** A limit: how much may be spent, and how fast it is available again. */
@@ -128,14 +138,14 @@ export type Policy =
 
 const AS_TEXT = 'For 10 points every 60 s, write "10/60s fixed".';
 
-/** What to write instead of the options of rate-limiter-flexible. */
-export const POLICY_HINTS: OptionHints = { points: AS_TEXT, duration: AS_TEXT };
+/** What to write instead of the options of rate-limiter-flexible and express-rate-limit. */
+export const POLICY_HINTS: OptionHints = { points: AS_TEXT, duration: AS_TEXT, max: AS_TEXT };
 
 /** A policy in one form for all algorithms. */
 export interface ResolvedPolicy {
   /** The algorithm. */
   readonly algorithm: AlgorithmName;
-  /** The given name, or the policy's text. */
+  /** The given name, or the policy's text: as it was written, else in its canonical form. */
   readonly name: string;
   /** The given prefix. */
   readonly prefix?: string;
@@ -147,6 +157,6 @@ export interface ResolvedPolicy {
   readonly limit: number;
   /** The window in ms, or the time to fill an empty bucket; of a concurrency limit the lease, of a penalty `forgetMs`. */
   readonly windowMs: number;
-  /** The unit of the cost, such as `tokens`, if it is not that of the header options. */
+  /** What the cost counts, such as `tokens`, if it is not that of the header options. */
   readonly unit?: string;
 }

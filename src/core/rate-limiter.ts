@@ -1,8 +1,6 @@
 /** The interface of limiters. */
 import type { Decision, Inspection } from "./decision.ts";
-import type { HoldDecision, HoldOptions, Settlement } from "./hold.ts";
 import type { ResolvedPolicy } from "./policy.ts";
-import type { Duration } from "./rate.ts";
 import type { Consistency } from "./store.ts";
 
 /** Decides whether a key may spend a cost now. */
@@ -11,8 +9,6 @@ export interface RateLimiter {
   consume(key: string, cost?: number): Promise<Decision>;
   /** The same without a promise. Only if the store is synchronous. */
   consumeSync?(key: string, cost?: number): Decision;
-  /** `hold` without a promise. Only if the store is synchronous. */
-  holdSync?(key: string, amount?: number, options?: HoldOptions): HoldDecision;
   /** Returns what `consume` would decide, with the current numbers. Takes nothing. */
   peek(key: string, cost?: number): Promise<Decision>;
   /**
@@ -20,22 +16,6 @@ export interface RateLimiter {
    * no more than is still in use of it. Without it, a late refund frees what others have spent since.
    */
   refund(key: string, cost: number, decision?: Decision): Promise<void>;
-  /**
-   * Reserves `amount` (default 1) if it fits, until it is settled or ends. A held amount can't be spent and doesn't refill.
-   * It is charged when it is settled, with the actual cost, or in full when the hold ends.
-   */
-  hold(key: string, amount?: number, options?: HoldOptions): Promise<HoldDecision>;
-  /** Settles a hold by its id, for example from another process. */
-  settle(key: string, id: string, actual: number): Promise<Settlement>;
-  /**
-   * Records strikes (default 1), such as wrong passwords, and returns the state after them: denied if the key is blocked
-   * now. No effect while it is blocked. Only with a penalty policy.
-   */
-  strike?(key: string, times?: number): Promise<Decision>;
-  /** Blocks a key for at least `forMs`. Only with a penalty policy. */
-  block?(key: string, forMs: Duration): Promise<Decision>;
-  /** Ends a block and returns whether there was one. Strikes remain; `reset` clears them. Only with a penalty policy. */
-  unblock?(key: string): Promise<boolean>;
   /** Deletes the key's bucket with its holds and strikes: its budget is full again. */
   reset(key: string): Promise<void>;
   /** Returns what is stored for the key, for people to read. */
@@ -50,13 +30,8 @@ export interface RateLimiter {
   dispose(): Promise<void>;
 }
 
-/** A limiter with a penalty policy. */
-export type PenaltyLimiter = RateLimiter & Required<Pick<RateLimiter, "strike" | "block" | "unblock">>;
-
 /** A limiter on a synchronous store. */
 export interface SyncRateLimiter extends RateLimiter {
   /** Takes `cost` (default 1) from the key's budget if it fits, without a promise. */
   consumeSync(key: string, cost?: number): Decision;
-  /** Reserves `amount` (default 1) if it fits, without a promise. */
-  holdSync(key: string, amount?: number, options?: HoldOptions): HoldDecision;
 }

@@ -1,6 +1,6 @@
 /** The contract of a store: it makes a group of charges atomic, and nothing else. */
-import type { Group, Mode } from "./charge.ts";
-import type { CompiledPolicy } from "./compiled-policy.ts";
+import type { Group } from "./charge.ts";
+import type { CompiledPolicy, Mode } from "./compiled-policy.ts";
 import type { Decision, Inspection } from "./decision.ts";
 
 /** Whether every law holds (`"exact"`), or decisions are best effort and marked `approximate`. */

@@ -20,6 +20,7 @@ export type { List } from "../abuse/lists/list.ts";
 export type { ListOptions } from "../abuse/lists/list-options.ts";
 export type { AbuseOptions, BlockStatus, ListOrFunction, PenaltyOptions, TarpitOptions } from "../abuse/options.ts";
 export type { AbuseReports } from "../abuse/reports.ts";
+export type { BotScoreOptions } from "../abuse/signals/bot-score.ts";
 export { cloudflareBots } from "../abuse/signals/cloudflare-bots.ts";
 export { type HeaderSignalOptions, headerSignal } from "../abuse/signals/header-signal.ts";
 export { userAgentBots } from "../abuse/signals/user-agent-bots.ts";

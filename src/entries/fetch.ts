@@ -8,15 +8,5 @@ export {
   idempotent,
   rateLimit,
 } from "../middleware/fetch.ts";
-export type {
-  DecidedRequest,
-  LimitedRequest,
-  LimiterLike,
-  RateLimitOptions,
-  RequestLimit,
-  RequestOutcome,
-} from "../middleware/gate/options.ts";
-export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
 export type { CustomResponse } from "../middleware/hosts/fetch.ts";
-export type { RequestIdempotency } from "../middleware/idempotency/current.ts";
-export type { IdempotencyOptions } from "../middleware/idempotency/options.ts";
+export type * from "../middleware/types.ts";

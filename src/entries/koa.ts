@@ -1,15 +1,4 @@
 /** `sluice/koa`: for Koa 2 and 3. */
-export type {
-  DecidedRequest,
-  LimitedRequest,
-  LimiterLike,
-  RateLimitOptions,
-  RequestLimit,
-  RequestOutcome,
-} from "../middleware/gate/options.ts";
-export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
-export type { RequestIdempotency } from "../middleware/idempotency/current.ts";
-export type { IdempotencyOptions } from "../middleware/idempotency/options.ts";
 export {
   getIdempotency,
   getRateLimit,
@@ -19,3 +8,4 @@ export {
   type KoaRateLimitOptions,
   rateLimit,
 } from "../middleware/koa.ts";
+export type * from "../middleware/types.ts";

@@ -1,16 +1,5 @@
 /** `sluice/nestjs`: for NestJS 11 and 12. */
-export type {
-  DecidedRequest,
-  LimitedRequest,
-  LimiterLike,
-  RateLimitOptions,
-  RequestLimit,
-  RequestOutcome,
-} from "../middleware/gate/options.ts";
-export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
 export { type NestArgs, RateLimitException } from "../middleware/hosts/nest-guard.ts";
-export type { RequestIdempotency } from "../middleware/idempotency/current.ts";
-export type { IdempotencyOptions } from "../middleware/idempotency/options.ts";
 export {
   getIdempotency,
   getRateLimit,
@@ -27,3 +16,4 @@ export {
   rateLimitGuard,
   SkipRateLimit,
 } from "../middleware/nestjs.ts";
+export type * from "../middleware/types.ts";

@@ -1,15 +1,4 @@
 /** `sluice/node`: for `node:http` and HTTP/2 servers. */
-export type {
-  DecidedRequest,
-  LimitedRequest,
-  LimiterLike,
-  RateLimitOptions,
-  RequestLimit,
-  RequestOutcome,
-} from "../middleware/gate/options.ts";
-export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
-export type { RequestIdempotency } from "../middleware/idempotency/current.ts";
-export type { IdempotencyOptions } from "../middleware/idempotency/options.ts";
 export {
   getIdempotency,
   getRateLimit,
@@ -21,3 +10,4 @@ export {
   rateLimit,
 } from "../middleware/node.ts";
 export { toNodeHandler } from "../middleware/to-node-handler.ts";
+export type * from "../middleware/types.ts";

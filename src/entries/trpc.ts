@@ -1,13 +1,6 @@
 /** `sluice/trpc`: for tRPC 11. */
-export type {
-  DecidedRequest,
-  LimitedRequest,
-  LimiterLike,
-  RateLimitOptions,
-  RequestLimit,
-  RequestOutcome,
-} from "../middleware/gate/options.ts";
-export type { HandlerArgs } from "../middleware/gate/request-reader.ts";
+
+export type * from "../middleware/gate/types.ts";
 export {
   type RateLimitContext,
   RateLimitError,

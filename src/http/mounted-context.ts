@@ -18,6 +18,7 @@ export class MountedContext<Args extends readonly unknown[]> implements RequestC
     this.args = args;
   }
 
+  /** As it was sent. Rules and challenges compare it in upper case. */
   get method(): string {
     return this.middleware.reader.method(this.args);
   }
@@ -36,6 +37,15 @@ export class MountedContext<Args extends readonly unknown[]> implements RequestC
 
   apiKey(): MaybePromise<string | undefined> {
     return this.middleware.parts.apiKey(this.args);
+  }
+
+  readsMissingBody(name: string): boolean {
+    const [first] = this.args as readonly unknown[] as readonly [
+      { readonly body?: unknown; readonly request?: { readonly body?: unknown } } | undefined,
+    ];
+    const fact = Object.hasOwn(this.facts, name) ? String(this.facts[name]) : "";
+    // Koa has it in `context.request`. Where a body is read by calling a function, it is never missing.
+    return /\bbody\b/.test(fact) && first?.body === undefined && first?.request?.body === undefined;
   }
 
   fact(name: string): MaybePromise<unknown> {

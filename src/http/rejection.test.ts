@@ -35,7 +35,21 @@ describe("tooManyRequests", () => {
       status: 429,
       detail: "Limit of 10 requests per 2 s reached.",
       "violated-policies": ["p"],
+      retryAfterMs: 200,
     });
+  });
+
+  it("has the exact wait in the problem document, also if the rest of it is cached (issue 30)", () => {
+    const waitOf = (parts: object, accept?: string) => {
+      const { body } = tooManyRequests(denial(parts), policy, { accept });
+      return accept === undefined ? (JSON.parse(body) as { retryAfterMs?: number }).retryAfterMs : body;
+    };
+    for (const ms of [1, 200, 1234, 86_400_000]) expect(waitOf({ retryAfterMs: ms })).toBe(ms);
+    expect(waitOf({ retryAfterMs: 5000, earliestRetryMs: 300 })).toBe(300);
+    expect(waitOf({ retryAfterMs: 0.4 })).toBe(1);
+    for (const ms of [null, undefined, Infinity, Number.NaN]) expect(waitOf({ retryAfterMs: ms })).toBeUndefined();
+    expect(waitOf({ retryAfterMs: 1000, unavailable: true })).toBe(1000);
+    expect(waitOf({}, "text/plain")).toBe("Quota Exceeded. Limit of 10 requests per 2 s reached.\n");
   });
 
   it("rounds Retry-After up to whole seconds >= 1", () => {

@@ -69,11 +69,22 @@ export function rejection(
   const asText = prefersText(accept);
   const headers: HeaderFields = {};
   // A third-party limiter may leave retryAfterMs out, or return Infinity.
-  if (waitMs !== null && waitMs < Infinity) headers["Retry-After"] = String(toSeconds(waitMs));
+  const hasWait = waitMs !== null && waitMs < Infinity;
+  if (hasWait) headers["Retry-After"] = String(toSeconds(waitMs));
   for (const name in fields) headers[name] = fields[name] as string;
   headers["Cache-Control"] = "no-store";
   headers["Content-Type"] = asText ? TEXT : JSON_PROBLEM;
-  return { status: decision.unavailable ? 503 : 429, headers, body: bodyOf(decision, policies, asText, unit, rule) };
+  const body = bodyOf(decision, policies, asText, unit, rule);
+  return {
+    status: decision.unavailable ? 503 : 429,
+    headers,
+    body: hasWait && !asText ? withWait(body, waitMs) : body,
+  };
+}
+
+/** Adds the exact wait, which differs from one denial to the next, to a JSON problem that may be cached. */
+function withWait(problem: string, waitMs: number): string {
+  return `${problem.slice(0, -1)},"retryAfterMs":${Math.max(0, Math.ceil(waitMs))}}`;
 }
 
 /** The response to a connection over the limit of open ones. It has no `Retry-After`: when one closes is unknown. */
@@ -91,8 +102,21 @@ export function withoutContentType({ "Content-Type": _, ...headers }: HeaderFiel
   return headers;
 }
 
-/** Bodies by policies. Most denials of a policy have the same body, and a flood is mostly denials. */
-const cachedBodies = new WeakMap<Policies, Map<string, string>>();
+/** What a body is made from besides the decision. */
+interface BodyParts {
+  readonly policy: string;
+  readonly asText: boolean;
+  readonly unit: string;
+  readonly rule: string | undefined;
+}
+
+/** The bodies of some policies. Most denials of a policy have the same body, and a flood is mostly denials. */
+interface CachedBodies {
+  readonly byParts: Map<string, string>;
+  /** The last body of a single policy, which is found without creating a text to look it up by. */
+  last?: BodyParts & { readonly body: string };
+}
+const cachedBodies = new WeakMap<Policies, CachedBodies>();
 
 function bodyOf(
   decision: Denied,
@@ -102,22 +126,25 @@ function bodyOf(
   rule: string | undefined,
 ): string {
   const { parts, policy, unavailable, degraded, retryAfterMs } = decision;
+  if (!policies || (parts && rule === undefined) || unavailable || degraded || retryAfterMs === null) {
+    return problemBody(decision, policies, asText, unit, rule);
+  }
+  const cached = cachedBodies.get(policies);
+  const last = parts ? undefined : cached?.last;
+  if (last?.policy === policy && last.asText === asText && last.unit === unit && last.rule === rule) return last.body;
   // Only names of the limiter's own policies: a third-party limiter could fill the cache with new names.
-  const isCacheable =
-    policies &&
-    (!parts || rule !== undefined) &&
-    !unavailable &&
-    !degraded &&
-    retryAfterMs !== null &&
-    includesName(policies, policy);
-  if (!isCacheable) return problemBody(decision, policies, asText, unit, rule);
-  let bodies = cachedBodies.get(policies);
-  if (!bodies) cachedBodies.set(policies, (bodies = new Map()));
+  if (!includesName(policies, policy)) return problemBody(decision, policies, asText, unit, rule);
+  const bodies: CachedBodies = cached ?? { byParts: new Map() };
+  if (!cached) cachedBodies.set(policies, bodies);
   // The policies of hybridRateLimiter deny one at a time, so the name is part of the cache key.
   const violated = parts ? violatedPolicies(decision).join("\n") : "";
   const cacheKey = `${asText ? "text" : "json"} ${unit}\n${policy}\n${rule ?? ""}\n${violated}`;
-  let body = bodies.get(cacheKey);
-  if (body === undefined) bodies.set(cacheKey, (body = problemBody(decision, policies, asText, unit, rule)));
+  let body = bodies.byParts.get(cacheKey);
+  if (body === undefined) {
+    body = problemBody(decision, policies, asText, unit, rule);
+    bodies.byParts.set(cacheKey, body);
+  }
+  if (!parts) bodies.last = { policy, asText, unit, rule, body };
   return body;
 }
 

@@ -2,9 +2,10 @@
  * The contract between the gate of a middleware and abuse prevention. The gate knows nothing else about it, so an
  * application without `sluice/abuse` does not contain it.
  */
-import type { Decision } from "../core/decision.ts";
+import type { Decision, Denied } from "../core/decision.ts";
 import type { SluiceError } from "../core/errors.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { WarningCode } from "../core/warnings.ts";
 import type { Address } from "./identity/address.ts";
@@ -40,12 +41,16 @@ export interface ScreenedMiddleware<Args extends readonly unknown[]> extends Mou
   readonly limiters: readonly unknown[] | undefined;
   /** The IP address of the client; `undefined` if it is unknown. */
   address(args: Args): Address | undefined;
+  /** Whether that may be the address of a proxy, whose clients share it: `identity` is not set. */
+  mayBeProxy(args: Args): boolean;
   /** The key of an IP address, such as `ip:203.0.113.7`. */
   keyOf(address: Address): string;
   /** The charges of a request with further ones, all or nothing. */
   join(charges: RequestCharges, added: readonly AddedCharge[]): RequestCharges;
   /** Reports a problem: to `onEvent`, else as a process warning, once per code and subject. */
   report(event: AbuseEvent, code: WarningCode, subject: string, message: string, args: Args): void;
+  /** Rejects a promise of a function of the application that does not settle in time. */
+  withDeadline<T>(option: string, value: MaybePromise<T>): MaybePromise<T>;
   /** Reports the error of a function of the application that does not fail the request. */
   signalFailed(error: unknown, args: Args): void;
 }
@@ -81,10 +86,23 @@ type AbuseEvent =
 export interface MountedAbuse<Args extends readonly unknown[]> extends AbuseAbilities {
   /** Checks lists, traps and solutions of challenges. `"exempt"`: the request is neither counted nor limited. */
   enter(args: Args): MaybePromise<ScreenedRequest | ResponseData | "exempt">;
+  /**
+   * Checks deny lists and existing blocks of a CORS preflight, by its IP address: it has no credentials and no body.
+   * `undefined`: it passes.
+   */
+  enterPreflight(args: Args): MaybePromise<ResponseData | DeniedPreflight | undefined>;
   /** Adds penalties to the charges of a request without rules. */
   penalize(charges: RequestCharges, request: ScreenedRequest): MaybePromise<RequestCharges>;
   /** Delays the response to a blocked key. `undefined`: it is sent at once. */
   delayBlocked(decision: Decision): Promise<void> | undefined;
+}
+
+/** A CORS preflight that is rejected. */
+export interface DeniedPreflight {
+  /** The key that is blocked, or whose budget is exhausted. */
+  readonly key: string;
+  readonly decision: Denied;
+  readonly policy: ResolvedPolicy | undefined;
 }
 
 /** A request that lists and traps let pass. */

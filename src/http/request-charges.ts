@@ -11,6 +11,7 @@ import type { Store } from "../core/store.ts";
 import type { Policies } from "./headers/policies.ts";
 import type { ResponseData } from "./rejection.ts";
 import type { RequestContext } from "./request-context.ts";
+import type { RequestEnding } from "./request-ending.ts";
 import type { RequestValues } from "./request-values.ts";
 
 /** Everything that a request is charged: one decision. */
@@ -47,6 +48,8 @@ export interface RuleOutcome {
   readonly isEnforced: boolean;
   /** Whether something is held until the response ends. */
   readonly isOpen: boolean;
+  /** Whether amounts are held whose cost only the handler reports. */
+  readonly awaitsCost: boolean;
   /** Whether a denial is only due to limits with the action `"challenge"`. */
   endsInChallenge(decision: Decision): boolean;
   /**
@@ -54,6 +57,14 @@ export interface RuleOutcome {
    * what is held, and refunds what is due. `open` renews holds meanwhile. `undefined`: there is nothing to do.
    */
   begin(decision: Decision, open: HoldRenewals | undefined): ((ending: RequestEnding) => Promise<void>) | undefined;
+  /** Frees the leases that are held, and leaves amounts to the end of the request. */
+  endLeases(): Promise<void>;
+  /** Stops to renew what is held. */
+  stopRenewing(): void;
+  /** The first rule that refunds requests that succeed, or that the handler reports; `undefined` if none does. */
+  readonly refunding: { readonly rule: string; readonly refundIf: "succeeded" | "reported" } | undefined;
+  /** Records that the handler has reported success. Refunds at once if the request has ended. */
+  succeeded(): Promise<void>;
 }
 
 /** Renews holds while their work is open. */
@@ -61,9 +72,6 @@ interface HoldRenewals {
   add(hold: Hold): void;
   delete(hold: Hold): void;
 }
-
-/** How a request ended. */
-export type RequestEnding = "failed" | "succeeded" | "aborted";
 
 /** A decision on limits that are counted and not enforced. */
 export interface CountedDecision {
@@ -144,6 +152,8 @@ export interface AbuseAbilities {
   readonly hasChallenge: boolean;
   /** Whether denials may be strikes. */
   readonly hasStrikes: boolean;
+  /** Whether requests for traps are strikes, whatever the limits are. */
+  readonly hasTraps: boolean;
   /** Whether signals provide a fact; further ones than `bot` are known only when a request arrives. */
   mayProvide(fact: string): boolean;
 }

@@ -12,8 +12,12 @@ export interface RequestContext {
   user(): MaybePromise<string | undefined>;
   /** The key of the holder of a verified API key; `undefined` without one. */
   apiKey(): MaybePromise<string | undefined>;
-  /** Whether the IP address is that of one client: not one that all unidentified clients share, nor that of a proxy. */
+  /** Whether the IP address is known: not the one that all unidentified clients share. */
   hasOwnAddress?(): boolean;
+  /** Whether a fact is unknown because it reads the body, which is not parsed yet. For warnings. */
+  readsMissingBody?(name: string): boolean;
+  /** Whether the IP address may be that of a proxy, whose clients share it. */
+  mayBeProxy?(): boolean;
   /** The value of a fact. */
   fact(name: string): MaybePromise<unknown>;
 }

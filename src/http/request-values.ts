@@ -66,10 +66,18 @@ export class RequestValues {
   penaltyKey(identities: readonly string[]): Known<string | undefined> {
     const key = this.key(identities);
     if (key === PENDING || key === undefined || this.context.hasOwnAddress?.() !== false) return key;
-    const isByAddress = identities.some(
+    return this.isByAddress(identities) ? undefined : key;
+  }
+
+  /** Whether a denial may be a strike for such a key, once it is known. The clients of a proxy are not blocked together. */
+  mayStrike(identities: readonly string[]): boolean {
+    return this.context.mayBeProxy?.() !== true || !this.isByAddress(identities);
+  }
+
+  private isByAddress(identities: readonly string[]): boolean {
+    return identities.some(
       (name) => name === "ip" || name === "network" || (name === "client" && this.client() === this.identity("ip")),
     );
-    return isByAddress ? undefined : key;
   }
 
   private identity(name: string): Known<string | undefined> {

@@ -19,9 +19,9 @@ export interface EntryNameOptions {
   hmacSecret?: string;
 }
 
-/** Throws if an option is unknown or invalid. `what` names the function that takes them. */
-export function checkNameOptions(what: string, options: EntryNameOptions): void {
-  checkOptions(what, options, ["hmacSecret"]);
+/** Throws if an option is unknown or invalid. `what` names the function that takes them, and `more` its other options. */
+export function checkNameOptions(what: string, options: EntryNameOptions, more: readonly string[] = []): void {
+  checkOptions(what, options, ["hmacSecret", ...more]);
   const { hmacSecret } = options;
   if (hmacSecret === undefined || (typeof hmacSecret === "string" && hmacSecret !== "")) return;
   // Without the received value, which is a secret.

@@ -46,17 +46,17 @@ interface Claim {
   readonly ttlMs: number;
 }
 
-/** What `begin` reports, with the response as it is kept. */
-export type Begun<R> =
+/** What `begin` reports. */
+type Begun =
   | { readonly state: "started"; readonly attempt: number }
   | { readonly state: "in-progress"; readonly same: boolean; readonly leaseMs: number }
-  | { readonly state: "completed"; readonly same: boolean; readonly response: R };
+  | { readonly state: "completed"; readonly same: boolean };
 
 /** Claims a key, or reports its state. */
-export function begin<R>(entry: Entry<R> | undefined, claim: Claim, now: number): Step<Begun<R>, R> {
+export function begin<R>(entry: Entry<R> | undefined, claim: Claim, now: number): Step<Begun, R> {
   const { owner, fingerprint, leaseMs, ttlMs } = claim;
   const same = entry?.fingerprint === fingerprint;
-  if (entry?.kind === "response") return { result: { state: "completed", same, response: entry.response } };
+  if (entry?.kind === "response") return { result: { state: "completed", same } };
   // Sent again after a lost reply.
   const isOwn = same && entry.owner === owner;
   const leftMs = entry ? entry.leaseEndsAt - now : 0;
@@ -70,6 +70,12 @@ export function begin<R>(entry: Entry<R> | undefined, claim: Claim, now: number)
   // The clock has stepped back. Restart the lease: the owner loses nothing, and the key is not blocked until the clock
   // has caught up.
   return { result, write: { entry: { ...entry, leaseEndsAt: now + entry.leaseMs }, ttlMs: entry.ttlMs } };
+}
+
+/** Returns the response to the request with this fingerprint. */
+export function read<R>(entry: Entry<R> | undefined, fingerprint: string): Step<R | undefined, R> {
+  const isFound = entry?.kind === "response" && entry.fingerprint === fingerprint;
+  return { result: isFound ? entry.response : undefined };
 }
 
 /** Extends the lease of an owner. */

@@ -36,8 +36,8 @@ export type BeginResult =
   | { readonly state: "started"; readonly attempt: number }
   /** Another request owns it for `leaseMs` more milliseconds. `same`: whether the fingerprints are equal. */
   | { readonly state: "in-progress"; readonly same: boolean; readonly leaseMs: number }
-  /** There is a response. `same`: whether the fingerprints are equal. */
-  | { readonly state: "completed"; readonly same: boolean; readonly response: StoredResponse };
+  /** There is a response, which `read` returns. `same`: whether the fingerprints are equal. */
+  | { readonly state: "completed"; readonly same: boolean };
 
 /**
  * Storage for idempotent responses. `idempotencySuite` of `sluice/testing` certifies one. Each method is one atomic step
@@ -49,8 +49,12 @@ export interface IdempotencyStore {
   readonly deadlineMs?: number | undefined;
   /** Whether its scopes fail independently of each other, as one object per scope does. Default: false. */
   readonly failsPerScope?: boolean | undefined;
+  /** Whether it is in this process: an error concerns its own call only, and never opens a circuit. Default: false. */
+  readonly isLocal?: boolean | undefined;
   /** Claims a key, or reports its state. Starts again for an owner whose claim it is. */
   begin(claim: IdempotencyClaim): Promise<BeginResult>;
+  /** Returns the response to the request with this fingerprint; `undefined` if there is none. Writes nothing. */
+  read(key: IdempotencyKey, fingerprint: string): Promise<StoredResponse | undefined>;
   /** Extends a lease to `leaseMs` from now. `false`: the lease is lost and nothing was written. */
   renew(key: IdempotencyKey, owner: string, leaseMs: number): Promise<boolean>;
   /**

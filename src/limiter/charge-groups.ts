@@ -5,7 +5,6 @@
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { andThen, isPromise, type MaybePromise } from "../core/maybe-promise.ts";
-import { settlementOf } from "./hold.ts";
 import { decideJointly } from "./joint-charge.ts";
 import type { JointCharge } from "./limiter-part.ts";
 import { merge } from "./merge.ts";
@@ -121,10 +120,7 @@ async function releaseHolds(
   const releases = groups.flatMap((charges, i) => {
     const { allowed, parts } = decisions[i] as Decision;
     if (!allowed) return [];
-    return charges.map(async (charge, j) => {
-      const { port, hold } = charge;
-      if (hold) await port.settle(settlementOf(charge, hold.id, 0), parts?.[j]?.source, monotonicMs() + hold.forMs);
-    });
+    return charges.map(async (charge, j) => charge.acts?.undo(charge, parts?.[j]));
   });
   await Promise.all(releases);
 }

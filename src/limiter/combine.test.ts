@@ -1,4 +1,5 @@
 /** Tests combine() and consumeAll(): the limiting part, atomicity on one store and on several. */
+
 import {
   combine,
   consumeAll,
@@ -7,13 +8,16 @@ import {
   memoryRateLimiter,
   memoryStore,
   type Policy,
+  penalty,
   type RateLimiter,
   SluiceError,
   type Store,
+  strike,
 } from "sluice";
 import { describeRateLimiter, fakeClock } from "sluice/testing";
 import { describe, expect, it } from "vitest";
 import { toyStore } from "../../test/toy-store.ts";
+import { decodeCharge, encodeCharge } from "../policy/encode-charge.ts";
 
 const slow = (capacity: number, name: string): Policy => ({ capacity, tokensPerSecond: `${capacity}/1d`, name });
 const remaining = (decision: Decision) => decision.parts?.map((part) => [part.allowed, part.remaining]);
@@ -246,11 +250,14 @@ describe("a remote and a synchronous store in one decision", () => {
     expect(unhandled).toEqual([]);
   });
 
-  it("passes charges to the store that can be serialised", async () => {
+  it("passes charges to the store that can be encoded, serialised and decoded", async () => {
     const memory = memoryStore();
     const store: Store = {
       consistency: "exact",
-      apply: (groups) => memory.apply(structuredClone(groups)),
+      apply: (groups) => {
+        const sent = structuredClone(groups.map((group) => group.map(encodeCharge)));
+        return memory.apply(sent.map((group) => group.map(decodeCharge)));
+      },
       inspect: (policy, key) => memory.inspect(policy, key),
       dispose: () => memory.dispose(),
     };
@@ -272,9 +279,9 @@ describe("a remote and a synchronous store in one decision", () => {
       dispose: dispose.bind(memory),
     };
     for (const store of [memoryStore(), remote]) {
-      const strikes = createLimiter({ policy: { algorithm: "penalty", strikes: 2, blockMs: "1m", name: "p" }, store });
+      const strikes = createLimiter({ policy: penalty({ strikes: 2, blockMs: "1m", name: "p" }), store });
       const both = combine([createLimiter({ policy: slow(1, "limit"), store }), strikes]);
-      await strikes.strike("k");
+      await strike(strikes, "k");
       const decision = await both.consume("k");
       await both.refund("k", 1, decision);
       expect(await both.consume("k")).toMatchObject({ allowed: true });

@@ -3,7 +3,6 @@ import { checkCost, checkKey } from "../core/charge.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
 import { optionError, SluiceError } from "../core/errors.ts";
 import { isGrant } from "../core/grant.ts";
-import type { HoldDecision, HoldOptions } from "../core/hold.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import { checkOptions } from "../core/options.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
@@ -39,7 +38,7 @@ class CombinedLimiter extends Limiter {
     return this.policies;
   }
 
-  protected override apply(charges: readonly JointCharge[]): MaybePromise<Decision> {
+  override apply(charges: readonly JointCharge[]): MaybePromise<Decision> {
     return applyJointly(charges);
   }
 
@@ -83,10 +82,6 @@ class SyncCombinedLimiter extends CombinedLimiter implements SyncRateLimiter {
     if (this.store) return merge(this.store.takeAll(this.buckets, key, cost));
     // Synchronous, because every store is.
     return applyJointly(this.limiterParts.map((part) => takeCharge(part, key, cost))) as Decision;
-  }
-
-  holdSync(key: string, amount = 1, options: HoldOptions = {}): HoldDecision {
-    return this.holdParts(key, amount, options) as HoldDecision;
   }
 
   override consume(key: string, cost = 1): Promise<Decision> {

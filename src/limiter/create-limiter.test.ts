@@ -96,11 +96,12 @@ describe("createLimiter", () => {
   it("creates the 20 000th plan of one name as fast as the first ones", () => {
     const store = memoryStore();
     const create = (from: number, to: number): number => {
-      const start = performance.now();
+      const start = process.cpuUsage();
       for (let limit = from; limit < to; limit++) {
         createLimiter({ policy: { algorithm: "fixed-window", limit, windowMs: "1d", name: "p", share: true }, store });
       }
-      return performance.now() - start;
+      const { user, system } = process.cpuUsage(start);
+      return (user + system) / 1000;
     };
     const first = create(1, 2001);
     // Nine times as many plans. Comparing each with all others would take a hundred times as long.

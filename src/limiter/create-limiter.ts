@@ -1,13 +1,14 @@
 /** Creates a limiter from a policy and a store. */
-import { compilePolicy } from "../algorithms/compile-policy.ts";
+
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { optionError } from "../core/errors.ts";
 import { observerPort } from "../core/observer.ts";
 import { checkOptions } from "../core/options.ts";
-import type { PenaltyPolicy, Policy } from "../core/policy.ts";
+import type { Policy } from "../core/policy.ts";
 import type { PolicyText } from "../core/policy-text.ts";
-import type { PenaltyLimiter, RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
+import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { Store, SyncStore } from "../core/store.ts";
+import { compilePolicy } from "../policy/compile-policy.ts";
 import {
   FAILURE_OPTIONS,
   type FailureOptions,
@@ -31,10 +32,6 @@ export interface LimiterOptions<S extends Store = Store> extends FailureOptions 
 }
 
 /** Creates a limiter for one policy. Without a store it keeps its buckets in this process's memory. */
-export function createLimiter(
-  options: LimiterOptions<SyncStore> & { policy: PenaltyPolicy },
-): SyncRateLimiter & PenaltyLimiter;
-export function createLimiter(options: LimiterOptions & { policy: PenaltyPolicy }): PenaltyLimiter;
 export function createLimiter(options: LimiterOptions<SyncStore>): SyncRateLimiter;
 export function createLimiter(options: LimiterOptions): RateLimiter;
 export function createLimiter(options: LimiterOptions): RateLimiter {

@@ -72,12 +72,10 @@ class Hybrid implements RateLimiter {
     ]);
   }
 
-  async hold(): Promise<never> {
-    return rejectHolds();
-  }
-
-  async settle(): Promise<never> {
-    return rejectHolds();
+  /** Called by `hold` and `settle`: the first limiter is approximate, so it can't promise what it holds. */
+  rejectHolds(): never {
+    const message = "A hybridRateLimiter does not support holds. Use the exact limiter alone.";
+    throw new SluiceError("unsupported", message, { option: "hold", expected: "an exact limiter" });
   }
 
   async reset(key: string): Promise<void> {
@@ -129,12 +127,6 @@ class Hybrid implements RateLimiter {
       throw error;
     }
   }
-}
-
-/** The first limiter is approximate, so it can't promise what it holds. */
-function rejectHolds(): never {
-  const message = "A hybridRateLimiter does not support holds. Use the exact limiter alone.";
-  throw new SluiceError("unsupported", message, { option: "hold", expected: "an exact limiter" });
 }
 
 /** Errors of `first` that leave the decision to `exact`. */

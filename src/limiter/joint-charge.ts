@@ -3,6 +3,7 @@
  * stores it is peek, take or hold, and refund or cancel that if one denies: that never admits more, and another caller
  * may be denied in between.
  */
+
 import { countsAsViolation } from "../algorithms/decide.ts";
 import { MAX_CHARGES } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
@@ -194,12 +195,7 @@ export async function refundJointly(charges: readonly JointCharge[], decisions?:
 /** Refunds what was taken, and cancels what was held. */
 async function undoShard(shard: ShardCharges, decisions: readonly Decision[]): Promise<void> {
   const { port, charges } = shard;
-  const cancelled = charges.map((charge, i) => {
-    const { mode, hold } = charge;
-    if (mode !== "hold" || !hold) return undefined;
-    const cancel = { ...charge, mode: "settle", cost: 0, hold: { id: hold.id, forMs: 0 } } as const;
-    return port.settle(cancel, decisions[i]?.source, monotonicMs() + hold.forMs);
-  });
+  const cancelled = charges.map((charge, i) => charge.acts?.undo(charge, decisions[i]));
   const taken = charges.flatMap((charge, i) => (charge.mode === "take" ? [i] : []));
   const refunds = refundsOf(
     taken.map((i) => charges[i] as JointCharge),

@@ -1,9 +1,11 @@
 /** The parts of a limiter: its policies and their stores. */
-import type { Mode } from "../core/charge.ts";
-import type { CompiledPolicy } from "../core/compiled-policy.ts";
+import type { CompiledPolicy, Mode } from "../core/compiled-policy.ts";
+import type { Decision } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { FailurePolicy, PartCharge } from "../resilience/failure-policy.ts";
+import type { StoreFailure } from "../resilience/store-health.ts";
 import type { StorePort } from "./sync-port.ts";
 
 /** One policy on one store, and what its limiter does when that fails. */
@@ -16,12 +18,26 @@ export interface LimiterPart {
 /** One charge to one part of a limiter. */
 export interface JointCharge extends PartCharge {
   readonly port: StorePort;
+  /** Of a charge that holds: what else its calls have to do. */
+  readonly acts?: HoldActs | undefined;
+}
+
+/** What the calls of a charge that holds have to do. The charge brings it, so that limiters without holds don't contain it. */
+export interface HoldActs {
+  /** The store has applied the charge. */
+  applied(charge: JointCharge): void;
+  /** The store has failed. It may have applied the charge, which was decided without it. */
+  failed(charge: JointCharge, failure: StoreFailure): void;
+  /** Cancels what was granted, because another charge of the group was denied. */
+  undo(charge: JointCharge, decision: Decision | undefined): MaybePromise<unknown>;
 }
 
 /** A limiter whose parts can be charged together with those of others. */
 export interface ComposableLimiter extends RateLimiter {
   /** Its parts, in order. Not a part of the public contract. */
   parts(): readonly LimiterPart[];
+  /** Decides charges to its parts that can be denied. Not a part of the public contract. */
+  apply(charges: readonly JointCharge[]): MaybePromise<Decision>;
 }
 
 /** The parts of a limiter; of a combination, all of them in order. */
@@ -42,15 +58,4 @@ export function chargeTo(
   mode: Mode,
 ): JointCharge {
   return { port, policy, failurePolicy, key, cost, mode };
-}
-
-/** A charge to one part that holds an amount. `isNew`: no hold with this id exists. */
-export function holdTo(
-  { port, policy, failurePolicy }: LimiterPart,
-  key: string,
-  cost: number,
-  hold: { readonly id: string; readonly forMs: number },
-  isNewHold: boolean,
-): JointCharge {
-  return { port, policy, failurePolicy, key, cost, mode: "hold", hold, isNewHold };
 }

@@ -2,6 +2,7 @@
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { SluiceError } from "../core/errors.ts";
 import { shared } from "../core/shared-state.ts";
+import type { Steps } from "../core/slices.ts";
 import { originOf, type Store } from "../core/store.ts";
 
 /** The limiters that use one policy. */
@@ -40,22 +41,52 @@ export function releaseName(store: Store, policy: CompiledPolicy): void {
   if (plans.size === 0) names.delete(policy.qualifiedName);
 }
 
-/** Releases names and claims others in one step: if one of them can't be claimed, nothing changes. */
-export function replaceNames(
+/** Names that are replaced in one step. */
+const NAMES_PER_STEP = 500;
+
+/**
+ * Releases names and claims others: if one of them can't be claimed, nothing changes. A name that is released and claimed
+ * is never free in between.
+ */
+export function* replaceNames(
   store: Store,
   released: readonly CompiledPolicy[],
   claimed: readonly CompiledPolicy[],
-): void {
-  for (const policy of released) releaseName(store, policy);
-  const done: CompiledPolicy[] = [];
+): Steps<void> {
+  const old = new Map<string, CompiledPolicy>();
+  for (const [i, policy] of released.entries()) {
+    old.set(policy.qualifiedName, policy);
+    if (i % NAMES_PER_STEP === NAMES_PER_STEP - 1) yield;
+  }
+  const done: (readonly [before: CompiledPolicy | undefined, after: CompiledPolicy])[] = [];
   try {
     for (const policy of claimed) {
-      claimName(store, policy);
-      done.push(policy);
+      const before = old.get(policy.qualifiedName);
+      replaceName(store, before, policy);
+      old.delete(policy.qualifiedName);
+      done.push([before, policy]);
+      if (done.length % NAMES_PER_STEP === 0) yield;
     }
   } catch (error) {
-    for (const policy of done) releaseName(store, policy);
-    for (const policy of released) claimName(store, policy);
+    for (const [before, after] of done.reverse()) {
+      releaseName(store, after);
+      if (before) claimName(store, before);
+    }
+    throw error;
+  }
+  let left = 0;
+  for (const policy of old.values()) {
+    releaseName(store, policy);
+    if (++left % NAMES_PER_STEP === 0) yield;
+  }
+}
+
+function replaceName(store: Store, before: CompiledPolicy | undefined, after: CompiledPolicy): void {
+  if (before) releaseName(store, before);
+  try {
+    claimName(store, after);
+  } catch (error) {
+    if (before) claimName(store, before);
     throw error;
   }
 }
@@ -72,9 +103,9 @@ function checkShare(other: CompiledPolicy, policy: CompiledPolicy): void {
   }
   if (other.id === policy.id) return;
   const message =
-    other.algorithm === policy.algorithm
+    other.algorithm.name === policy.algorithm.name
       ? `Plans that share "${name}" must have one window or fill time, but have ${timeOf(other)} and ${timeOf(policy)}. Scale the limit and keep the window, or scale capacity and rate together, or use two names.`
-      : `Plans that share "${name}" must have one algorithm, but have ${other.algorithm} and ${policy.algorithm}. Use one algorithm or two names.`;
+      : `Plans that share "${name}" must have one algorithm, but have ${other.algorithm.name} and ${policy.algorithm.name}. Use one algorithm or two names.`;
   const expected = "plans with one algorithm and one window or fill time";
   throw new SluiceError("policy-conflict", message, { option: "share", expected, received: name });
 }

@@ -49,7 +49,7 @@ export function observeDecision(
   if (!reporter || (decision.allowed && !reporter.isListening)) return;
   const { key, cost } = limiting ?? (charges[0] as JointCharge);
   const durationMs = startedAt === undefined ? undefined : monotonicMs() - startedAt;
-  const isBlocked = charges.some(({ policy }, i) => policy.block && !parts?.[i]?.allowed);
+  const isBlocked = charges.some(({ policy }, i) => policy.kind === "penalty" && !parts?.[i]?.allowed);
   const outcome = reporter.outcomeOf(decision, isEnforced, isBlocked);
   const { policy } = decision;
   reporter.decided({ rule: policy, policy, outcome, key, cost, decision, durationMs });
@@ -63,7 +63,8 @@ function countPart(
   isEnforced: boolean,
 ): void {
   // A penalty takes part in every request, and decides only while its key is blocked.
-  if (policy.block && part.allowed) return;
-  const isCharged = mode === "take" || policy.algorithm === "concurrency" || !part.allowed;
-  observed.count(part, key, isCharged && !policy.block ? cost : 0, isEnforced);
+  const isPenalty = policy.kind === "penalty";
+  if (isPenalty && part.allowed) return;
+  const isCharged = mode === "take" || policy.kind === "concurrency" || !part.allowed;
+  observed.count(part, key, isCharged && !isPenalty ? cost : 0, isEnforced);
 }

@@ -1,44 +1,30 @@
 /** Limiters of one policy: the base class, and that of synchronous stores. */
 import { isCost } from "../core/charge.ts";
-import { monotonicMs } from "../core/clock.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
-import { DEFAULT_HOLD_MS, type HoldDecision, type HoldOptions, parseHoldOptions } from "../core/hold.ts";
-import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
+import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { PolicyBuckets, Store, SyncStore } from "../core/store.ts";
-import { checkAmount, type HoldRequest, withHold } from "./hold.ts";
-import { releaseLeases } from "./leases.ts";
 import { Limiter } from "./limiter.ts";
-import { holdTo, type JointCharge, type LimiterPart } from "./limiter-part.ts";
-import { checkHoldable, hasRate, isConcurrency, takeCharge } from "./part-charges.ts";
-import { penaltyMethods } from "./penalty-methods.ts";
+import type { JointCharge, LimiterPart } from "./limiter-part.ts";
+import { hasRate, takeCharge } from "./part-charges.ts";
 import { refundsOf } from "./refunds.ts";
 
 /** One policy on any store. */
 export class PolicyLimiter<S extends Store = Store> extends Limiter {
   readonly store: S;
   private readonly release: () => Promise<void>;
-  /** Whether the policy and its store are known to support holds. */
-  private isHoldable = false;
 
   /** `release` is called once, on `dispose`. */
   constructor(part: LimiterPart, release: () => Promise<void>) {
     super([part]);
     this.store = part.port.store as S;
     this.release = release;
-    if (part.policy.block)
-      Object.assign(
-        this,
-        penaltyMethods(part, (key) => this.check(key, 0)),
-      );
   }
 
   override async dispose(): Promise<void> {
     if (this.disposed) return;
     this.disposed = true;
-    const { policy, failurePolicy } = this.limiterParts[0] as LimiterPart;
-    // This process's work has ended. Amounts of a rate stay held until they end, because the work was probably done.
-    if (isConcurrency(policy)) await releaseLeases(failurePolicy);
+    await this.limiterParts[0]?.failurePolicy.onDispose?.();
     await this.release();
   }
 
@@ -53,27 +39,7 @@ export class PolicyLimiter<S extends Store = Store> extends Limiter {
     }
   }
 
-  /** The same as for several parts, without lists. */
-  protected override holdParts(key: string, amount: number, options: HoldOptions): MaybePromise<HoldDecision> {
-    const part = this.parts()[0] as LimiterPart;
-    if (!this.isHoldable) {
-      if (part.policy.block) return super.holdParts(key, amount, options);
-      checkHoldable(part);
-      this.isHoldable = true;
-    }
-    this.check(key, 0);
-    checkAmount(amount);
-    const hold = parseHoldOptions(options, isConcurrency(part.policy) ? part.policy.windowMs : DEFAULT_HOLD_MS);
-    const charge = holdTo(part, key, amount, hold, options.id === undefined);
-    const sentAt = monotonicMs();
-    const decided = part.port.applyOne(charge);
-    const request: HoldRequest = { id: hold.id, forMs: hold.forMs, charges: [charge] };
-    return isPromise(decided)
-      ? decided.then((decision) => withHold(decision, request, sentAt))
-      : withHold(decided, request, sentAt);
-  }
-
-  protected override apply(charges: readonly JointCharge[]): MaybePromise<Decision> {
+  override apply(charges: readonly JointCharge[]): MaybePromise<Decision> {
     const charge = charges[0] as JointCharge;
     return charge.port.applyOne(charge);
   }
@@ -98,11 +64,6 @@ export class SyncLimiter extends PolicyLimiter<SyncStore> implements SyncRateLim
   constructor(part: LimiterPart, release: () => Promise<void>) {
     super(part, release);
     this.buckets = hasRate(part.policy) ? this.store.open(part.policy) : bucketsWithoutRate(part);
-  }
-
-  holdSync(key: string, amount = 1, options: HoldOptions = {}): HoldDecision {
-    // Synchronous, because the store is.
-    return this.holdParts(key, amount, options) as HoldDecision;
   }
 
   consumeSync(key: string, cost = 1): Decision {

@@ -12,7 +12,7 @@ export function refundsOf(charges: readonly PartCharge[], decisions?: readonly D
     const decision = decisions?.[i];
     if (charge.cost === 0 && !hasRate(charge.policy)) return;
     // A penalty that admits its group has taken nothing.
-    if (decision && !MODES[charge.mode].apply && !hasGrant(decision)) return;
+    if (decision && !MODES[charge.mode]?.apply && !hasGrant(decision)) return;
     const refund = refundOf(decision, charge.cost);
     if (refund) refunds.push({ ...charge, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt });
   });

@@ -18,6 +18,7 @@ export class RemoteLimiter extends PolicyLimiter {
       // An observer watches the store itself.
       down: (error) => emit({ onEvent }, { type: "store-down", policy: name, error }),
       up: (downMs) => emit({ onEvent }, { type: "store-up", policy: name, downMs }),
+      degraded: (error, count) => emit({ onEvent }, { type: "degraded", policy: name, error, count }),
     };
     if (onEvent) healthOf(this.store).watch(this.watcher);
     emitStoreWarning(this.store, part.failurePolicy, name);

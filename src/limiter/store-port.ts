@@ -2,7 +2,6 @@
  * The one way from limiters to a store. Every decision of every limiter is made by a port: by a synchronous store
  * directly, by any other with denial cache, deadline, circuit breaker and fallback.
  */
-import { algorithms } from "../algorithms/algorithms.ts";
 import type { Charge } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
@@ -11,13 +10,13 @@ import { SluiceError } from "../core/errors.ts";
 import { recordUnknownGrant } from "../core/grant.ts";
 import { shared } from "../core/shared-state.ts";
 import { isSync, type Store } from "../core/store.ts";
-import { type EventTarget, emit, emitForgiven } from "../resilience/events.ts";
+import { type EventTarget, emit } from "../resilience/events.ts";
 import type { PartCharge } from "../resilience/failure-policy.ts";
 import { decideWithout } from "../resilience/fallback.ts";
-import { queueOf } from "../resilience/settlement-queue.ts";
 import { healthOf, isStoreFailure, type StoreFailure, type StoreHealth } from "../resilience/store-health.ts";
 import { memoryOf, type StoreMemory } from "../resilience/store-memory.ts";
 import { reportsOf } from "../resilience/store-reports.ts";
+import type { HoldActs, JointCharge } from "./limiter-part.ts";
 import { type PortReply, type StorePort, SyncPort } from "./sync-port.ts";
 
 const ports = /* @__PURE__ */ shared("ports", () => new WeakMap<Store, StorePort>());
@@ -65,7 +64,9 @@ class RemotePort implements StorePort {
       for (const { failurePolicy, policy } of charges) emitStoreWarning(store, failurePolicy, policy.name);
     }
     // Of all groups first: deciding one without the store may throw.
-    if (isStoreFailure(reply)) for (const charges of groups) this.cancelSent(charges, reply);
+    if (isStoreFailure(reply)) {
+      for (const charges of groups) for (const charge of charges) actsOf(charge)?.failed(charge as JointCharge, reply);
+    }
     return groups.map((charges, i) => {
       if (isStoreFailure(reply)) {
         return { decisions: this.applyWithout(charges, reply), failure: reply };
@@ -77,13 +78,12 @@ class RemotePort implements StorePort {
     });
   }
 
-  /** Records what the store has applied: grants without a known end, and holds that replace earlier ones. */
+  /** Records what the store has applied: grants without a known end, and holds. */
   private recordApplied(charges: readonly PartCharge[], decisions: readonly Decision[]): void {
     const isAdmitted = decisions.every(({ allowed }) => allowed);
     for (const [i, charge] of charges.entries()) {
       if (charge.mode === "take") recordUnknownGrant(decisions[i] as Decision, charge.cost);
-      // It replaces a hold that was to be cancelled, because it had timed out.
-      if (charge.mode === "hold" && isAdmitted) queueOf(this.store).forget(charge);
+      if (isAdmitted) actsOf(charge)?.applied(charge as JointCharge);
     }
   }
 
@@ -116,59 +116,8 @@ class RemotePort implements StorePort {
     }
   }
 
-  async settle(charge: PartCharge, source: DecisionSource | undefined, endsAt: number): Promise<Decision | undefined> {
-    if (source !== undefined) return this.applyElsewhere(charge, source);
-    const { policy, cost, failurePolicy } = charge;
-    const reply = await this.sendNow(charge);
-    if (!isStoreFailure(reply)) return reply;
-    const onLost = (error: SluiceError) =>
-      emit(
-        failurePolicy,
-        algorithms[policy.algorithm].holdsOnly
-          ? { type: "hold-lost", policy: policy.name, error }
-          : { type: "settle-lost", policy: policy.name, cost, error },
-      );
-    const onApplied = (decision: Decision) => {
-      if (decision.allowed) failurePolicy.observed?.settled(cost - (decision.forgiven ?? 0));
-      emitForgiven(failurePolicy, policy.name, decision);
-    };
-    queueOf(this.store).add({ store: this.store, charge, endsAt, error: reply.error, onLost, onApplied });
-    if (failurePolicy.onStoreError === "throw") throw reply.error;
-    return undefined;
-  }
-
-  async renew(
-    charge: PartCharge,
-    source: DecisionSource | undefined,
-    endsAt: number,
-    onRenewed: () => void,
-  ): Promise<Decision> {
-    if (source !== undefined) return this.applyElsewhere(charge, source);
-    const { policy, failurePolicy } = charge;
-    const reply = await this.sendNow(charge);
-    if (!isStoreFailure(reply)) {
-      if (reply.allowed) onRenewed();
-      return reply;
-    }
-    const onLost = (error: SluiceError) => emit(failurePolicy, { type: "hold-lost", policy: policy.name, error });
-    const { error } = reply;
-    queueOf(this.store).add({ store: this.store, charge, endsAt, error, onLost, onApplied: onRenewed });
-    if (failurePolicy.onStoreError === "throw") throw reply.error;
-    const { name, limit } = policy;
-    const fields = { policy: name, limit, remaining: 0, resetAfterMs: 0, nextAfterMs: 0, unknown: true } as const;
-    return { allowed: true, ...fields, degraded: true };
-  }
-
-  async applyOrThrow(charge: PartCharge): Promise<Decision> {
-    const reply = await this.sendNow(charge);
-    if (isStoreFailure(reply)) throw reply.error;
-    return reply;
-  }
-
-  /** Sends a charge that may free budget, in place of a waiting one about the same hold. */
-  private async sendNow(charge: PartCharge): Promise<Decision | StoreFailure> {
+  async send(charge: PartCharge): Promise<Decision | StoreFailure> {
     const { store, memory } = this;
-    queueOf(store).forget(charge);
     const due = monotonicMs() + charge.failurePolicy.deadlineMs;
     const groups = [[toCharge(charge)]];
     const reply = await memory.invalidating([charge], () =>
@@ -178,8 +127,7 @@ class RemotePort implements StorePort {
     return reply[0]?.[0] ?? Promise.reject(missingDecision());
   }
 
-  /** Applies a charge to a hold that was granted without the store. */
-  private applyElsewhere(charge: PartCharge, source: DecisionSource): Decision {
+  applyElsewhere(charge: PartCharge, source: DecisionSource): Decision {
     const { name, limit } = charge.policy;
     if (source === "local") {
       const local = { ...toCharge(charge), policy: charge.failurePolicy.localPolicy };
@@ -187,21 +135,6 @@ class RemotePort implements StorePort {
     }
     const fields = { policy: name, limit, remaining: limit, resetAfterMs: 0, nextAfterMs: 0 };
     return { allowed: true, ...fields, degraded: true, source };
-  }
-
-  /**
-   * Cancels holds that a failed call may have made: they were decided without the store. Not those with an id of the
-   * caller: such a hold may have existed before, and its work goes on.
-   */
-  private cancelSent(charges: readonly PartCharge[], { error, wasSent }: StoreFailure): void {
-    if (!wasSent) return;
-    const { store } = this;
-    for (const charge of charges) {
-      const { mode, hold, isNewHold } = charge;
-      if (mode !== "hold" || !hold || !isNewHold) continue;
-      const cancel: PartCharge = { ...charge, mode: "settle", cost: 0, hold: { id: hold.id, forMs: 0 } };
-      queueOf(store).add({ store, charge: cancel, endsAt: monotonicMs() + hold.forMs, error, onLost() {} });
-    }
   }
 
   async reset(charge: PartCharge): Promise<void> {
@@ -235,16 +168,21 @@ class RemotePort implements StorePort {
     const reply = await this.health.attempt(store, key, due, (call) => store.apply(groups, call));
     emitStoreWarning(store, failurePolicy, charge.policy.name);
     if (isStoreFailure(reply)) {
-      if (charge.mode === "hold") this.cancelSent(charges, reply);
+      actsOf(charge)?.failed(charge as JointCharge, reply);
       return this.applyWithout(charges, reply)[0] as Decision;
     }
     const decision = reply[0]?.[0];
     if (!decision) throw missingDecision();
     if (charge.mode === "take") recordUnknownGrant(decision, cost);
-    if (charge.mode === "hold" && decision.allowed) queueOf(store).forget(charge);
+    if (decision.allowed) actsOf(charge)?.applied(charge as JointCharge);
     if (isCached) this.memory.recordDecision(charges, decision, sentAt, false);
     return decision;
   }
+}
+
+/** What else has to be done about a charge that holds. */
+function actsOf(charge: PartCharge): HoldActs | undefined {
+  return (charge as JointCharge).acts;
 }
 
 /** Whether a denial of the same key applies to a charge. A hold that may exist already can be replaced by a smaller one. */

@@ -34,23 +34,10 @@ export interface StorePort {
    * `mayThrow` is set; otherwise it emits `refund-lost`.
    */
   refund(refunds: readonly PartCharge[], mayThrow: boolean): MaybePromise<void>;
-  /**
-   * Settles a hold that `source` has granted; `undefined`: the store. Returns `undefined` if the store fails: the
-   * settlement is then retried in the background until `endsAt`. Throws instead if `onStoreError` is `"throw"`.
-   */
-  settle(charge: PartCharge, source: DecisionSource | undefined, endsAt: number): MaybePromise<Decision | undefined>;
-  /**
-   * Renews a hold that `source` has granted. If the store fails, it is retried in the background until `endsAt`. Calls
-   * `onRenewed` when the hold has its new end.
-   */
-  renew(
-    charge: PartCharge,
-    source: DecisionSource | undefined,
-    endsAt: number,
-    onRenewed: () => void,
-  ): MaybePromise<Decision>;
-  /** Applies a charge, and rejects if the store fails, whatever the failure policy: the caller has to know. */
-  applyOrThrow(charge: PartCharge): MaybePromise<Decision>;
+  /** Sends a charge that may free budget. Returns the failure if the store fails. */
+  send(charge: PartCharge): MaybePromise<Decision | StoreFailure>;
+  /** Applies a charge to what was granted without the store. Only if it can fail. */
+  applyElsewhere?(charge: PartCharge, source: DecisionSource): Decision;
   /** Resets a key. Rejects if the store fails, whatever the failure policy: the caller has to know. */
   reset(charge: PartCharge): Promise<void>;
   /** Returns what is stored for a key. Rejects if the store fails. */
@@ -93,17 +80,7 @@ export class SyncPort implements StorePort {
     this.store.applySync(refunds);
   }
 
-  settle(charge: PartCharge): Decision {
-    return this.applyOne(charge);
-  }
-
-  renew(charge: PartCharge, _source: DecisionSource | undefined, _endsAt: number, onRenewed: () => void): Decision {
-    const decision = this.applyOne(charge);
-    if (decision.allowed) onRenewed();
-    return decision;
-  }
-
-  applyOrThrow(charge: PartCharge): Decision {
+  send(charge: PartCharge): Decision {
     return this.applyOne(charge);
   }
 

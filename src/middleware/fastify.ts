@@ -121,9 +121,14 @@ export const rateLimitPlugin: FastifyPluginCallback<FastifyRateLimitPluginOption
 
 function registerPlugin(
   app: FastifyInstance,
-  { hook = "onRequest", ...options }: FastifyRateLimitPluginOptions,
+  given: FastifyRateLimitPluginOptions,
   done: (error?: Error) => void,
 ): void {
+  if (typeof app?.hasDecorator !== "function") {
+    rejectHook(done);
+    return;
+  }
+  const { hook = "onRequest", ...options } = given;
   if (app.hasDecorator("sluice")) {
     const message =
       'rateLimitPlugin is already registered in this scope or one around it. For further limits, set config.rateLimit of a route, or add a hook: app.addHook("onRequest", app.sluice(options)).';
@@ -147,6 +152,15 @@ function registerPlugin(
   } catch (error) {
     done(error as Error);
   }
+}
+
+/** Fails a call of the plugin as a hook, with a request in place of an app. */
+function rejectHook(done: unknown): void {
+  const expected = "app.register(rateLimitPlugin, options)";
+  const message = `rateLimitPlugin is a plugin, and was called as a hook. Use ${expected}, or app.addHook("onRequest", rateLimit(options)).`;
+  const error = new SluiceError("invalid-option", message, { option: "rateLimitPlugin", expected });
+  if (typeof done !== "function") throw error;
+  done(error);
 }
 
 /**

@@ -63,6 +63,7 @@ declare module "h3" {
     readonly app?: { readonly config: H3Config };
     readonly req: Request & { readonly ip?: string | undefined };
     readonly res: { status?: number; readonly headers: Headers };
+    readonly runtime?: { readonly node?: { readonly res?: unknown } } | undefined;
   }
   export type Middleware = (event: H3Event, next: () => unknown) => unknown;
   export function toResponse(value: unknown, event: H3Event, config?: H3Config): Response | Promise<Response>;

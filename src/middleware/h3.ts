@@ -5,6 +5,7 @@ import type { Gate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { type MiddlewareName, rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch, type FetchResponder } from "./hosts/fetch.ts";
+import { connectionOf } from "./hosts/fetch-connection.ts";
 import { type FetchArgsReader, openFetchGate } from "./hosts/fetch-gate.ts";
 import { isPeerless } from "./hosts/fetch-request.ts";
 import { idempotencyOf, type RequestIdempotency } from "./idempotency/current.ts";
@@ -52,6 +53,7 @@ function middlewareFor(
       fail(error) {
         throw error;
       },
+      connection: () => connectionOf(event.runtime?.node?.res as Parameters<typeof connectionOf>[0]),
       respond: (body, status) => new Response(body, { status, headers: takeHeaders(event) }),
       onLimited,
     });

@@ -7,8 +7,9 @@ import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/op
 import type { RequestBody, RequestReader } from "./gate/request-reader.ts";
 import { type MiddlewareName, rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch, type FetchResponder } from "./hosts/fetch.ts";
+import { connectionOf } from "./hosts/fetch-connection.ts";
 import { hasBody, hostOf, isPeerless, peerOf, targetOf } from "./hosts/fetch-request.ts";
-import { beforeHead, isClosed } from "./hosts/node-head.ts";
+import { beforeHead } from "./hosts/node-head.ts";
 import { parsedBody, readBody } from "./hosts/request-body.ts";
 import { idempotencyOf, type RequestIdempotency } from "./idempotency/current.ts";
 import { openIdempotency } from "./idempotency/gate.ts";
@@ -115,13 +116,7 @@ function middlewareFor(
         beforeHead(outgoing, pendingHeaders);
         return true;
       },
-      onClose(callback) {
-        const { outgoing } = (context.env ?? {}) as Partial<HttpBindings>;
-        if (typeof outgoing?.once !== "function") return false;
-        if (isClosed(outgoing)) callback(outgoing.writableFinished);
-        else outgoing.once("close", () => callback(outgoing.writableFinished));
-        return true;
-      },
+      connection: () => connectionOf((context.env as Partial<HttpBindings> | undefined)?.outgoing),
       respond: (body, status) => context.newResponse(body as string, status as StatusCode),
       thrown: () => context.error,
       onLimited,

@@ -8,7 +8,7 @@ import { hasNodeBody } from "./gate/preflight.ts";
 import type { RequestReader } from "./gate/request-reader.ts";
 import { type MiddlewareName, rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { enterOnNode, headerOf, type Responder } from "./hosts/node.ts";
-import { isClosed } from "./hosts/node-head.ts";
+import { isClosed, onceClosed } from "./hosts/node-close.ts";
 import { readNodeBody } from "./hosts/request-body.ts";
 import { idempotencyOf, type RequestIdempotency } from "./idempotency/current.ts";
 import { openIdempotency } from "./idempotency/gate.ts";
@@ -102,10 +102,16 @@ function middlewareFor(
         response: context.res,
         next() {
           isPassed = true;
-          Promise.resolve(next()).then(() => {
-            if (name === "idempotent") writeClosed(context);
-            resolve();
-          }, reject);
+          return Promise.resolve(next()).then(
+            () => {
+              if (name === "idempotent") writeClosed(context);
+              resolve();
+            },
+            (error) => {
+              if (name === "idempotent") failClosed(context, error);
+              reject(error);
+            },
+          );
         },
         responderFor,
       });
@@ -114,7 +120,7 @@ function middlewareFor(
         const { res } = context;
         if (isPassed) return;
         if (isClosed(res) || res.writableEnded) resolve();
-        else res.once("close", () => isPassed || resolve());
+        else onceClosed(res, () => isPassed || resolve());
       };
       if (entered) entered.then(resolveOnClose);
       else resolveOnClose();
@@ -122,14 +128,31 @@ function middlewareFor(
   };
 }
 
-/** Writes a response whose client has disconnected, so that it is captured: Koa would not, or without its body. */
+/**
+ * Writes a response whose client has disconnected, so that it is captured: Koa would not, or without its body. A stream is
+ * not read: its response is captured without a body, and a retry does not run the handler again.
+ */
 function writeClosed({ res, body, respond }: Context): void {
   if (!isClosed(res) || res.writableEnded || respond === false) return;
-  const stream = body as { pipe?(to: unknown): void } | null | undefined;
   if (body === null || body === undefined) res.end();
-  else if (typeof stream?.pipe === "function") stream.pipe(res);
   else if (typeof body === "string" || body instanceof Uint8Array) res.end(body);
+  else if (isStreamed(body)) res.destroy();
   else res.end(JSON.stringify(body));
+}
+
+/** Whether a body is read by calling a method: a stream of Node or of the web, a Blob or a Response. */
+function isStreamed(body: object): boolean {
+  return ["pipe", "getReader", "arrayBuffer"].some(
+    (name) => typeof (body as Record<string, unknown>)[name] === "function",
+  );
+}
+
+/** Ends the response of a handler that has thrown after its client has disconnected: Koa would not. */
+function failClosed({ res }: Context, error: unknown): void {
+  if (!isClosed(res) || res.writableEnded) return;
+  const { status, statusCode = status } = (error ?? {}) as { status?: unknown; statusCode?: unknown };
+  res.statusCode = typeof statusCode === "number" && statusCode >= 400 && statusCode < 600 ? statusCode : 500;
+  res.end();
 }
 
 /** What a body parser has left: koa-body and koa-bodyparser set it on the request. */

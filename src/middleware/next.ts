@@ -75,7 +75,11 @@ type WrapRoute = <R extends Request, Rest extends unknown[]>(
 ) => (request: R, ...rest: Rest) => Promise<Response>;
 
 function wrapper(options: NextRateLimitOptions, endsEarly: boolean): WrapRoute {
-  return wrapperFor(openFetchGate<NextArgs>(options, { ...reader, endsEarly }), options.onLimited);
+  return wrapperFor(
+    openFetchGate<NextArgs>(options, { ...reader, endsEarly }),
+    options.onLimited,
+    endsEarly ? "rateLimit" : "limitRoute",
+  );
 }
 
 function wrapperFor(

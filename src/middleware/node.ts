@@ -76,7 +76,7 @@ function wrapperFor(
           },
         };
       };
-      const next = (): void => handler(request, response);
+      const next = (): unknown => handler(request, response);
       enterOnNode({ gate, args: [request, response], response, next, responderFor });
     };
   };

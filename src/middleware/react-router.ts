@@ -1,6 +1,6 @@
 /** `rateLimit` and `idempotent` for React Router 7 and 8 in framework mode: middleware of routes. */
 import type { MiddlewareFunction } from "react-router";
-import { decisionOf, recordDecision } from "./gate/decisions.ts";
+import { decisionOf, shareDecision } from "./gate/decisions.ts";
 import type { Gate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { type MiddlewareName, rejectWrongFramework } from "./gate/wrong-framework.ts";
@@ -63,9 +63,8 @@ function middlewareFor(
     }
     return enterOnFetch(gate, [args], args.request, {
       next() {
-        const decision = decisionOf(args);
         // Loaders and actions get other arguments with the same context.
-        if (decision && typeof args.context === "object") recordDecision(args.context, decision);
+        if (typeof args.context === "object") shareDecision(args, args.context);
         const state = idempotencyOf(args);
         if (state && typeof args.context === "object") recordIdempotency(args.context, state);
         return next();
@@ -73,6 +72,7 @@ function middlewareFor(
       fail(error) {
         throw error;
       },
+      endsOnAbort: true,
       onLimited,
     });
   };

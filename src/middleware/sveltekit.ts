@@ -1,6 +1,6 @@
 /** `rateLimit` and `idempotent` for SvelteKit 2 and 3: `handle` hooks. */
 import type { RequestEvent } from "@sveltejs/kit";
-import { decisionOf, recordDecision } from "./gate/decisions.ts";
+import { decisionOf, shareDecision } from "./gate/decisions.ts";
 import type { Gate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
 import { type MiddlewareName, rejectWrongFramework } from "./gate/wrong-framework.ts";
@@ -66,9 +66,8 @@ function handleFor(
     if (isPrerendering(event)) return resolve(event);
     return enterOnFetch(gate, [event], event.request, {
       next() {
-        const decision = decisionOf(event);
         // Endpoints and load functions get another event with the same request.
-        if (decision) recordDecision(event.request, decision);
+        shareDecision(event, event.request);
         const state = idempotencyOf(event);
         if (state) recordIdempotency(event.request, state);
         return resolve(event);

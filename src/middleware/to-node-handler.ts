@@ -4,7 +4,7 @@ import { optionError } from "../core/errors.ts";
 import { describeError, emitProcessWarning } from "../core/warnings.ts";
 import { plainProblem } from "../http/rejection.ts";
 import { headerOf } from "./hosts/node.ts";
-import { isClosed } from "./hosts/node-head.ts";
+import { isClosed } from "./hosts/node-close.ts";
 import { requestOf } from "./hosts/node-request.ts";
 import type { NodeHandler } from "./node.ts";
 

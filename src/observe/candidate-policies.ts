@@ -1,8 +1,9 @@
 /** Turns a measured rate into policies in text, with whole numbers. */
-import { compilePolicy } from "../algorithms/compile-policy.ts";
+
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { SluiceError } from "../core/errors.ts";
 import type { PolicyText } from "../core/policy-text.ts";
+import { compilePolicy } from "../policy/compile-policy.ts";
 
 /** A policy as text and as stores use it. */
 interface CandidatePolicy {

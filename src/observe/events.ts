@@ -31,7 +31,7 @@ export interface DecisionEvent {
   readonly degraded?: true;
   /** How long the caller waited for a remote store, in ms. */
   readonly durationMs?: number;
-  /** The method of the request. */
+  /** The method of the request in upper case; `"other"` if it is not a common one. */
   readonly method?: string;
   /** The path pattern of the rule, never the path of the request. */
   readonly route?: string;
@@ -43,6 +43,7 @@ export interface DecisionEvent {
 export type TransitionType =
   | "store-down"
   | "store-up"
+  | "degraded"
   | "foreign-value"
   | "refund-lost"
   | "settle-lost"
@@ -130,6 +131,7 @@ function optionalFields({ retryAfterMs, degraded }: Decision) {
 const MESSAGES: Readonly<Record<TransitionType, (event: ObservedEvent, kind: string | undefined) => string>> = {
   "store-down": (_, kind) => `The store is unavailable (${kind}).`,
   "store-up": ({ downMs = 0 }) => `The store replies again after ${downMs} ms.`,
+  degraded: ({ count }, kind) => `${count === 1 ? "A call" : `${count} calls`} to the store failed (${kind}).`,
   "foreign-value": () => "A key in the store has a value that sluice did not write.",
   "refund-lost": ({ cost }) => `A refund of ${cost} did not reach the store.`,
   "settle-lost": ({ cost }) => `A settlement of ${cost} did not reach the store before the hold ended.`,
@@ -145,8 +147,10 @@ const MESSAGES: Readonly<Record<TransitionType, (event: ObservedEvent, kind: str
   "list-refreshed": ({ list }) => `The list "${list}" was loaded.`,
   "list-stale": ({ list }) => `The list "${list}" could not be loaded. The old one stays in use.`,
   "provider-down": ({ provider }) => `The challenge provider "${provider}" could not verify a solution.`,
-  evicted: ({ count = 1 }) =>
-    `The memory store evicted ${count} ${count === 1 ? "key" : "keys"} in use. Raise maxKeys.`,
+  evicted: ({ count = 1, policy }) =>
+    policy === ""
+      ? `The idempotency store in memory evicted ${count} ${count === 1 ? "response" : "responses"}. Raise maxEntries or maxBytes.`
+      : `The memory store evicted ${count} ${count === 1 ? "key" : "keys"} in use. Raise maxKeys.`,
   "response-not-stored": ({ reason }) =>
     `The response to a request with an idempotency key was not stored (${reason}).`,
   "lease-lost": () => "A request lost its lease on an idempotency key while it ran.",
@@ -171,6 +175,7 @@ export function transitionEvent(event: ObservedEvent, time: number, store?: stri
 /** Events whose error is that of a store. */
 const STORE_EVENTS: readonly TransitionType[] = [
   "store-down",
+  "degraded",
   "foreign-value",
   "refund-lost",
   "settle-lost",

@@ -5,7 +5,6 @@ import type { Decision } from "../core/decision.ts";
 import type { ObserverPort, PolicyObserver } from "../core/observer.ts";
 import type { Store } from "../core/store.ts";
 import { outcomeOf, policyNameOf } from "./outcomes.ts";
-import { PolicyCounters } from "./policy-counters.ts";
 
 /** A part of a limiter of sluice. */
 export interface Part {
@@ -73,7 +72,7 @@ export class LimiterReports {
     return decision;
   }
 
-  /** The cost of what is held is counted when it is settled. Slots of a concurrency limit are not charged then. */
+  /** A hold of a third-party limiter. The cost of what is held is counted when it is settled. */
   held(
     decision: Decision,
     key: string,
@@ -82,22 +81,9 @@ export class LimiterReports {
     isEnforced: boolean,
     startedAt?: number,
   ): Decision {
-    // Several observed parts are counted and reported by their joint charge.
-    if (this.parts && !this.only) return decision;
-    this.countParts(decision, key, isEnforced, (part) =>
-      !decision.allowed || part?.policy.algorithm === "concurrency" ? amount : 0,
-    );
+    this.countParts(decision, key, isEnforced, () => (decision.allowed ? 0 : amount));
     if (isReported && (!decision.allowed || this.port.isListening)) this.report(decision, key, amount, startedAt);
     return decision;
-  }
-
-  struck(decision: Decision, key: string): Decision {
-    if (this.only instanceof PolicyCounters && !decision.allowed) this.only.detectBlock(decision, key);
-    return decision;
-  }
-
-  blocked(key: string, forMs: number): void {
-    if (this.only instanceof PolicyCounters) this.only.blocked(key, forMs);
   }
 
   private countParts(
@@ -118,8 +104,8 @@ export class LimiterReports {
       // A denied group takes nothing from the parts that would have allowed it.
       if (!decision.allowed && part.allowed) continue;
       const own = parts?.[i];
-      if (own?.policy.block && part.allowed) continue;
-      observers[i]?.count(part, key, own?.policy.block ? 0 : costOf(own), isEnforced);
+      if (own?.policy.kind === "penalty" && part.allowed) continue;
+      observers[i]?.count(part, key, own?.policy.kind === "penalty" ? 0 : costOf(own), isEnforced);
     }
   }
 
@@ -129,7 +115,7 @@ export class LimiterReports {
     // Cached denials don't wait for the store.
     const durationMs = startedAt === undefined || source === "cache" ? undefined : monotonicMs() - startedAt;
     const limiting = this.parts?.find((part) => part.policy.name === policy);
-    const outcome = outcomeOf(decision, true, limiting?.policy.block !== undefined);
+    const outcome = outcomeOf(decision, true, limiting?.policy.kind === "penalty");
     this.port.decided({ rule: policy, policy, outcome, key, cost, decision, durationMs });
   }
 }

@@ -1,4 +1,5 @@
 /** Watches memory stores: how many keys they have, and whether they evict keys that are in use. */
+import { ReportThrottle } from "../core/report-throttle.ts";
 import type { Store } from "../core/store.ts";
 
 /** A memory store as observers read it. */
@@ -10,8 +11,6 @@ export interface ObservedMemory extends Store {
 
 /** Stores that are watched. Limiters that are created per request have one each. */
 const MAX_STORES = 64;
-/** One event is emitted per store and minute at most: a full store evicts a key with every new one. */
-const EVENT_MS = 60_000;
 
 /** The memory stores of one observer. */
 export class MemoryWatch {
@@ -31,15 +30,12 @@ export class MemoryWatch {
     const name = this.stores.size === 0 ? "memory" : `memory-${this.stores.size + 1}`;
     this.stores.set(memory, name);
     const { onEviction: before } = memory;
-    let [count, emittedAt] = [0, Number.NEGATIVE_INFINITY];
+    // A full store evicts a key with every new one.
+    const throttle = new ReportThrottle();
     memory.onEviction = () => {
       before?.();
-      count++;
-      const now = this.now();
-      // The clock may have stepped back.
-      if (now - emittedAt < EVENT_MS && now >= emittedAt) return;
-      this.onEvicted(name, count);
-      [count, emittedAt] = [0, now];
+      const count = throttle.add(this.now());
+      if (count > 0) this.onEvicted(name, count);
     };
   }
 

@@ -1,5 +1,15 @@
 /** Tests of observed limiters: each decision is counted and reported once, and the limiter stays what it was. */
-import { combine, createLimiter, memoryRateLimiter, memoryStore, penalty, type Store } from "sluice";
+import {
+  combine,
+  createLimiter,
+  hold,
+  holdSync,
+  memoryRateLimiter,
+  memoryStore,
+  penalty,
+  type Store,
+  settle,
+} from "sluice";
 import { abuse } from "sluice/abuse";
 import { hybridRateLimiter } from "sluice/cloudflare";
 import { rateLimit } from "sluice/fetch";
@@ -31,10 +41,10 @@ describe("holds of a limiter that was created without the observer", () => {
   it("count what is settled", async () => {
     const observer = createObserver();
     const limiter = observer.wrap(memoryRateLimiter(bucket("ai")));
-    const decision = await limiter.hold("a", 5);
+    const decision = await hold(limiter, "a", 5);
     if (decision.allowed) await decision.hold.settle(3);
-    await limiter.hold("b", 5, { id: "one" });
-    await limiter.settle("b", "one", 4);
+    await hold(limiter, "b", 5, { id: "one" });
+    await settle(limiter, "b", "one", 4);
     expect(samplesOf(observer, "cost_total")).toEqual({ "ai|allowed": 7 });
     expect(samplesOf(observer, "decisions_total")).toEqual({ "ai|allowed": 2 });
   });
@@ -51,8 +61,8 @@ describe("holds of a limiter that was created without the observer", () => {
     const observer = createObserver();
     const events = decisionsOf(observer);
     const limiter = observer.wrap(combine([memoryRateLimiter(bucket("a")), memoryRateLimiter(bucket("b"))]));
-    const decision = limiter.holdSync("k", 4);
-    await limiter.hold("k", 9);
+    const decision = holdSync(limiter, "k", 4);
+    await hold(limiter, "k", 9);
     if (decision.allowed) await decision.hold.settle(3);
     expect(samplesOf(observer, "decisions_total")).toEqual({
       "a|allowed": 1,
@@ -67,8 +77,8 @@ describe("holds of a limiter that was created without the observer", () => {
   it("reject after the limiter was disposed of", async () => {
     const limiter = createObserver().wrap(memoryRateLimiter(bucket("a")));
     await limiter.dispose();
-    await expect(limiter.hold("k")).rejects.toThrow("disposed");
-    await expect(limiter.settle("k", "id", 1)).rejects.toThrow("disposed");
+    await expect(hold(limiter, "k")).rejects.toThrow("disposed");
+    await expect(settle(limiter, "k", "id", 1)).rejects.toThrow("disposed");
   });
 });
 

@@ -3,7 +3,6 @@ import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision } from "../core/decision.ts";
 import { isPromise } from "../core/maybe-promise.ts";
 import type { LimiterLike, ObserverPort, PolicyObserver } from "../core/observer.ts";
-import { type Duration, parseDuration } from "../core/rate.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
 import { LimiterReports, type Part } from "./limiter-reports.ts";
@@ -20,17 +19,7 @@ interface Members extends Partial<RateLimiter> {
 }
 
 /** Methods that are called on the limiter itself. */
-const DELEGATED = [
-  "peek",
-  "refund",
-  "settle",
-  "unblock",
-  "reset",
-  "inspect",
-  "getPolicy",
-  "getPolicies",
-  "dispose",
-] as const;
+const DELEGATED = ["peek", "refund", "reset", "inspect", "getPolicy", "getPolicies", "dispose"] as const;
 
 /** The counters of a policy, by the policy or by its name. */
 export interface CounterSource {
@@ -65,7 +54,7 @@ export function observeLimiter<L extends LimiterLike>(limiter: L, port: Observer
   // Its prototype is the limiter, so that members which are not replaced stay available.
   const wrapper = Object.create(limiter) as L & Members;
   // Defined and not assigned: the members of a frozen limiter can't be assigned to objects that inherit them.
-  const members = membersOf(inner, hybrid ?? inner, wrapper, reports, port);
+  const members = membersOf(inner, hybrid ?? inner, reports, port);
   Object.defineProperties(wrapper, Object.getOwnPropertyDescriptors(members));
   return parts ? wrapper : withOwnMembers(wrapper, limiter);
 }
@@ -99,12 +88,9 @@ function withOwnMembers<L extends object>(wrapper: L, limiter: L): L {
 function membersOf(
   inner: Members & LimiterLike,
   consumer: LimiterLike,
-  wrapper: Members,
   reports: LimiterReports,
   port: ObserverPort,
 ): object {
-  // A limiter of sluice holds its parts(). Those of the wrapper are observed, so that settlements are counted.
-  const holder = inner.parts ? wrapper : inner;
   const members: Record<PropertyKey, unknown> = {
     [OBSERVED_BY]: port,
     consume: (key: string, cost = 1) => {
@@ -117,38 +103,27 @@ function membersOf(
   };
   for (const name of DELEGATED) {
     const method = inner[name] as ((...args: unknown[]) => unknown) | undefined;
-    const owner = name === "settle" ? holder : inner;
-    if (typeof method === "function") members[name] = (...args: unknown[]) => method.apply(owner, args);
+    if (typeof method === "function") members[name] = (...args: unknown[]) => method.apply(inner, args);
   }
   if (inner.consumeSync) {
     members.consumeSync = (key: string, cost = 1) =>
       reports.decided(inner.consumeSync?.(key, cost) as Decision, key, cost, !port.isInRequest, port.isEnforced);
   }
-  if (inner.holdSync) {
-    members.holdSync = (...args: Parameters<NonNullable<RateLimiter["holdSync"]>>) => {
+  // The functions of sluice hold the parts(), and count what they decide.
+  if (inner.holdSync && !inner.parts) {
+    members.holdSync = (...args: Parameters<NonNullable<LimiterLike["holdSync"]>>) => {
       const { isInRequest, isEnforced } = port;
-      const decision = inner.holdSync?.apply(holder, args) as Decision;
+      const decision = inner.holdSync?.apply(inner, args) as Decision;
       return reports.held(decision, args[0], args[1] ?? 1, !isInRequest, isEnforced);
     };
   }
-  if (inner.hold) {
-    members.hold = (...args: Parameters<RateLimiter["hold"]>) => {
+  if (inner.hold && !inner.parts) {
+    members.hold = (...args: Parameters<NonNullable<LimiterLike["hold"]>>) => {
       const startedAt = reports.start();
       const { isInRequest, isEnforced } = port;
       return inner.hold
-        ?.apply(holder, args)
+        ?.apply(inner, args)
         .then((decision) => reports.held(decision, args[0], args[1] ?? 1, !isInRequest, isEnforced, startedAt));
-    };
-  }
-  if (inner.strike) {
-    members.strike = async (key: string, times?: number) =>
-      reports.struck((await inner.strike?.(key, times)) as Decision, key);
-  }
-  if (inner.block) {
-    members.block = async (key: string, forMs: Duration) => {
-      const decision = await inner.block?.(key, forMs);
-      reports.blocked(key, parseDuration("forMs", forMs) as number);
-      return decision;
     };
   }
   if (inner.parts) members.parts = () => reports.observedParts(inner.parts?.() ?? []);

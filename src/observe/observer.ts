@@ -258,8 +258,8 @@ export class ObserverState implements RequestObserverPort, MetricSources {
     const taken = new Set(Array.from(this.stores.values(), ({ name }) => name));
     let name = kind;
     for (let n = 2; taken.has(name); n++) name = `${kind}-${n}`;
-    const stats = new StoreStats(name, (changed, event) => {
-      changed.changedAt = this.now();
+    const stats = new StoreStats(name, (event, changed) => {
+      if (event.type !== "degraded") changed.changedAt = this.now();
       this.emit(transitionEvent(event, this.now(), changed.name));
     });
     this.stores.set(health, stats);

@@ -1,7 +1,7 @@
 /** Replays recorded traffic against a policy. */
 import { decide } from "../algorithms/decide.ts";
-import type { State } from "../algorithms/held-state.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
+import type { State } from "../core/state.ts";
 import type { Traffic } from "./recorded-traffic.ts";
 
 /** Counts the requests and keys that the policy would have denied, starting with full buckets. */

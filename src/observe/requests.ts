@@ -68,7 +68,7 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
       cost: 1,
       decision,
       per: "ip",
-      method: this.reader.method(args),
+      method: knownMethod(this.reader.method(args)),
     });
   }
 
@@ -92,7 +92,7 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
       decision,
       per: described ? described.per : identityOf(key),
       durationMs: this.durationOf(charges, decision),
-      method: this.reader.method(args),
+      method: knownMethod(this.reader.method(args)),
       route: described?.route,
     });
   }
@@ -108,7 +108,7 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
       decision,
       per,
       durationMs: this.durationOf(charges, decision),
-      method: this.reader.method(args),
+      method: knownMethod(this.reader.method(args)),
       route,
     });
   }
@@ -133,4 +133,26 @@ function identityOf(key: string): string | undefined {
   if (key.startsWith("ip:")) return "ip";
   if (key.startsWith("user:")) return "user";
   return key.startsWith("key:") ? "apiKey" : undefined;
+}
+
+/** Methods of RFC 9110, RFC 5789 and QUERY. */
+const METHODS: ReadonlySet<string> = new Set([
+  "GET",
+  "HEAD",
+  "POST",
+  "PUT",
+  "PATCH",
+  "DELETE",
+  "OPTIONS",
+  "QUERY",
+  "TRACE",
+  "CONNECT",
+]);
+const MAX_METHOD_CHARS = 7;
+
+/** The method of an event. Clients of HTTP/2 may send any text, which would fill logs and labels of metrics. */
+function knownMethod(method: string): string {
+  if (METHODS.has(method)) return method;
+  const known = method.length <= MAX_METHOD_CHARS ? method.toUpperCase() : "";
+  return METHODS.has(known) ? known : "other";
 }

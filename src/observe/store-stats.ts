@@ -1,6 +1,6 @@
 /** What is known about one backing service: durations, errors, and whether it is up. */
 import type { SluiceError } from "../core/errors.ts";
-import type { StoreObserver } from "../core/observer.ts";
+import type { ObservedEvent, StoreObserver } from "../core/observer.ts";
 import { type StoreErrorKind, storeErrorKind } from "./error-kind.ts";
 import { Histogram } from "./histogram.ts";
 
@@ -15,14 +15,11 @@ export class StoreStats implements StoreObserver {
   changedAt: number | undefined;
   /** Called with the duration of every reply, in seconds. */
   onReply: ((seconds: number) => void) | undefined;
-  private readonly onChange: (stats: StoreStats, event: { type: "store-down" | "store-up" } & object) => void;
+  private readonly emit: (event: ObservedEvent, stats: StoreStats) => void;
 
-  constructor(
-    name: string,
-    onChange: (stats: StoreStats, event: { type: "store-down" | "store-up" } & object) => void,
-  ) {
+  constructor(name: string, emit: (event: ObservedEvent, stats: StoreStats) => void) {
     this.name = name;
-    this.onChange = onChange;
+    this.emit = emit;
   }
 
   replied(durationMs: number): void {
@@ -38,11 +35,15 @@ export class StoreStats implements StoreObserver {
 
   down(error: SluiceError): void {
     this.isUp = false;
-    this.onChange(this, { type: "store-down", error } as { type: "store-down" });
+    this.emit({ type: "store-down", error }, this);
   }
 
   up(downMs: number): void {
     this.isUp = true;
-    this.onChange(this, { type: "store-up", downMs } as { type: "store-up" });
+    this.emit({ type: "store-up", downMs }, this);
+  }
+
+  degraded(error: SluiceError, count: number): void {
+    this.emit({ type: "degraded", error, count }, this);
   }
 }

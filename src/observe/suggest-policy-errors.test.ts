@@ -53,7 +53,7 @@ describe("errors", () => {
     [{ binMs: 86_400_001 }, "binMs must be at most 86400000, but received 86400001."],
     [{ burst: "5s" }, 'burst must be two durations, such as ["5s", "10s"], but received "5s".'],
     [{ burst: ["5s"] }, 'burst must be two durations, such as ["5s", "10s"], but received an array.'],
-    [{ burst: ["5 s", "10s"] }, "burst[0] must be a number of milliseconds, or text such as"],
+    [{ burst: ["5  s", "10s"] }, "burst[0] must be a number of milliseconds, or text such as"],
     [{ burst: ["5s", "31d"] }, "burst[1] must be at most 2592000000, but received 2678400000."],
     [{ burst: ["10s", "5s"] }, "burst must be the smaller duration first, then the larger one."],
   ])("name the option: %j", (options, message) => {

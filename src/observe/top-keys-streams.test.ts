@@ -1,5 +1,7 @@
 /** The most denied keys of 50 seeded streams against exact counts. `node stress/run.js observe-top-keys` runs longer streams. */
+
 import { describe, expect, it } from "vitest";
+import { scaled } from "../../scripts/scale.js";
 import { type Random, randomFrom } from "../testing/random.ts";
 import { TopKeys } from "./top-keys.ts";
 
@@ -7,7 +9,7 @@ const NOW = 1_800_000_000_000;
 const GENERATION_MS = 300_000;
 const RULES = ["api", "login", "search"];
 /** Denials per stream. */
-const LENGTH = Math.max(10_000, Number(process.env.SLUICE_STEPS ?? 20_000));
+const LENGTH = scaled(20_000, 10_000);
 const SEED = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
 const RUNS = 5;
 

@@ -12,7 +12,7 @@ function failure(cause: unknown = new Error("down")): SluiceError {
 function createBreaker(): { breaker: Breaker; events: string[] } {
   const breaker = new Breaker();
   const events: string[] = [];
-  breaker.watchers.add({ down: () => events.push("down"), up: () => events.push("up") });
+  breaker.watchers.add({ down: () => events.push("down"), up: () => events.push("up"), degraded: () => {} });
   return { breaker, events };
 }
 

@@ -4,6 +4,7 @@
  */
 import { BoundedMap } from "../core/bounded-map.ts";
 import type { SluiceError } from "../core/errors.ts";
+import { ReportThrottle } from "../core/report-throttle.ts";
 
 /** Consecutive failures that open a circuit. */
 const MAX_CONSECUTIVE_FAILURES = 5;
@@ -18,10 +19,12 @@ const SAME_FAILURE_MS = 5;
 /** A shard without calls for this long is dropped. */
 const IDLE_MS = 60_000;
 
-/** Is called when the store goes down and when it is up again. */
+/** Is called when the store goes down, when it is up again, and when calls fail now and then. */
 export interface Watcher {
   down(error: SluiceError): void;
   up(downMs: number): void;
+  /** Calls failed, but too few in a row to open a circuit: `count` since the last report, at most one a minute. */
+  degraded(error: SluiceError, count: number): void;
 }
 
 /** A shard, as the store's `shardOf` returns it, or `ALL_SHARDS`. */
@@ -49,6 +52,9 @@ export class Breaker {
     maxEntries: MAX_SHARDS_TRACKED,
     onEvict: (_, health) => this.closed(health, health.lastFailedAt),
   });
+  /** How often calls have failed without opening a circuit, until the next reply. */
+  interruptions = 0;
+  private readonly degradations: ReportThrottle = new ReportThrottle();
   private openCircuits = 0;
   private openSince = 0;
   private consecutiveFailures = 0;
@@ -141,8 +147,15 @@ export class Breaker {
     if (health) this.closed(health, now);
   }
 
-  private closed({ isOpen }: ShardHealth, now: number): void {
-    if (!isOpen || --this.openCircuits > 0) return;
+  private closed({ isOpen, failures, lastError }: ShardHealth, now: number): void {
+    if (!isOpen) {
+      this.interruptions++;
+      const count = this.degradations.add(now, failures);
+      if (count === 0) return;
+      for (const watcher of [...this.watchers, ...this.observers]) watcher.degraded(lastError, count);
+      return;
+    }
+    if (--this.openCircuits > 0) return;
     const downMs = Math.round(now - this.openSince);
     for (const watcher of [...this.watchers, ...this.observers]) watcher.up(downMs);
   }

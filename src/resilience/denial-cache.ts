@@ -3,7 +3,6 @@
  * and the store has returned how long that takes. The cache never admits more. A refund or reset by another process is
  * seen `localDenialMs` later at most; one in this process at once (invalidations.ts).
  */
-import { algorithms } from "../algorithms/algorithms.ts";
 import { BoundedMap } from "../core/bounded-map.ts";
 import type { Charge } from "../core/charge.ts";
 import type { Decision, Denied } from "../core/decision.ts";
@@ -92,7 +91,7 @@ function lastsFor(charges: readonly Charge[], decision: Denied): number | undefi
   let blockMs: number | undefined;
   for (const [i, { policy }] of charges.entries()) {
     const part = decision.parts?.[i] ?? decision;
-    if (policy.block && !part.allowed) blockMs = Math.max(blockMs ?? 0, part.retryAfterMs ?? 0);
+    if (policy.kind === "penalty" && !part.allowed) blockMs = Math.max(blockMs ?? 0, part.retryAfterMs ?? 0);
   }
   return blockMs === undefined ? undefined : Math.min(waitMs, blockMs);
 }
@@ -119,16 +118,18 @@ function cacheKey(charges: readonly Charge[], isJoint: boolean): string {
 export function replay(denial: Denial, charges: readonly Charge[], now: number, isJoint: boolean): Denied | undefined {
   const passedMs = Math.floor(now - denial.repliedAt);
   const { policy, cost } = charges[0] as Charge;
-  if (isJoint || cost === denial.cost) return later(denial.decision, passedMs, 0);
+  // Of limiters with the same buckets, each has the text that it was written as.
+  const name = isJoint ? denial.decision.policy : policy.name;
+  if (isJoint || cost === denial.cost) return later(denial.decision, name, passedMs, 0);
   // Beside holds, a greater cost may have to wait for another one to end.
   if (cost < denial.cost || cost > policy.limit || denial.decision.held) return undefined;
-  const extraMs = algorithms[policy.algorithm].extraWaitMs?.(policy, cost - denial.cost);
-  return extraMs === undefined ? undefined : later(denial.decision, passedMs, extraMs);
+  const extraMs = policy.algorithm.extraWaitMs?.(policy, cost - denial.cost);
+  return extraMs === undefined ? undefined : later(denial.decision, name, passedMs, extraMs);
 }
 
 /** The same denial `passedMs` later, for a cost that waits `extraMs` longer. */
-function later(decision: Denied, passedMs: number, extraMs: number): Denied {
-  const { policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs, earliestRetryMs, held, parts } = decision;
+function later(decision: Denied, policy: string, passedMs: number, extraMs: number): Denied {
+  const { limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs, earliestRetryMs, held, parts } = decision;
   const denied: Denied = {
     allowed: false,
     policy,
@@ -148,7 +149,7 @@ function later(decision: Denied, passedMs: number, extraMs: number): Denied {
 }
 
 function laterPart(part: Decision, passedMs: number): Decision {
-  if (!part.allowed && part.retryAfterMs !== null) return later(part, passedMs, 0);
+  if (!part.allowed && part.retryAfterMs !== null) return later(part, part.policy, passedMs, 0);
   const resetAfterMs = Math.max(0, part.resetAfterMs - passedMs);
   const nextAfterMs = Math.min(resetAfterMs, Math.max(1, part.nextAfterMs - passedMs));
   return { ...part, resetAfterMs, nextAfterMs, source: "cache" };

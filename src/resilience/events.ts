@@ -10,6 +10,11 @@ export type LimiterEvent =
   | { readonly type: "store-down"; readonly policy: string; readonly error: SluiceError }
   /** The store replies again. */
   | { readonly type: "store-up"; readonly policy: string; readonly downMs: number }
+  /**
+   * Calls to the store failed, but too few in a row for `store-down`, and were decided without it. Emitted when it replies
+   * again, at most once a minute; `count` is the number of failures since the last event.
+   */
+  | { readonly type: "degraded"; readonly policy: string; readonly error: SluiceError; readonly count: number }
   /** A key in the store has a value that sluice did not write. It is decided without the store until it is reset. */
   | { readonly type: "foreign-value"; readonly policy: string; readonly error: SluiceError }
   /** A refund did not reach the store. The cost stays charged until it refills. */
@@ -43,6 +48,11 @@ export type LimiterEvent =
     }
   /** A request lost its lease on an idempotency key while it ran. Another may have run with the key. */
   | { readonly type: "lease-lost"; readonly policy: string; readonly scope: string; readonly key: string }
+  /**
+   * The idempotency store in memory is full and evicted responses that had not expired, lately of this scope, which used
+   * most of it. Their requests would run again. Emitted at most once a minute; `count` is the number since the last event.
+   */
+  | { readonly type: "evicted"; readonly policy: string; readonly scope: string; readonly count: number }
   /** Something works, but not as it should. */
   | { readonly type: "warning"; readonly policy: string; readonly message: string };
 

@@ -276,3 +276,52 @@ describe("the breaker", () => {
     expect((await limiter.consume("k")).degraded).toBe(true);
   });
 });
+
+describe("a store that fails now and then", () => {
+  it("emits degraded with the first reply, then once a minute with the number of failures", async () => {
+    const store = flakyStore();
+    const events: LimiterEvent[] = [];
+    const limiter = createLimiter({ policy, store, onStoreError: "open", onEvent: (event) => events.push(event) });
+    let uncounted = 0;
+    const everyThird = async (calls: number) => {
+      for (let i = 1; i <= calls; i++) {
+        store.mode = i % 3 === 0 ? "fail" : "decide";
+        if ((await limiter.consume(`k${i}`)).source === "open") uncounted++;
+        await advance(10);
+      }
+      store.mode = "decide";
+      await limiter.consume("k");
+    };
+    await everyThird(300);
+    const error = expect.objectContaining({ code: "store-unavailable" });
+    expect([uncounted, events]).toEqual([100, [{ type: "degraded", policy: "api", error, count: 1 }]]);
+    await advance(60_000);
+    await everyThird(3);
+    expect(events.slice(1)).toEqual([{ type: "degraded", policy: "api", error, count: 100 }]);
+  });
+
+  it("emits degraded for failures of a store with shards, when they end", async () => {
+    const store = Object.assign(flakyStore(), { failsPerShard: true, shardOf: (key: string) => key });
+    const events: string[] = [];
+    const limiter = createLimiter({ policy, store, onEvent: ({ type }) => events.push(type) });
+    store.mode = "fail";
+    await limiter.consume("a");
+    store.mode = "decide";
+    await limiter.consume("b");
+    expect(events).toEqual([]);
+    await limiter.consume("a");
+    expect(events).toEqual(["degraded"]);
+  });
+
+  it("emits store-down alone for an outage", async () => {
+    const store = flakyStore();
+    const events: string[] = [];
+    const limiter = createLimiter({ policy, store, onEvent: ({ type }) => events.push(type) });
+    store.mode = "fail";
+    await openCircuit(limiter);
+    store.mode = "decide";
+    await advance(1000);
+    await limiter.consume("k");
+    expect(events).toEqual(["store-down", "store-up"]);
+  });
+});

@@ -49,7 +49,9 @@ export interface FailurePolicy {
   /** The counters of the policy, if it is observed. */
   readonly observed: PolicyObserver | undefined;
   /** The failure policy that this one was copied from, to add `observed`. */
-  readonly copyOf?: object | undefined;
+  readonly copyOf?: FailurePolicy | undefined;
+  /** Called when its limiter is disposed of. Set by what has to end with the limiter. */
+  onDispose?: (() => Promise<unknown>) | undefined;
   /** This process's share of the policy, for the fallback. */
   readonly localPolicy: CompiledPolicy;
 }

@@ -9,6 +9,9 @@ import { healthOf, type StoreFailure, type StoreHealth } from "./store-health.ts
 /** Corrupt keys that are reported, each once. They stay corrupt until they are reset. */
 const MAX_CORRUPT_KEYS = 1000;
 
+/** Calls that failed at several times. Once may be a slow start. */
+const MIN_INTERRUPTIONS = 2;
+
 /** What receives a store's own warning: callbacks of the application, or observers. */
 type WarningReceiver = "onEvent" | "observer";
 
@@ -17,6 +20,7 @@ export class StoreReports {
   private readonly health: StoreHealth;
   private readonly lastWarnings: { [receiver in WarningReceiver]?: string | undefined } = {};
   private hasWarnedUnavailable = false;
+  private hasWarnedDegraded = false;
   private hasWarnedForeign = false;
   private readonly corruptKeys: Set<string> = new Set();
 
@@ -40,8 +44,9 @@ export class StoreReports {
   }
 
   /**
-   * Warns once that decisions are made without the store: if it has never replied, or if its circuit is open. Not if a
-   * limiter on the store has `onEvent`, which is called with `store-down`.
+   * Warns once that decisions are made without the store: if it has never replied, or if its circuit is open. Warns once,
+   * too, if calls fail again and again without opening it. Not if a limiter on the store has `onEvent`, which is called with
+   * `store-down` and `degraded`.
    */
   warnUnavailable({ error, shard }: StoreFailure, effect: string): void {
     const { breaker, hasReplied } = this.health;
@@ -55,10 +60,21 @@ export class StoreReports {
     }
     // A slow first reply is no outage, but a client that is not connected, or a call that fails, is one at once.
     const isFirstFailure = !hasReplied && (error.option === "client" || error.cause !== undefined);
-    if (this.hasWarnedUnavailable || !(isFirstFailure || breaker.isOpen(shard))) return;
+    if (!(isFirstFailure || breaker.isOpen(shard))) {
+      this.warnDegraded(error, effect);
+      return;
+    }
+    if (this.hasWarnedUnavailable) return;
     this.hasWarnedUnavailable = true;
     const message = `The store is unavailable, so ${effect} Cause: ${causeText(error)} Set onEvent to follow outages.`;
     emitProcessWarning("SLUICE_STORE_UNAVAILABLE", message);
+  }
+
+  private warnDegraded(error: SluiceError, effect: string): void {
+    if (this.hasWarnedDegraded || this.health.breaker.interruptions < MIN_INTERRUPTIONS) return;
+    this.hasWarnedDegraded = true;
+    const message = `Calls to the store fail now and then, and then ${effect} Cause: ${causeText(error)} Set onEvent to follow failures.`;
+    emitProcessWarning("SLUICE_STORE_DEGRADED", message);
   }
 }
 

@@ -43,6 +43,26 @@ describe("the warning about an unavailable store", () => {
     expect(warnings[0]?.message).toContain("allowed without being counted");
   });
 
+  it("is emitted once for a store that fails now and then, and again for an outage", async () => {
+    const store = flakyStore();
+    const limiter = createLimiter({ policy, store, onStoreError: "open" });
+    for (let i = 0; i < 30; i++) {
+      store.mode = i % 3 === 2 ? "fail" : "decide";
+      await limiter.consume(`k${i}`);
+    }
+    expect(warnings).toEqual([
+      {
+        code: "SLUICE_STORE_DEGRADED",
+        message: expect.stringMatching(
+          /fail now and then, and then requests are allowed without being counted .*connection lost.*#sluice_store_degraded$/,
+        ),
+      },
+    ]);
+    store.mode = "fail";
+    for (let i = 0; i < 20; i++) await limiter.consume("k");
+    expect(warnings.map(({ code }) => code)).toEqual(["SLUICE_STORE_DEGRADED", "SLUICE_STORE_UNAVAILABLE"]);
+  });
+
   it("is not consumed by a slow first reply", async () => {
     const store = flakyStore();
     const limiter = createLimiter({ policy, store, deadlineMs: 5 });

@@ -1,21 +1,27 @@
 /** Describes the difference between two versions of rules in words, for `replace`. */
-import { compilePolicy } from "../algorithms/compile-policy.ts";
+
 import type { Policy } from "../core/policy.ts";
+import type { Steps } from "../core/slices.ts";
+import { compilePolicy } from "../policy/compile-policy.ts";
 import type { WrittenPolicy } from "./compiled-rules.ts";
 import type { RuleEngine } from "./rule-engine.ts";
 
+/** What is compared in one step. */
+const ITEMS_PER_STEP = 500;
+const RULES_PER_STEP = 16;
+
 /** The changes, one sentence each. Empty if the rules are equal. */
-export function changesBetween(before: RuleEngine, after: RuleEngine): string[] {
+export function* changesBetween(before: RuleEngine, after: RuleEngine): Steps<string[]> {
   if (before.parsed.version === after.parsed.version) return [];
   return [
-    ...ruleChanges(before, after),
-    ...policyChanges(before, after),
-    ...overrideChanges(before, after),
+    ...(yield* ruleChanges(before, after)),
+    ...(yield* policyChanges(before, after)),
+    ...(yield* overrideChanges(before, after)),
     ...otherChanges(before, after),
   ];
 }
 
-function ruleChanges(before: RuleEngine, after: RuleEngine): string[] {
+function* ruleChanges(before: RuleEngine, after: RuleEngine): Steps<string[]> {
   const old = new Map(before.rules.map(({ rule }, i) => [rule.name, i]));
   const next = new Set(after.rules.map(({ rule }) => rule.name));
   const changes = [...old.keys()].filter((name) => !next.has(name)).map((name) => `Rule "${name}" was removed.`);
@@ -23,6 +29,7 @@ function ruleChanges(before: RuleEngine, after: RuleEngine): string[] {
   const kept = after.rules.filter(({ rule }) => old.has(rule.name)).map(({ rule }) => rule.name);
   const keptBefore = [...old.keys()].filter((name) => next.has(name));
   for (const [i, { rule }] of after.rules.entries()) {
+    if (i % RULES_PER_STEP === 0) yield;
     const place = old.get(rule.name);
     if (place === undefined) {
       changes.push(`Rule "${rule.name}" was added.`);
@@ -36,15 +43,18 @@ function ruleChanges(before: RuleEngine, after: RuleEngine): string[] {
 }
 
 /** Limits that start new buckets, or keep theirs with another limit. */
-function policyChanges(before: RuleEngine, after: RuleEngine): string[] {
-  const policiesOf = ({ table }: RuleEngine): Map<string, WrittenPolicy> =>
-    new Map(table.written().map((written) => [written.policy.qualifiedName, written]));
-  const old = policiesOf(before);
+function* policyChanges(before: RuleEngine, after: RuleEngine): Steps<string[]> {
+  const old = new Map<string, WrittenPolicy>();
+  for (const written of before.table.written()) {
+    old.set(written.policy.qualifiedName, written);
+    if (old.size % ITEMS_PER_STEP === 0) yield;
+  }
   const changes: string[] = [];
   const oldOwners = new Set([...before.rules, before.fallback].map(({ rule }) => rule.name));
   for (const { name } of before.parsed.budgets) oldOwners.add(name);
-  for (const [name, { policy, text }] of policiesOf(after)) {
-    const known = old.get(name);
+  for (const [i, { policy, text }] of after.table.written().entries()) {
+    if (i % ITEMS_PER_STEP === 0) yield;
+    const known = old.get(policy.qualifiedName);
     if (!known) {
       // The limits of a new rule are new as well.
       const [owner = ""] = policy.name.split(/[.@]/);
@@ -66,10 +76,11 @@ function policyChanges(before: RuleEngine, after: RuleEngine): string[] {
 const MAX_OVERRIDES = 20;
 
 /** Overrides whose buckets are new, because their window or fill time has changed. */
-function overrideChanges(before: RuleEngine, after: RuleEngine): string[] {
+function* overrideChanges(before: RuleEngine, after: RuleEngine): Steps<string[]> {
   const changes: string[] = [];
-  let more = 0;
+  let [more, compared] = [0, 0];
   for (const [key, limits] of after.parsed.overrides) {
+    if (++compared % ITEMS_PER_STEP === 0) yield;
     for (const [limit, { text, policy }] of limits) {
       const known = before.parsed.overrides.get(key)?.get(limit);
       if (!known?.policy || !policy || known.text === text || hasSameBuckets(known.policy, policy)) continue;
@@ -86,8 +97,9 @@ function hasSameBuckets(a: Policy, b: Policy): boolean {
 }
 
 function otherChanges(before: RuleEngine, after: RuleEngine): string[] {
-  const members = changedMembers(before.parsed.data, after.parsed.data).filter((name) => name !== "rules");
-  return members.map((name) => `${name} changed.`);
+  const [old, next] = [before.parsed.memberVersions, after.parsed.memberVersions];
+  const names = [...new Set([...old.keys(), ...next.keys()])].filter((name) => name !== "rules");
+  return names.filter((name) => old.get(name) !== next.get(name)).map((name) => `${name} changed.`);
 }
 
 function changedMembers(before: object | undefined, after: object | undefined): string[] {

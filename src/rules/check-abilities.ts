@@ -2,6 +2,7 @@
 import { SluiceError } from "../core/errors.ts";
 import { canBeFact } from "../http/identity/identities.ts";
 import type { AbuseAbilities } from "../http/request-charges.ts";
+import { closest } from "./closest.ts";
 import { at, Issues, invalidRules, type Place, quoted, ROOT } from "./issues.ts";
 import { isByPlan, type ParsedLimit, type ParsedRule, type ParsedRules } from "./parsed-rules.ts";
 
@@ -36,11 +37,13 @@ export function checkAbilities(rules: ParsedRules, { facts, abuse }: Abilities):
     const missing = missingAbility(rule, abuse);
     if (missing) throw new SluiceError("invalid-option", missing.message, missing);
   }
+  if (abuse?.hasStrikes && !abuse.hasTraps) checkPenalized(rules);
   for (const name of facts) {
     if (canBeFact(name)) continue;
     const message = `facts.${name}: this name is a built-in identity or not the name of a fact, which is like "tenant".`;
     throw new SluiceError("invalid-option", message, { option: `facts.${name}`, expected: "the name of a fact" });
   }
+  const unused = facts.filter((name) => !rules.facts.includes(name));
   for (const fact of rules.facts) {
     if (facts.includes(fact) || isVerified(fact) || abuse?.mayProvide(fact)) continue;
     const uses = usesOf(rules).filter((use) => use.fact === fact);
@@ -51,9 +54,20 @@ export function checkAbilities(rules: ParsedRules, { facts, abuse }: Abilities):
         ? `rule ${quoted(users)} ${verb.replace("are", "is").replace("depend", "depends")}`
         : `rules ${quoted(users)} ${verb}`;
     const source = fact === "bot" ? "missing a function, or abuse({ signals })" : "missing a function";
-    const message = `facts.${fact}: ${source}; ${subject}.`;
+    const misspelt = closest(fact, unused);
+    const hint = misspelt === undefined ? "" : ` No rule uses facts.${misspelt}; did you mean facts.${fact}?`;
+    const message = `facts.${fact}: ${source}; ${subject}.${hint}`;
     throw new SluiceError("invalid-option", message, { option: `facts.${fact}`, expected: "a function" });
   }
+}
+
+/** A penalty without strikes never blocks a key. If that is intended, a rule has `penalty: false`. */
+function checkPenalized({ rules, fallback, data }: ParsedRules): void {
+  if ([...rules, fallback].some(({ penalty }) => penalty)) return;
+  if ([...data.rules, data.fallback].some((rule) => typeof rule === "object" && rule.penalty === false)) return;
+  const message =
+    "abuse({ penalty }) would never block a client, because no rule has penalty: true. Set it in the rules whose denials are strikes. If only block(), strike() or another middleware use the penalty, set penalty: false in the fallback.";
+  throw new SluiceError("invalid-option", message, { option: "penalty", expected: "a rule with penalty: true" });
 }
 
 /** What a rule needs from abuse prevention that is missing: the option, and a sentence about it. */

@@ -1,13 +1,13 @@
 /** Checks that the limits of a rule fit together on every plan. The numbers are those of the laws of rules. */
-import { algorithms } from "../algorithms/algorithms.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { show } from "../core/errors.ts";
+import { MAX_HELD_LOG_LIMIT, MAX_HELD_WINDOW_MS } from "../holds/hold-charge.ts";
 import { isOfAllCallers, missingParts } from "../http/identity/identities.ts";
-import { MAX_HELD_LOG_LIMIT, MAX_HELD_WINDOW_MS } from "../limiter/part-charges.ts";
 import { at, type Issues, type Place } from "./issues.ts";
 import type { CompiledSpec } from "./limit-text.ts";
 import { type CompiledLimit, specsOf } from "./parse-limits.ts";
 import type { RuleResult } from "./parse-rule.ts";
+import { isWithout } from "./parse-without.ts";
 import { isByPlan } from "./parsed-rules.ts";
 
 /** A joint charge has at most 16 parts, of which two are reserved for penalties. */
@@ -48,12 +48,16 @@ function checkCallers(
   plan: string | undefined,
   cases: readonly (string | undefined)[],
 ): void {
-  const isLimited = (limits: readonly CompiledLimit[]) => limits.some(({ identities }) => isOfAllCallers(identities));
+  // A limit for callers without an identity applies to all others together with the limit per that identity.
+  const isLimited = (limits: readonly CompiledLimit[]) =>
+    limits.some(({ identities, without, per }) =>
+      without ? false : isOfAllCallers(identities) || limits.some((other) => isWithout(other, per)),
+    );
   const here = applying(limits, plan);
   if (isLimited(here)) return;
   const isEverywhere = !cases.some((other) => isLimited(applying(limits, other)));
   const on = isEverywhere ? "" : ` on plan ${show(plan)}`;
-  const missing = [...new Set(here.map(({ identities }) => missingParts(identities)[0] as string))];
+  const missing = [...new Set(here.flatMap(({ identities }) => missingParts(identities).slice(0, 1)))];
   const without = missing.map((name) => `${/^(?:[aeio]|u(?!se|ni))/i.test(name) ? "an" : "a"} ${name}`).join(" and ");
   const who = `requests${on}${without && ` without ${without}`}`;
   const message = `${who} would be unlimited; add a limit per ip, network, client or global`;
@@ -87,7 +91,7 @@ function checkWeight(issues: Issues, place: Place, limit: CompiledLimit, weight:
 
 /** Whether the weight of a request is charged to a shared limit. */
 export function countsWeight(spec: CompiledSpec): spec is CompiledSpec & { compiled: CompiledPolicy } {
-  return spec.compiled !== undefined && spec.of === undefined && spec.compiled.algorithm !== "concurrency";
+  return spec.compiled !== undefined && spec.of === undefined && spec.compiled.kind !== "concurrency";
 }
 
 function checkHold(issues: Issues, place: Place, limits: readonly CompiledLimit[]): void {
@@ -103,7 +107,7 @@ function checkHold(issues: Issues, place: Place, limits: readonly CompiledLimit[
 /** Why amounts of a limit can't be held. */
 export function cannotHold({ compiled, of, text }: CompiledSpec): string | undefined {
   if (!compiled || of === undefined) return undefined;
-  const { queues, list } = algorithms[compiled.algorithm];
+  const { queues, list } = compiled.algorithm;
   const what = `can't hold ${of} of ${show(text)}`;
   if (queues) return `${what}: a queue does not support holds; use "burst" or another algorithm`;
   if (list && compiled.limit > MAX_HELD_LOG_LIMIT) {

@@ -1,14 +1,16 @@
 /** Rules that are ready to be charged: every limit of every plan as a policy on the store. */
-import { compilePolicy } from "../algorithms/compile-policy.ts";
+
 import { BoundedMap } from "../core/bounded-map.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { show } from "../core/errors.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
+import type { Steps } from "../core/slices.ts";
 import type { Store } from "../core/store.ts";
+import { checkHoldable } from "../holds/hold-charge.ts";
 import { isOfAllCallers } from "../http/identity/identities.ts";
 import type { LimiterPart } from "../limiter/limiter-part.ts";
-import { checkHoldable, isConcurrency } from "../limiter/part-charges.ts";
 import { portOf } from "../limiter/store-port.ts";
+import { compilePolicy } from "../policy/compile-policy.ts";
 import {
   type FailureOptions,
   type FailurePolicy,
@@ -18,6 +20,8 @@ import {
 import { cannotHold, countsWeight } from "./check-laws.ts";
 import { hexHash } from "./hex-hash.ts";
 import type { CompiledSpec } from "./limit-text.ts";
+import type { RuleWatch } from "./limit-watch.ts";
+import { isWithout } from "./parse-without.ts";
 import {
   isByPlan,
   type LimitSpec,
@@ -41,7 +45,7 @@ export interface RuleCharge extends Overridable {
    * whether a denial is a strike, or only a block denies.
    */
   readonly mode: ChargeMode;
-  /** Whether it applies to every caller. */
+  /** Whether it applies to every caller, alone or with a limit for those who lack its identity. */
   readonly isUniversal: boolean;
   /** Whether it is enforced, or counted only. */
   readonly group: "enforced" | "shadow" | "flag";
@@ -81,6 +85,8 @@ export interface CompiledRule {
   readonly variants: readonly ReadonlyMap<string, RulePlan>[];
   /** The same for callers with a clearance; `undefined` if it makes no difference. */
   readonly cleared: readonly ReadonlyMap<string, RulePlan>[] | undefined;
+  /** Counts the first requests that limits did not apply to; `undefined` once that is not of interest. */
+  watch: RuleWatch | undefined;
 }
 
 /** The plan of rules whose limits don't depend on it. */
@@ -101,6 +107,9 @@ export interface WrittenPolicy {
 /** Policies of overrides that are kept. */
 const MAX_OVERRIDES = 10_000;
 
+/** Policies that are created in one step. */
+const POLICIES_PER_STEP = 50;
+
 /** Creates the policies of one version of the rules. A policy that several rules charge is created once. */
 export class PolicyTable {
   private readonly options: PolicyOptions;
@@ -113,6 +122,11 @@ export class PolicyTable {
 
   constructor(options: PolicyOptions) {
     this.options = options;
+  }
+
+  /** How many policies there are, except those of overrides. */
+  get size(): number {
+    return this.policies.size;
   }
 
   /** All policies except those of overrides. */
@@ -211,12 +225,19 @@ export class PolicyTable {
 }
 
 /** Compiles rules. Throws if the store can't count a policy. */
-export function compileRules(
+export function* compileRules(
   parsed: ParsedRules,
   table: PolicyTable,
-): { rules: CompiledRule[]; fallback: CompiledRule } {
-  const compile = (rule: ParsedRule): CompiledRule => compileRule(rule, parsed.plans, table);
-  return { rules: parsed.rules.map(compile), fallback: compile(parsed.fallback) };
+): Steps<{ rules: CompiledRule[]; fallback: CompiledRule }> {
+  const rules: CompiledRule[] = [];
+  let policies = 0;
+  for (const rule of parsed.rules) {
+    rules.push(compileRule(rule, parsed.plans, table));
+    if (table.size - policies < POLICIES_PER_STEP) continue;
+    policies = table.size;
+    yield;
+  }
+  return { rules, fallback: compileRule(parsed.fallback, parsed.plans, table) };
 }
 
 function compileRule(rule: ParsedRule, plans: readonly string[], table: PolicyTable): CompiledRule {
@@ -229,7 +250,13 @@ function compileRule(rule: ParsedRule, plans: readonly string[], table: PolicyTa
   const dependsOnPlan = [...limits, ...(cleared ?? [])].some(({ limit }) => isByPlan(limit.spec));
   const compile = (limits: readonly RuleLimit[]): CompiledRule["variants"] =>
     compileVariants(rule, limits, dependsOnPlan ? plans : [ANY_PLAN], table);
-  return { rule, isByPlan: dependsOnPlan, variants: compile(limits), cleared: cleared && compile(cleared) };
+  return {
+    rule,
+    isByPlan: dependsOnPlan,
+    variants: compile(limits),
+    cleared: cleared && compile(cleared),
+    watch: undefined,
+  };
 }
 
 /** A limit, and whether it is the rule's own or that of a budget. */
@@ -267,7 +294,7 @@ function chargeOf(
   part: LimiterPart,
   { text, of, isOwn }: { text: LimitText; of: string | undefined; isOwn: boolean },
 ): RuleCharge {
-  const isLease = isConcurrency(part.policy);
+  const isLease = part.policy.kind === "concurrency";
   const { resolved } = part.policy;
   return {
     limit,
@@ -278,7 +305,7 @@ function chargeOf(
     of,
     amount: isOwn || isLease ? 1 : rule.weight,
     mode: isLease ? "lease" : of !== undefined && rule.holdMs !== undefined ? "hold" : "take",
-    isUniversal: isOfAllCallers(limit.identities),
+    isUniversal: isOfAllCallers(limit.identities) || rule.limits.some((other) => isWithout(other, limit.per)),
     group: groupOf(rule, limit, isOwn),
   };
 }

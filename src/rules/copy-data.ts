@@ -1,4 +1,5 @@
 /** Copies data of unknown origin: getters and proxies run once, here, and whatever follows reads plain data. */
+import type { Steps } from "../core/slices.ts";
 import { at, type Issues, type Place, ROOT } from "./issues.ts";
 
 /** Lists and objects below this depth are never valid or read, so they are not copied. The deepest limit is at 6. */
@@ -7,6 +8,9 @@ const MAX_DEPTH = 6;
 const MAX_ITEMS = 10_000;
 /** Members and items of the whole file. */
 const MAX_MEMBERS = 1_000_000;
+
+/** Members that are read in one step, which takes about half a millisecond. */
+const ITEMS_PER_STEP = 1000;
 
 const UNREADABLE = "can't be read, because reading it throws an exception";
 
@@ -17,14 +21,22 @@ interface Pending {
   readonly depth: number;
 }
 
+/** The names of the members of large copies: reading them again takes as long as 20 steps. */
+const largeKeys = /* @__PURE__ */ new WeakMap<object, readonly string[]>();
+
+/** The names of the members of a copy. */
+export function namesOf(copy: object): readonly string[] {
+  return largeKeys.get(copy) ?? Object.keys(copy);
+}
+
 /**
  * Returns a copy with the own enumerable members, without those that are `undefined`, and a function that freezes it.
  * Level by level, so that an object that occurs at several depths is copied at the smallest one.
  */
-export function copyData(value: unknown, issues: Issues): { data: unknown; freeze(): void } {
+export function* copyData(value: unknown, issues: Issues): Steps<{ data: unknown; freeze(): Steps<void> }> {
   const copies = new Map<object, Pending["copy"]>();
   const queue: Pending[] = [];
-  let members = 0;
+  let [members, read] = [0, 0];
 
   const copyOf = (source: unknown, depth: number, place: () => Place): unknown => {
     if (typeof source !== "object" || source === null) return source;
@@ -50,7 +62,11 @@ export function copyData(value: unknown, issues: Issues): { data: unknown; freez
       issues.add(place, `has more than ${MAX_ITEMS} items`);
       continue;
     }
+    const isLarge = keys.length > ITEMS_PER_STEP;
+    const kept: string[] = [];
+    if (isLarge) yield;
     for (const key of keys) {
+      if (++read % ITEMS_PER_STEP === 0) yield;
       let item: unknown;
       try {
         item = copyOf((source as Record<string | number, unknown>)[key], depth + 1, () => at(place, key));
@@ -61,11 +77,17 @@ export function copyData(value: unknown, issues: Issues): { data: unknown; freez
       else if (item === undefined) continue;
       else if (key === "__proto__") Object.defineProperty(copy, key, { value: item, enumerable: true });
       else copy[key] = item;
+      if (isLarge) kept.push(key as string);
+    }
+    if (isLarge && !Array.isArray(copy)) largeKeys.set(copy, kept);
+  }
+  function* freeze(): Steps<void> {
+    let frozen = 0;
+    for (const copy of copies.values()) {
+      Object.freeze(copy);
+      if (++frozen % ITEMS_PER_STEP === 0) yield;
     }
   }
-  const freeze = () => {
-    for (const copy of copies.values()) Object.freeze(copy);
-  };
   return { data, freeze };
 }
 

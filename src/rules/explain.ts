@@ -1,7 +1,8 @@
 /** Describes rules as text, for people: what applies to one request, or a table of all rules. */
-
+import { missingParts } from "../http/identity/identities.ts";
 import type { CompiledRule, RuleCharge } from "./compiled-rules.ts";
-import { isByPlan, type ParsedRule } from "./parsed-rules.ts";
+import { isWithout } from "./parse-without.ts";
+import { isByPlan, type ParsedLimit, type ParsedRule } from "./parsed-rules.ts";
 import type { RuleEngine } from "./rule-engine.ts";
 import { type ExplainedRule, rulesOf } from "./rule-match.ts";
 import type { FactValues } from "./rules-data.ts";
@@ -15,15 +16,13 @@ export function explainRequest(engine: RuleEngine, method: string, path: string,
   const head = `${method} ${path}  ->  ${names.join(", ")} (${where})`;
   if (isExempt) return `${head}\n  Not limited and not counted.\n`;
   const rows = rules.flatMap(({ found, charges }) =>
-    charges.map(({ charge, amount }) => [
+    charges.map(({ charge, amount, unknown }) => [
       charge.part.policy.name,
       charge.limit.per,
       charge.text,
       amountText(charge, amount),
       sharedBy(engine, charge, found.compiled),
-      ...(charge.group === "enforced"
-        ? []
-        : [charge.group === "shadow" ? "not enforced (shadow)" : "not enforced (flag)"]),
+      chargeNotes(charge, unknown),
     ]),
   );
   const table = columns([["policy", "per", "limit", "charge", "shared by"], ...rows], [3]);
@@ -54,6 +53,15 @@ function amountText({ of, mode }: RuleCharge, amount: number): string {
   return mode === "hold" ? `${amount} ${of} held` : `${amount} ${of}`;
 }
 
+/** Whether a charge is enforced, and for whom. */
+function chargeNotes({ group, limit }: RuleCharge, unknown: readonly string[]): string {
+  const without = unknown.map((part) => `without ${part}`).join(" or ");
+  return [
+    ...(group === "enforced" ? [] : [`not enforced (${group})`]),
+    ...(without ? [`${limit.without ? "applies" : "does not apply"} ${without}`] : []),
+  ].join(", ");
+}
+
 /** How many rules charge a policy. */
 function sharedBy({ rules, fallback }: RuleEngine, { limit }: RuleCharge, { rule }: CompiledRule): string {
   if (rule.limits.includes(limit)) return "-";
@@ -79,11 +87,25 @@ function summary(rules: readonly ExplainedRule[]): string {
 }
 
 function limitsText({ limits }: ParsedRule): string {
-  const texts = limits.map(({ per, spec }) => {
-    const text = isByPlan(spec) ? [...spec].map(([plan, { text }]) => `${plan}: ${text}`).join(", ") : spec.text;
-    return `${per} ${isByPlan(spec) ? `{ ${text} }` : text}`;
+  const own = limits.filter(({ without }) => !without);
+  const texts = own.map(({ per, identities, spec }) => {
+    const missing = missingParts(identities);
+    const others = limits.filter((other) => isWithout(other, per)).map(({ spec }) => specText(spec));
+    const note = `without ${missing.join(" or ")}`;
+    const rest = others.length > 0 ? `${note}: ${others.join(" and ")}` : `does not apply ${note}`;
+    return `${per} ${specText(spec)}${missing.length > 0 ? ` (${rest})` : ""}`;
   });
-  return texts.join("; ") || "-";
+  // Those of budgets, whose limits are not the rule's own.
+  const shared = limits.flatMap(({ without = [], spec }) => {
+    const per = without.join("+");
+    return without.length === 0 || own.some((limit) => limit.per === per) ? [] : [`without ${per}: ${specText(spec)}`];
+  });
+  return [...texts, ...shared].join("; ") || "-";
+}
+
+function specText(spec: ParsedLimit["spec"]): string {
+  if (!isByPlan(spec)) return spec.text;
+  return `{ ${[...spec].map(([plan, { text }]) => `${plan}: ${text}`).join(", ")} }`;
 }
 
 /** The settings that differ from the defaults. */
@@ -93,7 +115,7 @@ function notesOf({ mode, onStoreError, refundIf, when, perPattern, holdMs, limit
     ...when.map(({ fact, values }) => `when ${fact} is ${values.join(" or ")}`),
     ...(mode === "shadow" ? ["shadow"] : []),
     ...(onStoreError === "local" ? [] : [onStoreError]),
-    ...(refundIf ? [`refund if ${refundIf}`] : []),
+    ...(refundIf ? [refundIf === "reported" ? "refund if reported as succeeded" : `refund if ${refundIf}`] : []),
     ...(perPattern ? ["per pattern"] : []),
     ...(holdMs === undefined ? [] : [`hold ${holdMs} ms`]),
     ...actions,

@@ -32,6 +32,12 @@ export function isCleared({ cleared }: CompiledRule, values: RequestValues): Kno
   return clearance === PENDING ? PENDING : clearance !== undefined;
 }
 
+/** Counts a request whose keys are known for limits that may never apply. */
+export function watchLimits({ compiled, variant }: FoundRule, plan: string, values: RequestValues): void {
+  const { charges } = planFor(compiled, variant, plan, isCleared(compiled, values) === true);
+  if (!compiled.watch?.record(charges, values)) compiled.watch = undefined;
+}
+
 export function dependOnPlan(rules: readonly FoundRule[]): boolean {
   for (const { compiled } of rules) if (compiled.isByPlan) return true;
   return false;

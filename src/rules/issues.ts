@@ -57,13 +57,18 @@ export class Issues {
   count = 0;
   private compared = 0;
 
-  /** Adds an issue. `message` is a sentence that follows the path; a function makes it only if the list has room. */
+  /**
+   * Adds an issue, once if two limits are made from one text. `message` is a sentence that follows the path; a function
+   * makes it only if the list has room.
+   */
   add(place: Place, message: string | ((received: unknown) => string)): void {
     this.count++;
     if (this.isFull) return;
     const received = this.valueAt(place);
     const text = typeof message === "string" ? message : message(received);
-    this.list.push({ path: pathOf(place), pointer: pointerOf(place), message: text, received });
+    const pointer = pointerOf(place);
+    if (this.list.some((issue) => issue.pointer === pointer && issue.message === text)) return;
+    this.list.push({ path: pathOf(place), pointer, message: text, received });
   }
 
   /** Whether further issues are only counted. */

@@ -1,9 +1,11 @@
 /** Parses the text of a limit: a policy, and the fact that it counts. */
-import { compilePolicy } from "../algorithms/compile-policy.ts";
-import { policyFromText } from "../algorithms/policy-text.ts";
+
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { SluiceError, show } from "../core/errors.ts";
 import { BUILT_IN_IDENTITIES, FACT } from "../http/identity/identities.ts";
+import { algorithms } from "../policy/algorithms.ts";
+import { compilePolicy } from "../policy/compile-policy.ts";
+import { policyFromText } from "../policy/policy-text.ts";
 import type { LimitSpec } from "./parsed-rules.ts";
 import type { LimitText } from "./rules-data.ts";
 
@@ -48,7 +50,7 @@ function parseText(text: string): CompiledSpec | string {
   if (text.length > MAX_TEXT_CHARS) return `${show(text)} is not a limit; ${FORMS}`;
   let spec: CompiledSpec;
   try {
-    const policy = policyFromText("text", policyText);
+    const policy = policyFromText("text", policyText, algorithms);
     spec = Object.freeze({
       text: text as LimitText,
       policy: Object.freeze(policy),
@@ -59,7 +61,7 @@ function parseText(text: string): CompiledSpec | string {
     return `${show(text)} is not a limit; ${adviceFor(error)}`;
   }
   if (of === undefined) return spec;
-  if (spec.policy?.algorithm === "concurrency") {
+  if (spec.compiled?.kind === "concurrency") {
     return `a concurrency limit counts requests in flight; remove ${show(`of ${of}`)}`;
   }
   if (BUILT_IN_IDENTITIES.includes(of)) return `${show(of)} is an identity, not a number that can be counted`;

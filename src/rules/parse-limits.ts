@@ -27,6 +27,8 @@ export interface WrittenLimit {
   readonly per: string;
   readonly value: unknown;
   readonly place: Place;
+  /** Where each item of `value` was written, if that is not below `place`. */
+  readonly itemPlaces?: readonly Place[];
 }
 
 const MAX_NAME_CHARS = 64;
@@ -43,7 +45,7 @@ export function writtenLimits(issues: Issues, place: Place, value: unknown): Wri
 /** Parses the limits of one identity. The first one is called `name`, the second one `name.2`. */
 export function parseLimits(
   context: ParseContext,
-  { per, value, place }: WrittenLimit,
+  { per, value, place, itemPlaces }: WrittenLimit,
   name: string,
   action: Action = "deny",
 ): CompiledLimit[] {
@@ -57,7 +59,7 @@ export function parseLimits(
   const items = Array.isArray(value) ? value : [value];
   if (items.length === 0) issues.add(place, "needs at least one limit");
   return items.flatMap((item, i) => {
-    const itemPlace = Array.isArray(value) ? at(place, i) : place;
+    const itemPlace = itemPlaces?.[i] ?? (Array.isArray(value) ? at(place, i) : place);
     const ownName = i === 0 ? name : `${name}.${i + 1}`;
     const spec = parseSpec(context, itemPlace, item);
     return spec && checkName(context, itemPlace, ownName, spec)

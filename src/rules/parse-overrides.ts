@@ -1,7 +1,9 @@
 /** Parses overrides: limits for single keys. */
 import { show } from "../core/errors.ts";
+import type { Steps } from "../core/slices.ts";
 import { checkKey } from "../http/identity/identities.ts";
 import { cannotHold, countsWeight } from "./check-laws.ts";
+import { namesOf } from "./copy-data.ts";
 import { at, type Place, ROOT } from "./issues.ts";
 import type { CompiledSpec } from "./limit-text.ts";
 import { objectAt } from "./members.ts";
@@ -9,6 +11,9 @@ import type { Budgets } from "./parse-budgets.ts";
 import { type CompiledLimit, type ParseContext, parseLimitText, specsOf } from "./parse-limits.ts";
 import type { CompiledRule } from "./parse-rule.ts";
 import type { ParsedRules } from "./parsed-rules.ts";
+
+/** Keys that are parsed in one step. */
+const KEYS_PER_STEP = 200;
 
 /** A limit that can be overridden, and what the rules require of it. */
 interface Target {
@@ -22,13 +27,13 @@ interface Target {
 }
 
 /** Parses `overrides`. `isComplete`: no rule or budget is invalid, so that every name that is not found is unknown. */
-export function parseOverrides(
+export function* parseOverrides(
   context: ParseContext,
   value: unknown,
   rules: readonly CompiledRule[],
   budgets: Budgets,
   isComplete: boolean,
-): ParsedRules["overrides"] {
+): Steps<ParsedRules["overrides"]> {
   const { issues } = context;
   const place = at(ROOT, "overrides");
   const overrides = new Map<string, ReadonlyMap<string, CompiledSpec>>();
@@ -36,7 +41,8 @@ export function parseOverrides(
   const members = objectAt(issues, place, value, 'an object such as { "tenant:acme": { "api": "100/s" } }') ?? {};
   const targets = targetsOf(rules, budgets);
   const names = [...targets.keys()];
-  for (const key of Object.keys(members)) {
+  for (const [i, key] of namesOf(members).entries()) {
+    if (i % KEYS_PER_STEP === 0) yield;
     // Errors of 100 000 different texts take longer than the rest of the file.
     if (issues.isFull) break;
     const keyPlace = at(place, key);

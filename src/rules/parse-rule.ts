@@ -4,8 +4,10 @@ import { parseDuration } from "../core/rate.ts";
 import type { OnStoreError } from "../resilience/failure-policy.ts";
 import { at, type Issues, type Place, pathOf, quoted } from "./issues.ts";
 import { type Pattern, parsePattern } from "./matching/pattern.ts";
+import { patternAdvice } from "./matching/pattern-advice.ts";
 import { booleanAt, checkMembers, choiceAt, isMembers, type Members, nameAt, objectAt, textsAt } from "./members.ts";
 import { type Budgets, type CompiledBudget, parseBudgetNames } from "./parse-budgets.ts";
+import { clearedLimits } from "./parse-clearance.ts";
 import {
   type CompiledLimit,
   type ParseContext,
@@ -15,6 +17,7 @@ import {
   writtenLimits,
 } from "./parse-limits.ts";
 import { parseWhen } from "./parse-when.ts";
+import { parseWithout } from "./parse-without.ts";
 import type { ParsedRule } from "./parsed-rules.ts";
 import { presets } from "./presets.ts";
 import type { Action, PresetName } from "./rules-data.ts";
@@ -43,6 +46,7 @@ export interface RuleResult {
 const FALLBACK_MEMBERS = [
   "preset",
   "limits",
+  "without",
   "budgets",
   "unlimited",
   "perPattern",
@@ -60,7 +64,7 @@ const RULE_MEMBERS: readonly string[] = [...SELECTORS, ...FALLBACK_MEMBERS];
 
 const ACTIONS: readonly Action[] = ["deny", "challenge", "flag"];
 export const MODES = ["enforce", "shadow"] as const;
-export const REFUNDS = ["failed", "succeeded"] as const;
+export const REFUNDS = ["failed", "succeeded", "reported"] as const;
 export const STORE_ERRORS: readonly OnStoreError[] = ["local", "open", "closed", "throw"];
 /** The largest cost of a charge. */
 const MAX_WEIGHT = 2 ** 31 - 1;
@@ -89,8 +93,7 @@ export function parseRule(
       patterns.push(pattern);
       patternPlaces.push(place);
     } else {
-      const advice = 'write "[METHODS] /path" with literal segments, :names and an optional trailing *';
-      issues.add(place, `${quoted([text])} is not a pattern; ${advice}`);
+      issues.add(place, () => `${quoted([text])} is not a pattern; ${patternAdvice(text)}`);
     }
   }
   const when = parseWhen(context, at(place, "when"), members.when);
@@ -195,8 +198,14 @@ function parseSettings(
         : defaults.budgets
       : parseBudgetNames(issues, at(place, "budgets"), members.budgets, budgetsByName);
   const known = budgets.filter((budget) => budget !== undefined);
+  const pers = [...written, ...known.flatMap(({ limits }) => limits)].map(({ per }) => per);
+  const without = parseWithout(context, own.without, preset.without, {
+    place: at(place, "without"),
+    name,
+    pers: known.length === budgets.length && unlimited !== true ? pers : undefined,
+  });
   // A rule may replace the limits of its preset that count a fact. The preset's hold has nothing to hold then.
-  const counted = [...limits, ...(cleared ?? []), ...known.flatMap(({ limits }) => limits)];
+  const counted = [...limits, ...without, ...(cleared ?? []), ...known.flatMap(({ limits }) => limits)];
   const canHold = counted.some((limit) => specsOf(limit).some(([, { of }]) => of !== undefined));
   const holdMs = parseHold(issues, at(place, "hold"), canHold ? members.hold : own.hold);
   if (holdMs !== undefined && members.refundIf !== undefined) {
@@ -208,9 +217,9 @@ function parseSettings(
   return {
     isComplete: known.length === budgets.length,
     isUnlimited: unlimited === true,
-    limits: Object.freeze(limits),
+    limits: Object.freeze([...limits, ...without]),
     budgets: Object.freeze(known),
-    cleared: cleared && Object.freeze(cleared),
+    cleared: cleared && Object.freeze([...cleared, ...without]),
     perPattern: booleanAt(issues, at(place, "perPattern"), members) ?? false,
     weight: parseWeight(issues, at(place, "weight"), members.weight),
     holdMs,
@@ -237,24 +246,6 @@ function merge(own: readonly WrittenLimit[], preset: Members | undefined, place:
     ([per, value]) => own.find((limit) => limit.per === per) ?? { per, value, place: at(at(place, "limits"), per) },
   );
   return [...inherited, ...own.filter(({ per }) => !Object.hasOwn(preset, per))];
-}
-
-/** What a clearance is always counted per: one solution, and one address that solves many. */
-const COUNTED_PER = ["clearance", "ip"];
-
-/**
- * The limits that replace those that end in a challenge: as written, else those limits themselves. Limits without an
- * identity of their own for clearances and IP addresses are counted per both.
- */
-function clearedLimits(
-  place: Place,
-  written: readonly WrittenLimit[],
-  challenged: readonly WrittenLimit[],
-): readonly WrittenLimit[] {
-  const source = written.length > 0 ? written : challenged;
-  const values = source.flatMap(({ value }) => (Array.isArray(value) ? (value as unknown[]) : [value]));
-  const missing = COUNTED_PER.filter((per) => !written.some((limit) => limit.per === per));
-  return [...written, ...missing.map((per) => ({ per, value: values, place: at(place, per) }))];
 }
 
 /** Returns the action of the limits of each identity. */

@@ -1,6 +1,7 @@
 /** Validates rules and resolves every reference in them. Reports all problems, and never throws. */
 import { show } from "../core/errors.ts";
-import { versionOf } from "./canonical.ts";
+import { runSteps, type Steps } from "../core/slices.ts";
+import { versionsOf } from "./canonical.ts";
 import { checkLaws } from "./check-laws.ts";
 import { copyData } from "./copy-data.ts";
 import { at, Issues, type Place, ROOT } from "./issues.ts";
@@ -41,6 +42,10 @@ const MEMBERS = [
 ];
 const DEFAULTS_MEMBERS = ["budgets", "mode", "onStoreError", "refundIf"];
 const MAX_RULES = 512;
+/** Rules that are compared with the laws in one step. */
+const RULES_PER_STEP = 16;
+/** Patterns that are parsed in one step, counting one for each rule. */
+const PATTERNS_PER_STEP = 40;
 
 /** Validates rules. Never throws. */
 export function checkRules(json: unknown): readonly Issue[] {
@@ -49,17 +54,22 @@ export function checkRules(json: unknown): readonly Issue[] {
 
 /** Validates and parses rules, given as an object or as the result of `JSON.parse`. Never throws. */
 export function parseRules(json: unknown): ParseResult {
+  return runSteps(parseInSteps(json));
+}
+
+/** The same in steps. */
+export function* parseInSteps(json: unknown): Steps<ParseResult> {
   const issues = new Issues();
-  const { data, freeze } = copyData(json, issues);
+  const { data, freeze } = yield* copyData(json, issues);
   issues.data = data;
   const members = objectAt(issues, ROOT, data, "an object with rules and a fallback");
-  const rules = members && parseMembers(issues, members);
+  const rules = members && (yield* parseMembers(issues, members));
   if (!rules || issues.count > 0) return { issues: issues.list };
-  freeze();
+  yield* freeze();
   return { rules };
 }
 
-function parseMembers(issues: Issues, members: Members): ParsedRules | undefined {
+function* parseMembers(issues: Issues, members: Members): Steps<ParsedRules | undefined> {
   checkMembers(issues, ROOT, members, MEMBERS);
   const { $schema, version = 1 } = members;
   if ($schema !== undefined && typeof $schema !== "string") issues.addType(at(ROOT, "$schema"), "text");
@@ -70,23 +80,26 @@ function parseMembers(issues: Issues, members: Members): ParsedRules | undefined
   const context: ParseContext = { issues, texts: new LimitTexts(), facts: new Set(), plans };
   const budgets = parseBudgets(context, members.budgets);
   const defaults = parseDefaults(issues, members.defaults, budgets);
-  const results = parseList(context, members.rules, budgets, defaults);
+  const results = yield* parseList(context, members.rules, budgets, defaults);
   const fallback = parseFallback(context, at(ROOT, "fallback"), members.fallback, budgets, defaults);
 
   checkNames(issues, results);
-  checkReach(issues, results, caseSensitive);
+  yield* checkReach(issues, results, caseSensitive);
   const all = fallback ? [...results, fallback] : results;
-  for (const result of all) if (result?.isValid && plans) checkLaws(issues, result, plans);
+  for (const [i, result] of all.entries()) {
+    if (result?.isValid && plans) checkLaws(issues, result, plans);
+    if (i % RULES_PER_STEP === 0) yield;
+  }
   const found = all.filter((result) => result !== undefined).map(({ rule }) => rule);
   const isComplete =
     plans !== undefined && fallback !== undefined && all.every((result) => result?.isValid) && !hasInvalid(budgets);
-  const overrides = parseOverrides(context, members.overrides, found, budgets, isComplete);
+  const overrides = yield* parseOverrides(context, members.overrides, found, budgets, isComplete);
   if (issues.count > 0 || !fallback || !plans) return undefined;
   const rules = found.slice(0, -1);
   const data = members as unknown as Readonly<RulesData>;
   return Object.freeze({
     data,
-    version: versionOf(data),
+    ...(yield* versionsOf(data)),
     plans,
     defaultPlan: members.defaultPlan as string | undefined,
     caseSensitive,
@@ -118,12 +131,12 @@ function parseDefaults(issues: Issues, value: unknown, budgets: Budgets): Defaul
   };
 }
 
-function parseList(
+function* parseList(
   context: ParseContext,
   value: unknown,
   budgets: Budgets,
   defaults: Defaults,
-): readonly (RuleResult | undefined)[] {
+): Steps<readonly (RuleResult | undefined)[]> {
   const { issues } = context;
   const place = at(ROOT, "rules");
   if (!Array.isArray(value)) {
@@ -134,7 +147,17 @@ function parseList(
     issues.add(place, `has ${value.length} rules; at most ${MAX_RULES} are allowed`);
     return [];
   }
-  return value.map((rule, i) => parseRule(context, at(place, i), rule, budgets, defaults));
+  const results: (RuleResult | undefined)[] = [];
+  let patterns = 0;
+  for (const [i, rule] of value.entries()) {
+    const result = parseRule(context, at(place, i), rule, budgets, defaults);
+    results.push(result);
+    patterns += 1 + (result?.rule.patterns.length ?? 0);
+    if (patterns < PATTERNS_PER_STEP) continue;
+    patterns = 0;
+    yield;
+  }
+  return results;
 }
 
 function checkNames(issues: Issues, results: readonly (RuleResult | undefined)[]): void {
@@ -149,12 +172,16 @@ function checkNames(issues: Issues, results: readonly (RuleResult | undefined)[]
 }
 
 /** Law 1: a pattern that no request reaches is an error, and so is one that overlaps too many others. */
-function checkReach(issues: Issues, results: readonly (RuleResult | undefined)[], caseSensitive: boolean): void {
+function* checkReach(
+  issues: Issues,
+  results: readonly (RuleResult | undefined)[],
+  caseSensitive: boolean,
+): Steps<void> {
   const rules = results.map((result) => ({
     patterns: result?.rule.patterns ?? [],
     hasCondition: (result?.rule.when.length ?? 0) > 0,
   }));
-  for (const { rule, pattern, hiddenBy, overlaps } of checkPatterns(rules, caseSensitive)) {
+  for (const { rule, pattern, hiddenBy, overlaps } of yield* checkPatterns(rules, caseSensitive)) {
     const result = results[rule] as RuleResult;
     const place = result.patternPlaces[pattern] as Place;
     if (hiddenBy === undefined) {

@@ -1,5 +1,6 @@
 /** Rules that were validated: every reference is resolved, and presets and defaults are applied. */
 import type { Policy } from "../core/policy.ts";
+import type { RefundIf } from "../http/request-ending.ts";
 import type { OnStoreError } from "../resilience/failure-policy.ts";
 import type { Pattern } from "./matching/pattern.ts";
 import type { Action, LimitText, RulesData } from "./rules-data.ts";
@@ -10,6 +11,8 @@ export interface ParsedRules {
   readonly data: Readonly<RulesData>;
   /** 8 hex digits derived from the canonical data. */
   readonly version: string;
+  /** The same for each member of the data. */
+  readonly memberVersions: ReadonlyMap<string, string>;
   /** The plans; empty if there are none. */
   readonly plans: readonly string[];
   readonly defaultPlan: string | undefined;
@@ -51,7 +54,7 @@ export interface ParsedRule {
   readonly weight: number;
   /** How long counted facts are held, in ms; `undefined`: they are charged at once. */
   readonly holdMs: number | undefined;
-  readonly refundIf: "failed" | "succeeded" | undefined;
+  readonly refundIf: RefundIf | undefined;
   readonly mode: "enforce" | "shadow";
   readonly onStoreError: OnStoreError;
   /** Whether a denial is a strike. */
@@ -68,6 +71,8 @@ export interface ParsedLimit {
   readonly identities: readonly string[];
   /** What happens when it is exceeded. That of a budget is `deny`. */
   readonly action: Action;
+  /** The identities of another limit: it applies to callers who lack one of them. `undefined`: it applies to all. */
+  readonly without?: readonly string[] | undefined;
   /** The limit that it replaces for callers with a clearance, whose overrides apply to it as well. */
   readonly replaces?: ParsedLimit | undefined;
   /** The limit of all plans, or one for each plan. */

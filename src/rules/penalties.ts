@@ -54,7 +54,8 @@ export class RulePenalties {
       const key = values.penaltyKey(penalty.identities);
       if (key === PENDING) isPending = true;
       else if (key !== undefined) {
-        const charge = isViolation && penalty.isStruck ? penalty.strike : penalty.peek;
+        const isStruck = isViolation && penalty.isStruck && values.mayStrike(penalty.identities);
+        const charge = isStruck ? penalty.strike : penalty.peek;
         found.push({ rule: compiled.rule, charge, key, amount: 1 });
         applied |= 1 << i;
       }

@@ -8,17 +8,26 @@ export const presets: Readonly<Record<PresetName, Omit<RuleData, "name" | "match
   // The limit per account is wide and ends in a challenge, so that strangers can't lock its owner out.
   login: {
     limits: { ip: "20/15m log", "ip+account": "5/15m log", account: "50/h log" },
+    without: { account: "5/15m log" },
     budgets: [],
-    refundIf: "succeeded",
+    // Not by status: many forms answer a wrong password with a redirect, or with 200 and the form.
+    refundIf: "reported",
     onStoreError: "closed",
     action: { account: "challenge" },
     penalty: true,
   },
   // Six digits: 20 attempts an hour are a chance of 1 in 50 000.
-  mfa: { limits: { ip: "20/h log", user: "5/15m log" }, budgets: [], onStoreError: "closed", penalty: true },
+  mfa: {
+    limits: { ip: "20/h log", user: "5/15m log" },
+    without: { user: "5/15m log" },
+    budgets: [],
+    onStoreError: "closed",
+    penalty: true,
+  },
   // The handler responds the same way whether or not it sends mail.
   "password-reset": {
     limits: { ip: "10/h log", account: "3/h log" },
+    without: { account: "3/h log" },
     budgets: [],
     onStoreError: "closed",
     action: { account: "flag" },

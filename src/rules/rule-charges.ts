@@ -1,12 +1,14 @@
 /** The charges of one request that rules have found: applied, settled, refunded and reported together. */
+
 import { isCost } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
 import { ASYNC_DISPOSE, type Hold, type HoldMethods, type Settlement } from "../core/hold.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
-import type { ResolvedPolicy } from "../core/policy.ts";
+import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import type { CountedDecision, RequestCharges, RuleOutcome } from "../http/request-charges.ts";
+import { isRefundDue, type RequestEnding } from "../http/request-ending.ts";
 import { applyGroups, type GroupDecisions } from "../limiter/charge-groups.ts";
 import { refundJointly } from "../limiter/joint-charge.ts";
 import type { JointCharge } from "../limiter/limiter-part.ts";
@@ -45,7 +47,11 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   private readonly countedGroups: readonly Group[];
   private readonly ids: HoldIds;
   private openHolds: readonly OpenHold[] = NONE;
+  private renewals: Parameters<RuleOutcome["begin"]>[1];
   private actual: Readonly<Record<string, number>> | undefined;
+  private isReported: boolean = false;
+  /** How the request ended; `undefined` while it is open. */
+  private ending: RequestEnding | undefined;
   /** The amount that replaces the estimate of every fact. */
   private renewedAmount: number | undefined;
 
@@ -85,7 +91,7 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   /** Whether the rules hold something for some callers. */
   get mayHold(): boolean {
     return this.someRule(
-      (rule) => rule.holdMs !== undefined || specsOf(rule).some(({ policy }) => policy?.algorithm === "concurrency"),
+      (rule) => rule.holdMs !== undefined || specsOf(rule).some(({ policy }) => isConcurrency(policy)),
     );
   }
 
@@ -96,6 +102,10 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
 
   get isEnforced(): boolean {
     return this.enforced.active.some(({ charge }) => !isPenalty(charge));
+  }
+
+  get awaitsCost(): boolean {
+    return this.openHolds.some(({ isLease }) => !isLease);
   }
 
   get isOpen(): boolean {
@@ -154,11 +164,16 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     return isChallenged;
   }
 
-  /** Records the actual amounts of held facts. Throws for a fact that is not held. */
-  private settle(actual: Readonly<Record<string, number>>): void {
-    if (typeof actual !== "object" || actual === null) {
+  /** Records the actual amounts that a caller gives. Without any, the estimates would be charged in silence. */
+  private settleGiven(actual: Readonly<Record<string, number>>): void {
+    if (typeof actual !== "object" || actual === null || Array.isArray(actual) || Object.keys(actual).length === 0) {
       throw optionError("invalid-cost", "actual", "the amount of each held fact, such as { tokens: 812 }", actual);
     }
+    this.settle(actual);
+  }
+
+  /** Records the actual amounts of held facts. Throws for a fact that is not held. */
+  private settle(actual: Readonly<Record<string, number>>): void {
     const held = this.heldFacts();
     for (const [fact, amount] of Object.entries(actual)) {
       if (!held.includes(fact) && this.someRule(() => true)) {
@@ -176,21 +191,45 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     const holds = this.openHolds.map(({ hold }) => hold);
     // Also if nothing is held: a handler does not know which limits apply to a caller.
     if (holds.length > 0 || this.someRule(({ holdMs }) => holdMs !== undefined)) {
-      Object.assign(decision, { settle: (actual: Readonly<Record<string, number>>) => this.settle(actual) });
+      Object.assign(decision, { settle: (actual: Readonly<Record<string, number>>) => this.settleGiven(actual) });
     }
     // A middleware in shadow mode continues requests that were denied. What other groups hold is settled all the same.
     if (holds.length === 0 && !(decision.allowed && this.mayRefund())) return undefined;
+    this.renewals = open;
     for (const hold of holds) open?.add(hold);
-    let isFinished = false;
     return async (ending) => {
-      if (isFinished) return;
-      isFinished = true;
-      for (const hold of holds) open?.delete(hold);
+      if (this.ending !== undefined) return;
+      this.ending = ending;
+      this.stopRenewing();
       await Promise.all([
         holds.length > 0 ? this.settleActual() : undefined,
-        this.refundTaken((rule) => rule.refundIf === ending),
+        this.refundTaken(({ refundIf }) => isRefundDue(refundIf, ending, this.isReported)),
       ]);
     };
+  }
+
+  async endLeases(): Promise<void> {
+    const leases = this.openHolds.filter(({ isLease }) => isLease);
+    for (const { hold } of leases) this.renewals?.delete(hold);
+    await Promise.all(leases.map(({ hold }) => hold.cancel()));
+  }
+
+  stopRenewing(): void {
+    for (const { hold } of this.openHolds) this.renewals?.delete(hold);
+  }
+
+  get refunding(): RuleOutcome["refunding"] {
+    for (const { name, refundIf } of this.foundRules) {
+      if (refundIf === "succeeded" || refundIf === "reported") return { rule: name, refundIf };
+    }
+    return undefined;
+  }
+
+  async succeeded(): Promise<void> {
+    const { ending, isReported } = this;
+    this.isReported = true;
+    if (ending === undefined || isReported) return;
+    await this.refundTaken(({ refundIf }) => isRefundDue(refundIf, ending, true) && refundIf !== ending);
   }
 
   /** All holds of the request as one, for callers without a server. There may be none. */
@@ -198,7 +237,7 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     const holds = this.openHolds.map(({ hold }) => hold);
     const first = (this.openHolds.find(({ isLease }) => !isLease) ?? this.openHolds[0])?.hold;
     const settle = async (actual?: number | readonly number[] | Readonly<Record<string, number>>) => {
-      if (typeof actual === "object") this.settle(actual as Readonly<Record<string, number>>);
+      if (typeof actual === "object") this.settleGiven(actual as Readonly<Record<string, number>>);
       else if (actual !== undefined) {
         this.settle(Object.fromEntries(this.heldFacts().map((fact) => [fact, actual])));
       }
@@ -317,4 +356,9 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
       );
     }
   }
+}
+
+/** Whether a policy limits how much is held at once. */
+function isConcurrency(policy: Policy | undefined): boolean {
+  return typeof policy?.algorithm === "object" && policy.algorithm.name === "concurrency";
 }

@@ -1,6 +1,7 @@
 /** Finds the charges of a request: its rule by path and conditions, its plan, its keys and its amounts. */
 import { MAX_CHARGES } from "../core/charge.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { Steps } from "../core/slices.ts";
 import { type Known, PENDING, type RequestValues } from "../http/request-values.ts";
 import type { StorePort } from "../limiter/sync-port.ts";
 import type { ActiveCharge } from "./charge-group.ts";
@@ -26,7 +27,9 @@ import {
   planFor,
   policiesOf,
   unidentified,
+  watchLimits,
 } from "./found-rules.ts";
+import type { LimitWatches } from "./limit-watch.ts";
 import { type Candidate, Matcher } from "./matching/matcher.ts";
 import type { Overrides } from "./overrides.ts";
 import type { LimitSpec, ParsedLimit, ParsedRules } from "./parsed-rules.ts";
@@ -42,6 +45,16 @@ const OVERRIDDEN = 1 << 20;
 /** The first bit of penalties in such a mask. */
 const PENALTIES = 1 << 21;
 
+/** What an engine is made of. */
+export interface EngineParts {
+  readonly parsed: ParsedRules;
+  readonly table: PolicyTable;
+  readonly port: StorePort;
+  readonly overrides: Overrides | undefined;
+  readonly onUnknownPlan: (plan: string) => void;
+  readonly watches: LimitWatches;
+}
+
 /** One version of the rules. It never changes, so a request that has started keeps its version. */
 export class RuleEngine {
   readonly parsed: ParsedRules;
@@ -56,26 +69,32 @@ export class RuleEngine {
   private readonly overrides: Overrides | undefined;
   private readonly onUnknownPlan: (plan: string) => void;
 
-  constructor(
-    parsed: ParsedRules,
-    table: PolicyTable,
-    port: StorePort,
-    overrides: Overrides | undefined,
-    onUnknownPlan: (plan: string) => void,
+  private constructor(
+    { parsed, table, port, overrides, onUnknownPlan, watches }: EngineParts,
+    { rules, fallback }: { readonly rules: readonly CompiledRule[]; readonly fallback: CompiledRule },
+    matcher: Matcher,
   ) {
     this.parsed = parsed;
     this.table = table;
     this.port = port;
     this.overrides = overrides;
     this.onUnknownPlan = onUnknownPlan;
-    const { rules, fallback } = compileRules(parsed, table);
     this.rules = rules;
     this.fallback = fallback;
+    this.matcher = matcher;
+    for (const compiled of [...rules, fallback]) compiled.watch = watches.watch(compiled.rule);
     this.found = rules.map((compiled) =>
       compiled.rule.patterns.map((_, pattern) => foundRule(compiled, compiled.rule.perPattern ? pattern : 0)),
     );
     this.foundFallback = foundRule(fallback, 0);
-    this.matcher = new Matcher(parsed.rules, parsed.caseSensitive);
+  }
+
+  /** Creates the engine of one version. Throws if the store can't count a policy. */
+  static *build(parts: EngineParts): Steps<RuleEngine> {
+    const { parsed, table } = parts;
+    const compiled = yield* compileRules(parsed, table);
+    const matcher = yield* Matcher.build(parsed.rules, parsed.caseSensitive);
+    return new RuleEngine(parts, compiled, matcher);
   }
 
   /** Finds the charges of a request. Without a promise unless a fact, an identity or an override has one. */
@@ -179,6 +198,7 @@ export class RuleEngine {
       charged = rulePlan;
     }
     if (isPending) return PENDING;
+    for (const found of rules) if (found.compiled.watch) watchLimits(found, plan, values);
     const [first] = rules as [FoundRule];
     if (!hasUniversal(active) && !isIdentified(rules, plan, values)) throw unidentified(first.compiled.rule.name);
     // After that check: a penalty limits nothing while the key is not blocked.
@@ -224,6 +244,10 @@ export class RuleEngine {
     values: RequestValues,
   ): Known<ActiveCharge | undefined> {
     const { limit } = limited;
+    if (limit.without) {
+      const other = values.key(limit.without);
+      if (other !== undefined) return other === PENDING ? PENDING : undefined;
+    }
     const charge = limited.part ? limited : undefined;
     const key = values.key(limit.identities);
     if (key === undefined) return undefined;

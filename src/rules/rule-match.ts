@@ -4,6 +4,7 @@ import type { Per } from "../http/identity/identities.ts";
 import { PENDING, RequestValues } from "../http/request-values.ts";
 import type { RuleCharge } from "./compiled-rules.ts";
 import { type FoundRule, isCleared, planFor } from "./found-rules.ts";
+import { unknownParts } from "./limit-watch.ts";
 import type { RuleEngine } from "./rule-engine.ts";
 import type { FactValues, LimitText } from "./rules-data.ts";
 
@@ -27,11 +28,18 @@ export interface RulePolicy {
   readonly amount: number;
 }
 
+/** A charge, and the parts of its identity that are not among the facts. */
+interface ExplainedCharge {
+  readonly charge: RuleCharge;
+  readonly amount: number;
+  readonly unknown: readonly string[];
+}
+
 /** A rule that applies, and its charges for the caller's plan. */
 export interface ExplainedRule {
   readonly found: FoundRule;
   readonly plan: string;
-  readonly charges: readonly { readonly charge: RuleCharge; readonly amount: number }[];
+  readonly charges: readonly ExplainedCharge[];
 }
 
 /** The rules that apply to a request with known facts. `exempt`: the request is not limited by them. */
@@ -67,10 +75,13 @@ export function rulesOf(
     );
     const charges = [...written, ...unlimited].map((limited) => {
       const { rule } = one.compiled;
-      const key = values.key(limited.limit.identities);
+      const { identities, without } = limited.limit;
+      const unknown = unknownParts(values, without ?? identities);
+      if (without && unknown.length === 0) return undefined;
+      const key = values.key(identities);
       const spec = typeof key === "string" ? engine.parsed.overrides.get(key)?.get(limited.limit.name) : undefined;
       const chosen = spec ? engine.table.override(rule, limited, spec) : limited.part ? limited : undefined;
-      return chosen && { charge: chosen, amount: amountOf(chosen, values) };
+      return chosen && { charge: chosen, amount: amountOf(chosen, values), unknown };
     });
     return { found: one, plan, charges: charges.filter((charge) => charge !== undefined) };
   });

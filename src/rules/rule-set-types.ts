@@ -62,8 +62,11 @@ export interface RuleSet<F extends string = string> extends RequestRules<F> {
   consume(request: RuleRequest<F>): Promise<RuleDecision>;
   /** Describes one request as text; without arguments, all rules as a table. */
   explain(method?: string, path?: string, facts?: FactValues<F | OptionalFact | "clearance">): string;
-  /** Replaces the rules and returns the changes in words. Throws and changes nothing if `next` is invalid. */
-  replace(next: unknown): readonly string[];
+  /**
+   * Replaces the rules and resolves with the changes in words. Rejects and changes nothing if `next` is invalid. Many rules
+   * and overrides are read in slices, so that requests are served meanwhile. Don't change `next` until it resolves.
+   */
+  replace(next: unknown): Promise<readonly string[]>;
   /** Releases the policy names on the store. Later calls fail. */
   dispose(): Promise<void>;
 }

@@ -3,15 +3,16 @@ import { optionError, rejectDisposed, SluiceError, show } from "../core/errors.t
 import { isPromise } from "../core/maybe-promise.ts";
 import type { ObserverLike } from "../core/observer.ts";
 import { checkOptions } from "../core/options.ts";
+import { runInSlices, runSteps, type Steps } from "../core/slices.ts";
 import type { Store } from "../core/store.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
+import { hasLeases, releaseLeases } from "../holds/leases.ts";
 import { networkOf, parseAddress } from "../http/identity/address.ts";
 import { MountedContext } from "../http/mounted-context.ts";
 import type { ResponseData } from "../http/rejection.ts";
 import { type FindCharges, type MountedMiddleware, REQUEST_RULES, type RulesMount } from "../http/request-charges.ts";
 import { type RequestObserver, requestObserver } from "../http/request-observer.ts";
 import { RequestValues } from "../http/request-values.ts";
-import { hasLeases, releaseLeases } from "../limiter/leases.ts";
 import { replaceNames } from "../limiter/names.ts";
 import { emitStoreWarning, portOf } from "../limiter/store-port.ts";
 import type { StorePort } from "../limiter/sync-port.ts";
@@ -23,13 +24,15 @@ import { memoryStore } from "../stores/memory/memory-store.ts";
 import { changesBetween } from "./changes.ts";
 import { notLimited } from "./charge-group.ts";
 import { type Abilities, checkAbilities, checkFacts, missingAbility } from "./check-abilities.ts";
+import { checkRuleSetOptions } from "./check-rule-set-options.ts";
 import { PolicyTable } from "./compiled-rules.ts";
 import { explainRequest, explainRules } from "./explain.ts";
 import { invalidRules } from "./issues.ts";
 import { LimitTexts } from "./limit-text.ts";
+import { LimitWatches } from "./limit-watch.ts";
 import { factsOf } from "./mounted-facts.ts";
 import { Overrides } from "./overrides.ts";
-import { parseRules } from "./parse-rules.ts";
+import { parseInSteps } from "./parse-rules.ts";
 import type { LimitSpec } from "./parsed-rules.ts";
 import { RulePenalties } from "./penalties.ts";
 import { RuleCharges } from "./rule-charges.ts";
@@ -38,7 +41,6 @@ import { matchRequest, type RuleMatch } from "./rule-match.ts";
 import type { RuleDecision, RuleHoldDecision, RuleRequest, RuleSet, RulesOptions } from "./rule-set-types.ts";
 import type { FactValues, RulesData } from "./rules-data.ts";
 
-const OPTIONS = ["store", "prefix", "overrides", "deadlineMs", "instances", "localDenialMs", "onEvent", "observer"];
 /** Bits of an IPv6 address that identify one client, as `identity` of middleware has it by default. */
 const IPV6_PREFIX = 56;
 /** Values of unknown plans that are reported, each once. */
@@ -50,23 +52,7 @@ export function createRuleSet(
   json: unknown,
   options: RulesOptions & { readonly facts?: readonly string[] },
 ): RuleSet {
-  checkOptions(what, options, what === "loadRules" ? [...OPTIONS, "facts"] : OPTIONS);
-  const { store, prefix, overrides } = options;
-  if (store !== undefined && typeof (store as Store | null)?.apply !== "function") {
-    throw optionError("invalid-option", "store", "a store, such as memoryStore() or redisStore(client)", store);
-  }
-  // Buckets of single patterns add a hash to it.
-  if (prefix !== undefined && !(typeof prefix === "string" && /^[ -~]{1,48}$/.test(prefix))) {
-    throw optionError("invalid-option", "prefix", "1 to 48 printable ASCII characters", prefix);
-  }
-  if (overrides !== undefined && typeof overrides !== "function") {
-    throw optionError(
-      "invalid-option",
-      "overrides",
-      "a function; write overrides of single keys into the rules",
-      overrides,
-    );
-  }
+  checkRuleSetOptions(what, options);
   return new RulesInForce(json, options);
 }
 
@@ -79,11 +65,14 @@ class RulesInForce implements RuleSet {
   /** What the middleware that use the rules provide, each kind once. */
   private readonly mounts: Map<string, Abilities> = new Map();
   private readonly unknownPlans: Set<string> = new Set();
+  private readonly watches: LimitWatches = new LimitWatches((limit, message) => this.reportUnapplied(limit, message));
   /** Limits of rules that were replaced, with leases of requests that are in flight. */
   private leased: readonly FailurePolicy[] = [];
   private engine: RuleEngine;
   private observer: RequestObserver<readonly [RuleRequest]> | undefined;
   private isDisposed = false;
+  /** The last call of `replace`. Never rejects. */
+  private replaced: Promise<unknown> = Promise.resolve();
 
   constructor(json: unknown, options: RulesOptions & { readonly facts?: readonly string[] }) {
     this.options = options;
@@ -98,11 +87,12 @@ class RulesInForce implements RuleSet {
         // A middleware may add an observer later.
         observed: { port: { transition: (event) => this.observer?.port.transition(event) } },
       });
-    this.engine = this.build(json);
-    replaceNames(this.store, [], this.engine.table.all());
+    this.engine = runSteps(this.build(json));
+    runSteps(replaceNames(this.store, [], this.engine.table.all()));
     this.watcher = {
       down: (error) => emit({ onEvent }, { type: "store-down", policy: "", error }),
       up: (downMs) => emit({ onEvent }, { type: "store-up", policy: "", downMs }),
+      degraded: (error, count) => emit({ onEvent }, { type: "degraded", policy: "", error, count }),
     };
     if (onEvent && !this.port.syncStore) {
       healthOf(this.store).watch(this.watcher);
@@ -162,24 +152,54 @@ class RulesInForce implements RuleSet {
     return explainRequest(this.engine, method, path, facts);
   }
 
-  replace(next: unknown): readonly string[] {
+  replace(next: unknown): Promise<readonly string[]> {
+    // One after the other, so that the rules of the last call are in force at the end.
+    const replaced = this.replaced.then(() => this.replaceNow(next));
+    this.replaced = replaced.catch(() => {});
+    return replaced;
+  }
+
+  /** In slices: requests are decided by the old rules meanwhile. */
+  private async replaceNow(next: unknown): Promise<readonly string[]> {
     if (this.isDisposed) rejectDisposed("rule set");
-    const before = this.engine;
     let engine: RuleEngine;
     try {
-      engine = this.build(next);
-      for (const abilities of this.mounts.values()) checkAbilities(engine.parsed, abilities);
-      replaceNames(this.store, before.table.all(), engine.table.all());
+      engine = await this.prepare(next);
     } catch (error) {
       this.observer?.port.rules(this.version, "rejected");
       this.observer?.port.transition({ type: "rules-rejected", version: this.version });
       throw error;
     }
+    const before = this.engine;
     this.use(engine);
-    const changes = changesBetween(before, engine);
+    const changes = await inSlices(changesBetween(before, engine));
     this.observer?.port.rules(this.version, "applied");
     this.observer?.port.transition({ type: "rules-replaced", version: this.version, changes: changes.length });
     return changes;
+  }
+
+  /** Builds the next engine and claims its names. Middleware may be mounted, and the rules disposed of, meanwhile. */
+  private async prepare(next: unknown): Promise<RuleEngine> {
+    let options: RulesOptions;
+    let engine: RuleEngine;
+    const check = (): void => {
+      for (const abilities of this.mounts.values()) checkAbilities(engine.parsed, abilities);
+    };
+    do {
+      options = this.options;
+      engine = await inSlices(this.build(next));
+    } while (options !== this.options);
+    check();
+    const [old, claimed] = [this.engine.table.all(), engine.table.all()];
+    await inSlices(replaceNames(this.store, old, claimed));
+    try {
+      if (this.isDisposed) rejectDisposed("rule set");
+      check();
+    } catch (error) {
+      runSteps(replaceNames(this.store, claimed, this.isDisposed ? [] : old));
+      throw error;
+    }
+    return options === this.options ? engine : runSteps(this.build(next));
   }
 
   /** One assignment: requests that have started keep the rules that they were matched with. */
@@ -201,7 +221,7 @@ class RulesInForce implements RuleSet {
     if (observer === undefined || this.observer) return;
     this.options = { ...this.options, observer };
     this.observer = requestObserver(observer, { method: ([{ method }]) => method });
-    this.use(this.build(this.data));
+    this.use(runSteps(this.build(this.data)));
     this.observer?.port.rules(this.version, "loaded");
   }
 
@@ -209,13 +229,13 @@ class RulesInForce implements RuleSet {
     if (this.isDisposed) return;
     this.isDisposed = true;
     healthOf(this.store).unwatch(this.watcher);
-    replaceNames(this.store, this.engine.table.all(), []);
+    runSteps(replaceNames(this.store, this.engine.table.all(), []));
     await Promise.all([...this.leased, ...this.engine.table.failurePolicies()].map(releaseLeases));
     if (!this.options.store) await this.store.dispose();
   }
 
-  private build(json: unknown): RuleEngine {
-    const result = parseRules(json);
+  private *build(json: unknown): Steps<RuleEngine> {
+    const result = yield* parseInSteps(json);
     if (result.issues) throw invalidRules(result.issues);
     const { rules } = result;
     if (this.options.facts) checkFacts(rules, this.options.facts);
@@ -223,7 +243,9 @@ class RulesInForce implements RuleSet {
     const failure = { deadlineMs, instances, localDenialMs, onEvent, observer };
     const given = Object.fromEntries(Object.entries(failure).filter(([, value]) => value !== undefined));
     const table = new PolicyTable({ store: this.store, prefix, ...given });
-    return new RuleEngine(rules, table, this.port, this.overrides, (plan) => this.reportPlan(plan));
+    const { port, overrides, watches } = this;
+    const onUnknownPlan = (plan: string): void => this.reportPlan(plan);
+    return yield* RuleEngine.build({ parsed: rules, table, port, overrides, onUnknownPlan, watches });
   }
 
   private mount<Args extends readonly unknown[]>(middleware: MountedMiddleware<Args>): FindCharges<Args> {
@@ -236,6 +258,7 @@ class RulesInForce implements RuleSet {
     const provided = abuse && [
       abuse.hasChallenge,
       abuse.hasStrikes,
+      abuse.hasTraps,
       ...["bot", "other"].map((one) => abuse.mayProvide(one)),
     ];
     this.mounts.set(`${abilities.facts.join()} ${provided}`, abilities);
@@ -285,6 +308,12 @@ class RulesInForce implements RuleSet {
     return Object.assign(notLimited(), { rule });
   }
 
+  private reportUnapplied(policy: string, message: string): void {
+    const { onEvent } = this.options;
+    emit({ onEvent, observed: this.observer }, { type: "warning", policy, message });
+    if (!onEvent) emitProcessWarning("SLUICE_LIMIT_NOT_APPLIED", message);
+  }
+
   private reportPlan(plan: string): void {
     const { unknownPlans } = this;
     if (unknownPlans.size >= MAX_UNKNOWN_PLANS || unknownPlans.has(plan)) return;
@@ -298,6 +327,11 @@ class RulesInForce implements RuleSet {
       emitProcessWarning("SLUICE_UNKNOWN_PLAN", message);
     }
   }
+}
+
+/** Does the work in slices. */
+function inSlices<T>(steps: Steps<T>): Promise<T> {
+  return runInSlices(steps, () => true) as Promise<T>;
 }
 
 /** What the gate does with the result: a request that is exempt has no charges. */

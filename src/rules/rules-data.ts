@@ -1,11 +1,16 @@
 /** Rules as their authors write them: plain data, in TypeScript or JSON. */
+
 import type { PolicyText } from "../core/policy-text.ts";
-import type { Duration } from "../core/rate.ts";
+import type { Duration, TimeUnit } from "../core/rate.ts";
 import type { Per } from "../http/identity/identities.ts";
+import type { RefundIf } from "../http/request-ending.ts";
 import type { OnStoreError } from "../resilience/failure-policy.ts";
 
 /** A policy as text. It counts requests, or the numeric fact after `of`: `"20000/d fixed of tokens"`. */
-export type LimitText = PolicyText | `${PolicyText} of ${string}` | "unlimited";
+export type LimitText = PolicyText | ConcurrencyText | `${PolicyText} of ${string}` | "unlimited";
+
+/** A concurrency limit as text. In code, it is written `concurrency(5, { leaseMs: "30s" })`. */
+type ConcurrencyText = `${number} concurrent` | `${number} concurrent lease ${number}${TimeUnit}`;
 
 /** One limit for all plans, or one for each plan; no plan may be missing. */
 export type ByPlan<P extends string> = LimitText | { readonly [plan in P]: LimitText };
@@ -61,10 +66,15 @@ export interface RuleData<P extends string = string> {
   match: string | readonly string[];
   /** Facts, as text, that must equal the value or one of the values: `{ bot: "likely" }`. */
   when?: { readonly [fact: string]: string | readonly string[] };
-  /** Preset to start from: its limits are merged by `Per`; any other member set here replaces the preset's. */
+  /** Preset to start from: its `limits` and `without` are merged by `Per`; any other member set here replaces the preset's. */
   preset?: PresetName;
   /** Limits of this rule alone. They count requests, or the fact named by `of`. */
   limits?: Limits<P>;
+  /**
+   * Limits of callers who lack an identity that the rule limits by, such as a tenant: `{ tenant: "5/m" }`. They are counted
+   * per `client` and deny. Default: the limit per tenant does not apply to callers without one.
+   */
+  without?: Limits<P>;
   /** Budgets to charge; `[]` charges none, not even those of `defaults`. */
   budgets?: readonly string[];
   /** Exempts matching requests: not counted, no RateLimit headers. Used instead of `limits`; matches exactly. */
@@ -75,8 +85,11 @@ export interface RuleData<P extends string = string> {
   weight?: number;
   /** Holds amounts counted by `of` until they are settled, for this long unless renewed. Default: charged at once. */
   hold?: Duration;
-  /** Refunds every charge of a request that ends this way. Default: no refunds. */
-  refundIf?: "failed" | "succeeded";
+  /**
+   * Refunds every charge of a request that ends this way; `"reported"`: the handler has called `succeeded` of
+   * `getRateLimit(request)`. Default: no refunds.
+   */
+  refundIf?: RefundIf;
   /** `"shadow"` counts the rule's own limits without enforcing them. Default: `"enforce"`. */
   mode?: "enforce" | "shadow";
   /** What to do while the store is unavailable. Default: `"local"`. */

@@ -70,7 +70,7 @@ type CheckedNameList<L, Known extends string> = { readonly [index in keyof L]: C
 /** A rule that names existing plans and budgets, and has no other members than these. */
 type CheckedRule<R, P extends string, B extends string, Known extends PropertyKey> = R extends object
   ? {
-      readonly [member in keyof R]: member extends "limits" | "withClearance"
+      readonly [member in keyof R]: member extends "limits" | "without" | "withClearance"
         ? CheckedLimits<R[member], P>
         : member extends "budgets"
           ? CheckedNameList<R[member], B>

@@ -1,6 +1,10 @@
 /** The contract test suite for a rate limiter. */
+
 import { monotonicMs } from "../core/clock.ts";
-import type { AlgorithmName } from "../core/policy.ts";
+import { SluiceError } from "../core/errors.ts";
+import type { AlgorithmName, Policy } from "../core/policy.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
+import { compilePolicy } from "../policy/compile-policy.ts";
 import { inputLaws } from "./laws/input-laws.ts";
 import { keyLaws } from "./laws/key-laws.ts";
 import type { Bench, Law } from "./laws/law.ts";
@@ -65,10 +69,24 @@ function createBench(create: CreateSubject, algorithm: AlgorithmName, seed: numb
     algorithm,
     random: randomFrom(seed),
     async create(policy) {
-      const subject = toSubject(await create(policy));
+      const subject = subjectFor(policy, await create(policy));
       return time === "real" ? withFullWaits(subject) : subject;
     },
   };
+}
+
+/** The subject of a policy. Throws if its limiter has another one: most cases would fail, each for another reason. */
+function subjectFor(policy: Policy, created: RateLimiter | Subject): Subject {
+  const subject = toSubject(created);
+  const given = subject.limiter.getPolicy?.();
+  const { resolved } = compilePolicy(policy);
+  if (!given || (given.capacity === resolved.capacity && given.windowMs === resolved.windowMs)) return subject;
+  const message = `The limiter has the policy "${given.name}", but the suite asked for "${resolved.name}". Create it with the policy that create is called with: describeRateLimiter(name, (policy) => memoryRateLimiter(policy)).`;
+  throw new SluiceError("invalid-limiter", message, {
+    option: "create",
+    expected: resolved.name,
+    received: given.name,
+  });
 }
 
 /** Repeats `advance` until the whole time has passed: Node's `setTimeout` fires up to a millisecond early. */
@@ -92,12 +110,13 @@ function isApplicable({ needs, only }: Law, algorithm: AlgorithmName, time: Time
 
 /** Detects what a first subject supports. Not possible for a promise: cases are registered synchronously. */
 function detect(create: CreateSubject, algorithm: AlgorithmName): { time: Time; restart: boolean } | undefined {
-  const created = create(policyOf(algorithm, 1, 1000));
+  const policy = policyOf(algorithm, 1, 1000);
+  const created = create(policy);
   if (created instanceof Promise) {
     created.then((created) => toSubject(created).limiter.dispose()).catch(() => {});
     return undefined;
   }
-  const { limiter, advance, restart } = toSubject(created);
+  const { limiter, advance, restart } = subjectFor(policy, created);
   void limiter.dispose();
   return { time: advance ? "fake" : "none", restart: restart !== undefined };
 }

@@ -32,7 +32,7 @@ export interface IdempotencySuiteOptions extends Partial<Runner> {
 /** Creates a store. It may share its data with other stores of the suite, because every case has scopes of its own. */
 export type CreateIdempotencyStore = () => MaybePromise<IdempotencyStore | IdempotencySubject>;
 
-/** Registers the contract tests, 60 cases, for stores made by `create`. */
+/** Registers the contract tests, 61 cases, for stores made by `create`. */
 export function idempotencySuite(
   name: string,
   create: CreateIdempotencyStore,

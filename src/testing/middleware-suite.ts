@@ -3,6 +3,7 @@ import { abuseCases } from "./middleware/abuse-cases.ts";
 import { captureCases } from "./middleware/capture-cases.ts";
 import { clientOf } from "./middleware/client.ts";
 import { countingCases } from "./middleware/counting-cases.ts";
+import { disconnectCases } from "./middleware/disconnect-cases.ts";
 import { extensionCases } from "./middleware/extension-cases.ts";
 import { extensionRequestCases } from "./middleware/extension-request-cases.ts";
 import { failureCases } from "./middleware/failure-cases.ts";
@@ -42,6 +43,7 @@ const middlewareCases = [
   ...preflightCases,
   ...refundCases,
   ...holdCases,
+  ...disconnectCases,
   ...limitsCases,
   ...responseCases,
   ...identityCases,

@@ -1,6 +1,7 @@
 /** Checks on a log of admitted charges that hold for every correct limiter. */
-import { algorithms } from "../algorithms/algorithms.ts";
+
 import type { ResolvedPolicy } from "../core/policy.ts";
+import { algorithms } from "../policy/algorithms.ts";
 
 /** One admitted charge. */
 export interface Admission {

@@ -1,10 +1,10 @@
 /** Random charges of two plans that share buckets, and a check that each plan stays within its bound. */
-import { algorithms } from "../algorithms/algorithms.ts";
-import { compilePolicy } from "../algorithms/compile-policy.ts";
-import type { Charge, Group, Mode } from "../core/charge.ts";
-import type { CompiledPolicy } from "../core/compiled-policy.ts";
+
+import type { Charge, Group } from "../core/charge.ts";
+import type { CompiledPolicy, Mode } from "../core/compiled-policy.ts";
 import type { Decision } from "../core/decision.ts";
 import type { AlgorithmName, Policy } from "../core/policy.ts";
+import { compilePolicy } from "../policy/compile-policy.ts";
 import type { Random } from "./random.ts";
 import { policyOf } from "./subject.ts";
 
@@ -78,7 +78,7 @@ export class PlanBounds {
 
   private meterOf(plan: CompiledPolicy): Meter {
     if (plan.refills) return bucketMeter(plan, this.plans);
-    return algorithms[plan.algorithm].list ? logMeter(plan) : windowMeter(plan);
+    return plan.algorithm.list ? logMeter(plan) : windowMeter(plan);
   }
 }
 

@@ -1,9 +1,11 @@
 /** The contract test suite for a store: the limiter suite on that store, and cases for groups of charges. */
-import { algorithms as ownAlgorithms } from "../algorithms/algorithms.ts";
-import { compilePolicy } from "../algorithms/compile-policy.ts";
+
 import type { AlgorithmName } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
+import { concurrency } from "../holds/concurrency.ts";
+import { algorithms as ownAlgorithms } from "../policy/algorithms.ts";
+import { compilePolicy } from "../policy/compile-policy.ts";
 import { bareLimiter } from "./bare-limiter.ts";
 import { check } from "./check.ts";
 import { describeRateLimiter, runLaw, type SuiteOptions } from "./describe-rate-limiter.ts";
@@ -118,7 +120,7 @@ export function storeSuite(name: string, create: CreateStore, options: StoreSuit
 async function refusesHolds(fresh: () => Promise<StoreSubject>): Promise<boolean> {
   const { store } = await fresh();
   try {
-    store.check?.(compilePolicy({ algorithm: "concurrency", limit: 1 }), false, "hold");
+    store.check?.(compilePolicy(concurrency(1)), false, "hold");
     return false;
   } catch (error) {
     if ((error as { code?: unknown }).code === "unsupported") return true;

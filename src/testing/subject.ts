@@ -1,7 +1,9 @@
 /** The limiter under test, how to advance its time, and the policies that the suites use. */
-import { algorithms } from "../algorithms/algorithms.ts";
+
 import type { AlgorithmName, Policy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
+import { algorithms } from "../policy/algorithms.ts";
+import { rates } from "../policy/rates.ts";
 
 /** A limiter under test. */
 export interface Subject {
@@ -41,8 +43,10 @@ export function toSubject(created: RateLimiter | Subject): Subject {
 export function policyOf(algorithm: AlgorithmName, limit: number, spanMs: number, name?: string): Policy {
   const named = name === undefined ? {} : { name };
   const rateOption = algorithms[algorithm].form.options.find((option) => option.endsWith("PerSecond"));
-  if (!rateOption) return { algorithm, limit, windowMs: spanMs, ...named } as Policy;
-  return { algorithm, capacity: limit, [rateOption]: `${limit}/${spanMs}ms`, ...named } as unknown as Policy;
+  // Code names only rates; a policy brings any other algorithm.
+  const own = Object.hasOwn(rates, algorithm) ? algorithm : algorithms[algorithm];
+  if (!rateOption) return { algorithm: own, limit, windowMs: spanMs, ...named } as Policy;
+  return { algorithm: own, capacity: limit, [rateOption]: `${limit}/${spanMs}ms`, ...named } as unknown as Policy;
 }
 
 /** The largest limit to test. List state grows with the limit. */

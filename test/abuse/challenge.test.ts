@@ -209,7 +209,7 @@ describe("a limit with the action challenge", () => {
     await statuses(3, account);
     const response = await send("POST /login", { ...account, "sluice-challenge-token": "good" });
     expect([response.status, await response.text()]).toEqual([200, "welcome"]);
-    expect(response.headers.get("set-cookie")).toMatch(/^__Host-sluice-clearance=v1\./);
+    expect(response.headers.get("set-cookie")).toMatch(/^__Host-sluice-clearance=v2\./);
     expect(response.headers.get("cache-control")).toBe("no-store");
     expect(captcha.verified).toEqual([`good ${ADA}`]);
     const [cookie = ""] = (response.headers.get("set-cookie") ?? "").split(";");

@@ -1,6 +1,6 @@
 /** `rateLimit({ abuse })`: the order of its steps, penalties without rules, traps, the tarpit, signals and wrong options. */
-import { createLimiter, memoryStore, type RateLimiter, SluiceError, type Store } from "sluice";
-import { type Abuse, type AbuseOptions, abuse } from "sluice/abuse";
+import { concurrency, createLimiter, memoryStore, type RateLimiter, SluiceError, type Store } from "sluice";
+import { type Abuse, type AbuseOptions, abuse, ipList } from "sluice/abuse";
 import { type FetchRateLimitOptions, rateLimit } from "sluice/fetch";
 import { loadRules } from "sluice/rules";
 import { fakeClock } from "sluice/testing";
@@ -78,7 +78,7 @@ describe("lists", () => {
     expect(await statuses(2)).toEqual([200, 429]);
   });
 
-  it("come after preflights and skip", async () => {
+  it("come after skip, and apply to preflights", async () => {
     const everyone = abuse({ deny: [() => true] });
     const { statuses } = appWith({
       policy: "1/h",
@@ -87,8 +87,16 @@ describe("lists", () => {
     });
     expect(await statuses(1, "GET /healthz")).toEqual([200]);
     const preflight = { origin: "https://app.example", "access-control-request-method": "PUT" };
-    expect(await statuses(1, "OPTIONS /", preflight)).toEqual([200]);
+    expect(await statuses(1, "OPTIONS /", preflight)).toEqual([403]);
     expect(await statuses(1)).toEqual([403]);
+  });
+
+  it("let preflights pass in shadow mode, and those without an IP address", async () => {
+    const preflight = { origin: "https://app.example", "access-control-request-method": "PUT", "x-client": "unknown" };
+    const shadow = appWith({ policy: "1/h", mode: "shadow", abuse: abuse({ deny: [() => true] }) });
+    expect(await shadow.statuses(2, "OPTIONS /", preflight)).toEqual([200, 200]);
+    const { statuses } = appWith({ policy: "1/h", abuse: abuse({ penalty: [{}, { per: "network" }] }) });
+    expect(await statuses(2, "OPTIONS /", preflight)).toEqual([200, 200]);
   });
 
   it("reject nothing in shadow mode", async () => {
@@ -163,7 +171,7 @@ describe("a penalty without rules", () => {
   it("is released with the lease of a concurrency limit", async () => {
     const store = memoryStore();
     const prevention = abuse({ penalty: { strikes: 2 } });
-    const limiter = createLimiter({ policy: "1 concurrent", store });
+    const limiter = createLimiter({ policy: concurrency(1), store });
     const { statuses } = appWith({ limiter, abuse: prevention });
     expect(await statuses(3)).toEqual(repeat(200, 3));
     await prevention.block(`ip:${IP}`, "1m");
@@ -251,6 +259,58 @@ describe("clients that share an address", () => {
     expect([await send("/.env", "198.51.100.9"), await send("/", "203.0.113.7")]).toEqual([404, 200]);
   });
 
+  describe("behind a proxy that identity may not know", () => {
+    /** Sends requests from a private address, with a header that anyone can write. */
+    function forwarded(options: FetchRateLimitOptions) {
+      const handler = rateLimit({ onEvent: () => {}, ...options })(
+        (_request: Request, _info: object) => new Response(),
+      );
+      return async (count: number, path = "/", peer = "10.0.0.1"): Promise<number[]> => {
+        const seen: number[] = [];
+        for (let i = 0; i < count; i++) {
+          const headers = { "x-forwarded-for": "198.51.100.9" };
+          const info = { remoteAddr: { hostname: peer } };
+          seen.push((await handler(new Request(`http://localhost${path}`, { headers }), info)).status);
+        }
+        return seen;
+      };
+    }
+
+    it.each(["10.0.0.1", "127.0.0.1", "169.254.0.1", "100.64.0.1", "::1"])(
+      "are denied by lists at %s",
+      async (peer) => {
+        const send = forwarded({ policy: "100/h", abuse: abuse({ deny: [ipList([peer])] }) });
+        expect(await send(3, "/", peer)).toEqual(repeat(403, 3));
+      },
+    );
+
+    it("are not exempted by an allow list, which may name the proxy", async () => {
+      const send = forwarded({ policy: "1/h", abuse: abuse({ allow: [ipList(["10.0.0.0/8"])] }) });
+      expect(await send(3)).toEqual([200, 429, 429]);
+    });
+
+    it.each([
+      ["a policy", () => ({ policy: "1/h" }) as const],
+      ["rules", () => ({ rules: rulesWith({ limits: { ip: "1/h" }, penalty: true }), facts: { account: () => "a" } })],
+    ])("stay blocked with %s, and get no new strikes", async (_, options) => {
+      const prevention = abuse({ penalty: { strikes: 2 } });
+      const send = forwarded({ ...options(), abuse: prevention } as FetchRateLimitOptions);
+      expect(await send(9)).toEqual([200, ...repeat(429, 8)]);
+      expect(await prevention.status("ip:10.0.0.1")).toBeUndefined();
+      await prevention.block("ip:10.0.0.2", "1m");
+      expect(await send(2, "/", "10.0.0.2")).toEqual([429, 429]);
+    });
+
+    it("are what identity says, if it is written out", async () => {
+      const prevention = abuse({ penalty: { strikes: 2 }, traps: ["/.env"] });
+      const send = forwarded({ policy: "100/h", identity: "peer", abuse: prevention });
+      expect([...(await send(1, "/.env")), ...(await send(1))]).toEqual([404, 429]);
+      const strict = forwarded({ policy: "1/h", identity: "peer", abuse: prevention });
+      await strict(3, "/", "10.0.0.3");
+      expect(await prevention.status("ip:10.0.0.3")).toMatchObject({ strikes: 2 });
+    });
+  });
+
   it("do not include a user whose name looks like an address", async () => {
     const prevention = abuse({ penalty: { per: "user", strikes: 1 } });
     const user = (request: Request) => request.headers.get("x-user") ?? undefined;
@@ -266,7 +326,7 @@ describe("overrides of rules", () => {
   it("that are unlimited are no way around a block", async () => {
     const prevention = abuse({ penalty: {} });
     const overrides = { [`ip:${IP}`]: { "fallback.ip": "unlimited" } };
-    const data = { rules: [], fallback: { limits: { ip: "1/h" } }, overrides };
+    const data = { rules: [], fallback: { limits: { ip: "1/h" }, penalty: false }, overrides };
     const { statuses } = appWith({ rules: loadRules(data, { facts: [] }), abuse: prevention });
     expect(await statuses(3)).toEqual(repeat(200, 3));
     await prevention.block(`ip:${IP}`, "1m");
@@ -279,7 +339,7 @@ describe("a rule in shadow mode", () => {
     const prevention = abuse({ penalty: {} });
     const decisions: unknown[] = [];
     const { send, statuses } = appWith({
-      rules: rulesWith({ mode: "shadow" }),
+      rules: rulesWith({ mode: "shadow", penalty: false }),
       abuse: prevention,
       onDecision: ({ mode, decision }) => decisions.push([mode, decision.policy, decision.allowed]),
     });
@@ -496,7 +556,7 @@ describe("blocks by hand", () => {
     );
     await expect(prevention.block("ip:nonsense", "1m")).rejects.toThrow(/one IP address after "ip:"/);
     await expect(prevention.block("ip:10.0.0.0/8", "1m")).rejects.toThrow(/for ranges, use deny/);
-    await expect(prevention.block("ip:1.2.3.4", "1week" as never)).rejects.toThrow(/forMs must be/);
+    await expect(prevention.block("ip:1.2.3.4", "1week" as never)).rejects.toThrow(/duration must be/);
     await expect(prevention.strike("ip:1.2.3.4", 0)).rejects.toThrow(/count must be a whole number >= 1/);
     await expect(prevention.status("")).rejects.toThrow(SluiceError);
     expect(await prevention.status("ip:1.2.3.4")).toBeUndefined();
@@ -705,16 +765,28 @@ describe("wrong options", () => {
       () => appWith({ ...rules({ penalty: true }), abuse: abuse({ traps: ["/.env"] }) }),
       /rules\[0\]\.penalty: needs abuse\(\{ penalty \}\)/,
     ],
+    [
+      "a penalty that nothing strikes",
+      () => appWith({ ...rules({}), abuse: abuse({ penalty: { strikes: 2 } }) }),
+      /abuse\(\{ penalty \}\) would never block a client, because no rule has penalty: true\. Set it in the rules/,
+    ],
   ])("with %s say what to do", (_, create, message) => {
     expect(create).toThrow(SluiceError);
     expect(create).toThrow(message);
   });
 
-  it("are found when rules are replaced", () => {
+  it("are no mistakes if traps or the application strike", () => {
+    for (const options of [{ penalty: {}, traps: ["/.env"] }, { traps: ["/.env"] }]) {
+      expect(() => appWith({ ...rules({}), abuse: abuse(options) })).not.toThrow();
+    }
+    expect(() => appWith({ ...rules({ penalty: false }), abuse: abuse({ penalty: {} }) })).not.toThrow();
+  });
+
+  it("are found when rules are replaced", async () => {
     const set = rulesWith({});
     appWith({ rules: set, facts: { account: () => "ada" }, abuse: abuse({ traps: ["/.env"] }) as Abuse });
     const next = { ...set.data, rules: [{ ...set.data.rules[0], penalty: true }] };
-    expect(() => set.replace(next)).toThrow(/needs abuse\(\{ penalty \}\)/);
+    await expect(set.replace(next)).rejects.toThrow(/needs abuse\(\{ penalty \}\)/);
   });
 
   it("say that consume and hold can't challenge or block", async () => {

@@ -1,5 +1,7 @@
 /** Durable Objects in real workerd: the contract suite, and random steps compared with memory. Needs `npm run build`. */
+
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { scaled } from "../../scripts/scale.js";
 import { STRIKE_LOG } from "../list-state/strike-log.ts";
 import { withWorkerd } from "../servers/needs.ts";
 import { startWorkerd, type Workerd } from "./workerd.ts";
@@ -57,8 +59,8 @@ describe("random steps with crashes", withWorkerd, () => {
 });
 
 describe("two plans with one name, interleaved at random", withWorkerd, () => {
-  // A hundredth of the steps in memory: `SLUICE_STEPS=1000000` runs 10 000 on Durable Objects.
-  const steps = Number(process.env.SLUICE_STEPS ?? 100_000) / 100 / ALGORITHMS.length;
+  // A hundredth of the steps in memory: `SLUICE_SCALE=10` runs 10 000 on Durable Objects.
+  const steps = scaled(1000) / ALGORITHMS.length;
   it.each(ALGORITHMS)("%s: stay within the bound of each and give the decisions of memory", async (algorithm) => {
     const seed = Number(process.env.SLUICE_SEED ?? Math.floor(Math.random() * 2 ** 31));
     const { done, allowed } = await workerd.run<{ done: number; allowed: number }>("sharedPlans", {

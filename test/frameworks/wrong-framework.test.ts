@@ -201,7 +201,7 @@ describe("limitRoute of sluice/next", () => {
   it("throws if it wraps something else than a handler", () => {
     const limit = limitRoute(options) as Anything;
     expect(() => limit({ nextUrl: {}, headers: new Headers() })).toThrow(
-      'rateLimit from "sluice/next" was called with the wrong arguments. Use it as export const proxy = rateLimit(options).',
+      'limitRoute from "sluice/next" was called with the wrong arguments. Use it as export const POST = limitRoute(options)(handler).',
     );
   });
 });

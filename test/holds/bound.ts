@@ -3,7 +3,9 @@
  * settled, or never are. Over every interval, all jobs that run in it use at most what the policy allows, besides what they
  * use beyond their own estimates.
  */
+
 import type { Charge, CompiledPolicy } from "sluice";
+import { concurrency } from "sluice";
 import { compilePolicy, type decide, type State } from "sluice/algorithms";
 import { type Random, randomFrom } from "../../src/testing/random.ts";
 import { HELD_ALGORITHMS, type HeldAlgorithm } from "./held-samples.ts";
@@ -57,7 +59,7 @@ function smallPolicy(name: HeldAlgorithm, random: Random): CompiledPolicy {
   if (name === "token-bucket") {
     return compilePolicy({ capacity: limit, tokensPerSecond: `${random.whole(1, 4)}/${random.whole(4, 20)}ms` });
   }
-  if (name === "concurrency") return compilePolicy({ algorithm: name, limit, leaseMs: windowMs });
+  if (name === "concurrency") return compilePolicy(concurrency(limit, { leaseMs: windowMs }));
   return compilePolicy({ algorithm: name, limit, windowMs });
 }
 
@@ -103,7 +105,7 @@ function play(
       continue;
     }
     const estimate = random.whole(1, Math.ceil(policy.limit / 2));
-    if (policy.algorithm !== "concurrency" && random.whole(1, 4) === 1) {
+    if (policy.kind !== "concurrency" && random.whole(1, 4) === 1) {
       if (apply({ cost: estimate, mode: "take" }))
         jobs.push({ id: "", from: now, to: now, estimate, actual: estimate });
       continue;
@@ -127,7 +129,7 @@ interface Interval {
 
 /** Every interval that can be the worst: it starts where a job is over, and ends where one starts. */
 function* intervals(policy: CompiledPolicy, jobs: readonly Job[]): Generator<Interval> {
-  const { limit, windowMs, algorithm, unitsPerMs, unitsPerToken } = policy;
+  const { limit, windowMs, algorithm, kind, unitsPerMs, unitsPerToken } = policy;
   const interval = (fromMs: number, toMs: number, bound: number): Interval => {
     let used = 0;
     for (const { from, to, actual, estimate } of jobs) {
@@ -135,7 +137,7 @@ function* intervals(policy: CompiledPolicy, jobs: readonly Job[]): Generator<Int
     }
     return { fromMs, toMs, room: bound - used };
   };
-  if (algorithm === "concurrency") {
+  if (kind === "concurrency") {
     // At one instant. A job that is over has left by then.
     for (const { from: at } of jobs) {
       const running = jobs.filter(({ from, to }) => from <= at && to > at);
@@ -143,7 +145,7 @@ function* intervals(policy: CompiledPolicy, jobs: readonly Job[]): Generator<Int
     }
     return;
   }
-  if (algorithm === "fixed-window" || algorithm === "sliding-window") {
+  if (algorithm.name === "fixed-window" || algorithm.name === "sliding-window") {
     const starts = jobs.flatMap(({ from, to }) => [from - (from % windowMs), to - (to % windowMs)]);
     for (const start of new Set(starts)) yield interval(start, start + windowMs - 1, limit);
     return;

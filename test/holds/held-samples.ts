@@ -1,5 +1,7 @@
 /** Policies, costs and instants for random walks over buckets with holds. */
-import type { CompiledPolicy, Decision, Policy } from "sluice";
+
+import type { CompiledPolicy, Decision } from "sluice";
+import { concurrency, penalty } from "sluice";
 import { compilePolicy } from "sluice/algorithms";
 import type { Random } from "../../src/testing/random.ts";
 import type { RateAlgorithm } from "../../src/testing/subject.ts";
@@ -52,7 +54,7 @@ export function heldSample(name: HeldAlgorithm, random: Random): HeldSample {
 
 function concurrencySample(random: Random): HeldSample {
   const limit = random.whole(1, random.pick([3, 12, 60]));
-  const compiled = compilePolicy({ algorithm: "concurrency", limit, leaseMs: random.whole(1, 5000) });
+  const compiled = compilePolicy(concurrency(limit, { leaseMs: random.whole(1, 5000) }));
   // The model only reads its limit.
   const rule = { algorithm: "fixed-window", limit: BigInt(limit), windowMs: 1n, p: 0n, q: 0n } as const;
   return { compiled, rule, another: () => concurrencySample(random) };
@@ -60,14 +62,15 @@ function concurrencySample(random: Random): HeldSample {
 
 export function penaltyPolicy(random: Random): CompiledPolicy {
   const blockMs = random.whole(1, random.pick([5, 1000, 60_000]));
-  return compilePolicy({
-    algorithm: "penalty",
-    strikes: random.whole(1, 4),
-    blockMs,
-    factor: random.pick([1, 2, 2, 3, 10]),
-    maxBlockMs: blockMs * random.pick([1, 3, 8, 100]),
-    forgetMs: random.whole(1, random.pick([5, 1000, 200_000])),
-  } satisfies Policy);
+  return compilePolicy(
+    penalty({
+      strikes: random.whole(1, 4),
+      blockMs,
+      factor: random.pick([1, 2, 2, 3, 10]),
+      maxBlockMs: blockMs * random.pick([1, 3, 8, 100]),
+      forgetMs: random.whole(1, random.pick([5, 1000, 200_000])),
+    }),
+  );
 }
 
 export function nextCost(random: Random, { limit }: CompiledPolicy, remaining: number): number {

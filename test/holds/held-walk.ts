@@ -180,7 +180,7 @@ function applyToModel(
     return { allowed, changes: allowed };
   }
   const allowed = view.fits(rule, cost);
-  const changes = mode === "take" && allowed && cost > 0n && policy.algorithm !== "concurrency";
+  const changes = mode === "take" && allowed && cost > 0n && policy.kind !== "concurrency";
   if (changes) view.take(rule, cost);
   return { allowed, changes };
 }
@@ -248,7 +248,7 @@ function checkWaits(step: {
   checkFirst("retryAfterMs", retryAfterMs, isAdmitted);
   // Every denial ends: with the last hold, and then with what is in use and owed.
   const lastEndMs = Math.max(0, ...before.holds.map(({ end }) => Number(end) - now));
-  const spans = { concurrency: 0, "sliding-window": 4 }[policy.algorithm as string] ?? 2;
+  const spans = { concurrency: 0, "sliding-window": 4 }[policy.algorithm.name as string] ?? 2;
   if (retryAfterMs > lastEndMs + spans * policy.windowMs)
     throw new Error(`retryAfterMs of ${retryAfterMs} is too long`);
   const cancelled = before.copy();

@@ -1,7 +1,7 @@
 /** Runs the tests of the holds on the source that it was built from, and posts the first that fails. */
 import { parentPort } from "node:worker_threads";
 import { decide, decideGroup } from "sluice/algorithms";
-import { MAX_HOLDS } from "../../src/algorithms/held-state.ts";
+import { defaultMaxHolds } from "../../src/algorithms/max-holds.ts";
 import { checkBound, checkEnds } from "./bound.ts";
 import { HELD_ALGORITHMS } from "./held-samples.ts";
 import { walkHeld } from "./held-walk.ts";
@@ -15,7 +15,7 @@ const TESTS: Readonly<Record<string, () => unknown>> = {
   walk() {
     for (let seed = SEED; seed < SEED + 8; seed++) {
       walkPenalty({ decide, decideGroup }, 1500, seed);
-      for (const name of HELD_ALGORITHMS) walkHeld({ decide, maxHolds: MAX_HOLDS }, name, 1500, seed);
+      for (const name of HELD_ALGORITHMS) walkHeld({ decide, maxHolds: defaultMaxHolds(1, false) }, name, 1500, seed);
     }
   },
 };

@@ -26,13 +26,12 @@ const decide = inFile("decide.ts");
 const decideHeld = inFile("decide-held.ts");
 
 /** So few that a walk reaches the maximum. */
-export const FEW_HOLDS: Change = inFile("held-state.ts")("MAX_HOLDS = 1000", "MAX_HOLDS = 3");
+export const FEW_HOLDS: Change = inFile("max-holds.ts")("MAX_HOLDS = 1000", "MAX_HOLDS = 3");
 
 const REMOVE = "if (!this.remove(id)) return false;";
 const SETTLE = "this.charge(actual, this.now);";
 const OWN = holds(REMOVE, `const own = this.find(id); ${REMOVE}`);
-const IS_FREE =
-  "if (MODES[mode].applyIfDenied || algorithms[policy.algorithm].block || cost > policy.limit) return false;";
+const IS_FREE = 'if (rules?.applyIfDenied || policy.kind === "penalty" || cost > policy.limit) return false;';
 
 /** The bugs in TypeScript. */
 export const MUTANTS: readonly Mutant[] = [
@@ -118,7 +117,10 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a bucket has any number of holds",
-    changes: [FEW_HOLDS, holds("if (!own && this.holds.length - this.first >= MAX_HOLDS) return false;", "")],
+    changes: [
+      FEW_HOLDS,
+      holds("if (!own && this.holds.length - this.first >= this.policy.maxHolds) return false;", ""),
+    ],
   },
   {
     name: "the estimate is taken at once, and the rest refunded (S instead of R)",
@@ -141,7 +143,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a cost that never fits is a violation",
-    changes: [decide(IS_FREE, "if (MODES[mode].applyIfDenied || algorithms[policy.algorithm].block) return false;")],
+    changes: [decide(IS_FREE, 'if (rules?.applyIfDenied || policy.kind === "penalty") return false;')],
   },
   {
     name: "violations are never recorded",
@@ -151,8 +153,8 @@ export const MUTANTS: readonly Mutant[] = [
     name: "an admitted group is a violation",
     changes: [
       decide(
-        "return group.map((charge, i) => decide(states[i], charge, now));",
-        'return group.map((charge, i) => charge.mode === "penalty" ? applyAction(states[i], charge, "add", now) : decide(states[i], charge, now));',
+        "return group.map((charge, i) => decide(states[i], charge, now, engine));",
+        'return group.map((charge, i) => charge.mode === "penalty" ? applyAction(states[i] as PlainState, charge, MODES.penalty, "add", now) : decide(states[i], charge, now, engine));',
       ),
     ],
   },

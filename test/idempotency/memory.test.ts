@@ -16,7 +16,7 @@ idempotencySuite(
 idempotencySuite("memory with the system clock", () => memoryIdempotencyStore(), { describe, it });
 
 describe("idempotencySuite", () => {
-  it("has 60 cases with titles of their own, and 4 more with a fake clock", () => {
+  it("has 61 cases with titles of their own, and 4 more with a fake clock", () => {
     const titlesOf = (time: "fake" | "real") => {
       const titles: string[] = [];
       const runner = {
@@ -26,9 +26,9 @@ describe("idempotencySuite", () => {
       idempotencySuite("counted", () => memoryIdempotencyStore(), { ...runner, time });
       return titles;
     };
-    expect(new Set(titlesOf("real")).size).toBe(60);
-    expect(titlesOf("real")).toHaveLength(60);
-    expect(titlesOf("fake")).toHaveLength(64);
+    expect(new Set(titlesOf("real")).size).toBe(61);
+    expect(titlesOf("real")).toHaveLength(61);
+    expect(titlesOf("fake")).toHaveLength(65);
   });
 });
 
@@ -105,8 +105,10 @@ describe("a store in memory that is full", () => {
     const { store, run, stateOf } = storeOf({ maxBytes: 20_000 });
     await run("a", 1000);
     await store.begin(claimOf("b"));
+    // An error of the caller, which stores the status alone: a failure of the store would lose the response.
     await expect(store.complete({ scope: "user", key: "b" }, "b", responseOf(30_000), TTL_MS)).rejects.toMatchObject({
-      code: "store-unavailable",
+      code: "out-of-range",
+      isCallerError: true,
     });
     expect(await stateOf("b")).toBe("in-progress");
     expect(await stateOf("a")).toBe("completed");

@@ -24,6 +24,7 @@ function mutantServer({ options = {}, mutation = {}, store: change = () => ({}) 
   const inner = toyStore(clock, mutation);
   const store: IdempotencyStore = {
     begin: (claim) => inner.begin(claim),
+    read: (...args) => inner.read(...args),
     renew: (...args) => inner.renew(...args),
     complete: (...args) => inner.complete(...args),
     release: (...args) => inner.release(...args),
@@ -184,6 +185,7 @@ const suiteMutants: [name: string, fails: string, wrap: Wrap][] = [
     changed(({ store }) => ({
       store: {
         begin: (claim) => store.begin(claim),
+        read: (...args) => store.read(...args),
         renew: (...args) => store.renew(...args),
         release: (...args) => store.release(...args),
         async complete(...args) {

@@ -274,6 +274,11 @@ const mutants: { name: string; fails: string; mutation: Mutation }[] = [
     },
   },
   {
+    name: "a response is read with any fingerprint",
+    fails: "reads a response with the fingerprint of its request only",
+    mutation: { read: (entry, fingerprint) => steps.read(withFingerprint(entry, fingerprint), fingerprint) },
+  },
+  {
     name: "bodies are decoded as text",
     fails: "replays every value of a byte",
     mutation: {

@@ -36,7 +36,7 @@ describe("IdempotencyStore: Durable Objects", withWorkerd, () => {
   it.each([false, true])("passes the suite; objects that restart before each call: %s", async (crash) => {
     const { cases, failures } = await workerd.run<{ cases: number; failures: string[] }>("suite", { crash });
     expect(failures).toEqual([]);
-    expect(cases).toBe(64);
+    expect(cases).toBe(65);
   });
 
   it("starts one of 50 concurrent HTTP requests", async () => {
@@ -142,10 +142,11 @@ describe("IdempotencyStore: Durable Objects", withWorkerd, () => {
           "unsupported",
         ],
         "errors": [
-          "The Durable Object speaks protocol 1, but the Worker sent 2. Deploy both from one sluice version. See https://github.com/sluicejs/sluice/blob/main/docs/errors.md#invalid-option",
+          "The Durable Object speaks protocol 2, but the Worker sent 1. Deploy both from one sluice version. See https://github.com/sluicejs/sluice/blob/main/docs/errors.md#invalid-option",
           "fingerprint must be 1 to 128 letters, digits or characters of _ . ~ + / = -. See https://github.com/sluicejs/sluice/blob/main/docs/errors.md#invalid-option",
           "fingerprint must be 1 to 128 letters, digits or characters of _ . ~ + / = -. See https://github.com/sluicejs/sluice/blob/main/docs/errors.md#invalid-option",
           "entry must be the stored name of an entry. See https://github.com/sluicejs/sluice/blob/main/docs/errors.md#invalid-key",
+          "fingerprint must be 1 to 128 letters, digits or characters of _ . ~ + / = -. See https://github.com/sluicejs/sluice/blob/main/docs/errors.md#invalid-option",
           "leaseMs must be a whole number >= 1, but received 0. See https://github.com/sluicejs/sluice/blob/main/docs/errors.md#invalid-option",
           "response must be a text of at most 2097152 characters. See https://github.com/sluicejs/sluice/blob/main/docs/errors.md#invalid-option",
           "owner must be 1 to 128 letters, digits or characters of _ . ~ + / = -. See https://github.com/sluicejs/sluice/blob/main/docs/errors.md#invalid-option",

@@ -83,6 +83,7 @@ export function storeWith(changes: (inner: IdempotencyStore) => Partial<Idempote
   const inner = memoryIdempotencyStore({ clock: { now: () => Date.now() } });
   return {
     begin: (claim) => inner.begin(claim),
+    read: (...args) => inner.read(...args),
     renew: (...args) => inner.renew(...args),
     complete: (...args) => inner.complete(...args),
     release: (...args) => inner.release(...args),

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { createClient } from "redis";
 import { SluiceError } from "sluice";
-import type { IdempotencyClaim, IdempotencyStore } from "sluice/idempotency";
+import type { BeginResult, IdempotencyClaim, IdempotencyStore } from "sluice/idempotency";
 import { redisIdempotencyStore } from "sluice/redis";
 import { fakeClock, idempotencySuite } from "sluice/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -118,7 +118,7 @@ describe("a stored value that is foreign", withRedis, () => {
       await store.begin(claim);
       const [name = ""] = await redis.keys("*");
       await redis.set(name, `i1 response o1 f1\n${text}`, "EX", 60);
-      await expect(store.begin(claim)).rejects.toMatchObject({ code: "foreign-value" });
+      await expect(store.read(claim, "f1")).rejects.toMatchObject({ code: "foreign-value" });
     },
   );
 });
@@ -126,6 +126,7 @@ describe("a stored value that is foreign", withRedis, () => {
 function callsOf(store: IdempotencyStore): (() => Promise<unknown>)[] {
   return [
     () => store.begin(claim),
+    () => store.read(claim, "f1"),
     () => store.renew(claim, "o1", 1000),
     () => store.complete(claim, "o1", response, 1000),
     () => store.release(claim, "o1"),
@@ -141,7 +142,7 @@ describe("the script of the idempotency store", withRedis, () => {
   it("declares no globals and calls only commands of the documented ACL", () => {
     expect(script).not.toMatch(/^function \w+\(/m);
     const commands = [...script.matchAll(/call\('([A-Z]+)'/g)].map(([, command]) => command);
-    expect([...new Set(commands)].sort()).toEqual(["DEL", "GET", "SET", "TIME"]);
+    expect([...new Set(commands)].sort()).toEqual(["DEL", "GET", "GETRANGE", "PTTL", "SET", "TIME"]);
   });
 
   it("is loaded once, and again after it was lost", async () => {
@@ -149,7 +150,7 @@ describe("the script of the idempotency store", withRedis, () => {
     const store = redisIdempotencyStore(client);
     await redis.script("FLUSH");
     for (const call of callsOf(store)) await call();
-    expect(client.calls.map(({ command }) => command)).toEqual(["evalsha", "eval", "evalsha", "evalsha", "evalsha"]);
+    expect(client.calls.map(({ command }) => command)).toEqual(["evalsha", "eval", ...Array(4).fill("evalsha")]);
     await redis.script("FLUSH");
     expect(await store.begin(claim)).toMatchObject({ state: "completed" });
   });
@@ -163,6 +164,8 @@ describe("the script of the idempotency store", withRedis, () => {
     [["begin", "o", "f", "2", "1"]],
     [["begin", "o o", "f", "1", "1"]],
     [["begin", "o", "f\n", "1", "1"]],
+    [["read"]],
+    [["read", "f f"]],
     [["renew", "o", "1e3"]],
     [["complete", "o", "1"]],
     [["complete", "o", "0", "x"]],
@@ -190,11 +193,12 @@ describe("the script of the idempotency store", withRedis, () => {
         const key = `k${random.whole(0, 7)}`;
         const owner = `o${random.whole(0, 3)}`;
         const leaseMs = random.pick([1, 10, 100]);
-        const operation = random.pick(["begin", "begin", "begin", "renew", "complete", "release"] as const);
+        const operation = random.pick(["begin", "begin", "begin", "read", "renew", "complete", "release"] as const);
         const fingerprint = `f${random.whole(0, 1)}`;
         const text = encodeResponse({ ...response, status: random.whole(200, 599) });
         const args: string[] = {
           begin: [owner, fingerprint, `${leaseMs}`, `${ttlMs}`],
+          read: [fingerprint],
           renew: [owner, `${leaseMs}`],
           complete: [owner, `${ttlMs}`, text],
           release: [owner],
@@ -202,6 +206,7 @@ describe("the script of the idempotency store", withRedis, () => {
         const entry = entries.get(key);
         const step: steps.Step<unknown, string> = {
           begin: () => steps.begin(entry, { owner, fingerprint, leaseMs, ttlMs }, now),
+          read: () => readStep(entry, fingerprint),
           renew: () => steps.renew(entry, owner, leaseMs, now),
           complete: () => steps.complete(entry, owner, text, ttlMs),
           release: () => steps.release(entry, owner),
@@ -228,7 +233,7 @@ describe("the script of the idempotency store", withRedis, () => {
         expect(parseEntry(raw)).toEqual(entry);
       }
     }
-    for (const kind of ["started", "in-progress", "completed", "held", "lost"]) {
+    for (const kind of ["started", "in-progress", "completed", "none", "response", "held", "lost"]) {
       expect(counts[kind], kind).toBeGreaterThan(200);
     }
   });
@@ -237,12 +242,16 @@ describe("the script of the idempotency store", withRedis, () => {
 /** The reply of the script for a result of the pure steps. */
 function replyOf(result: unknown): string {
   if (typeof result === "boolean") return result ? "i1 held" : "i1 lost";
-  const begun = result as steps.Begun<string>;
+  if (typeof result === "string") return result;
+  const begun = result as BeginResult;
   if (begun.state === "started") return `i1 started ${begun.attempt}`;
   const same = begun.same ? 1 : 0;
-  return begun.state === "in-progress"
-    ? `i1 in-progress ${same} ${begun.leaseMs}`
-    : `i1 completed ${same}\n${begun.response}`;
+  return begun.state === "in-progress" ? `i1 in-progress ${same} ${begun.leaseMs}` : `i1 completed ${same}`;
+}
+
+function readStep(entry: steps.Entry<string> | undefined, fingerprint: string): steps.Step<string, string> {
+  const { result } = steps.read(entry, fingerprint);
+  return { result: result === undefined ? "i1 none" : `i1 response\n${result}` };
 }
 
 describe("a Redis that fails", withRedis, () => {
@@ -279,7 +288,7 @@ describe("a Redis that fails", withRedis, () => {
   });
 
   it("rejects an unknown reply of another script", async () => {
-    for (const reply of ["OK", 1, null, "i2 started 1", "i1 completed 1", []]) {
+    for (const reply of ["OK", 1, null, "i2 started 1", "i1 complete 1", []]) {
       const other = { status: "ready", evalsha: () => Promise.resolve(reply), eval: () => Promise.resolve(reply) };
       for (const call of callsOf(redisIdempotencyStore(other))) {
         await expect(call(), String(reply)).rejects.toMatchObject({ code: "store-unavailable" });

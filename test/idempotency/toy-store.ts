@@ -11,6 +11,7 @@ type Entry = steps.Entry<string>;
 /** One known bug. */
 export interface Mutation {
   begin?: typeof steps.begin<string>;
+  read?: typeof steps.read<string>;
   renew?: typeof steps.renew<string>;
   complete?: typeof steps.complete<string>;
   release?: typeof steps.release<string>;
@@ -27,7 +28,7 @@ export interface Mutation {
 
 /** Creates a store, correct without a mutation. */
 export function toyStore(clock: Clock, mutation: Mutation = {}): IdempotencyStore {
-  const { begin, renew, complete, release } = { ...steps, ...mutation };
+  const { begin, read, renew, complete, release } = { ...steps, ...mutation };
   const { nameOf = joinKey, encode = encodeResponse, decode = decodeResponse, isUnchecked, isRacy } = mutation;
   const { ttlMs: ttlOf = (ttlMs) => ttlMs } = mutation;
   const slots = new Map<string, { entry: Entry; expiresAt: number }>();
@@ -50,8 +51,15 @@ export function toyStore(clock: Clock, mutation: Mutation = {}): IdempotencyStor
   return {
     async begin(claim) {
       check(() => checkClaim(claim));
-      const begun = await step(claim, (entry, now) => begin(entry, claim, now));
-      return begun.state === "completed" ? { ...begun, response: decode(begun.response) } : begun;
+      return step(claim, (entry, now) => begin(entry, claim, now));
+    },
+    async read(key, fingerprint) {
+      check(() => {
+        checkKey(key);
+        checkId("fingerprint", fingerprint);
+      });
+      const text = await step(key, (entry) => read(entry, fingerprint));
+      return text === undefined ? undefined : decode(text);
     },
     async renew(key, owner, leaseMs) {
       check(() => {

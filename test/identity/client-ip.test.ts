@@ -1,8 +1,10 @@
 /** `clientIp` and `clientKey` against header lists by hand, many notations of one address, and random requests. */
+
 import { BlockList, isIP } from "node:net";
 import { SluiceError } from "sluice";
 import { clientIp, clientKey, type Identity, type Preset, type Trust } from "sluice/http";
 import { describe, expect, test } from "vitest";
+import { scaled } from "../../scripts/scale.js";
 import { type Random, randomFrom } from "../../src/testing/random.ts";
 import { CHAINS, CLIENT, forwarded, list, PEER, single, TRUSTED } from "./chains.ts";
 import {
@@ -32,10 +34,10 @@ import {
 } from "./reference-client-ip.ts";
 
 /**
- * SLUICE_FUZZ sets the number of random requests (default 100 000). Several requests to one server share a seed, so
- * the seed that a failure prints reproduces it with SLUICE_FUZZ=1.
+ * 100 000 random requests, multiplied by SLUICE_SCALE. Several requests to one server share a seed, so the seed that a
+ * failure prints reproduces it with SLUICE_SCALE=0.00001, which is one request.
  */
-const CASES = setting("SLUICE_FUZZ", 100_000);
+const CASES = scaled(100_000);
 const REQUESTS = 8;
 const TIMEOUT_MS = 60_000 + CASES;
 const SEED = setting("SLUICE_SEED", Math.floor(Math.random() * 2 ** 30));
@@ -268,7 +270,7 @@ describe("clientIp with random requests", () => {
     if (result === expected) return;
     const headers = request.headers instanceof Headers ? Object.fromEntries(request.headers) : request.headers;
     const shown = JSON.stringify({ peer: request.peer, headers, trust });
-    throw new Error(`SLUICE_SEED=${seed} SLUICE_FUZZ=1: expected ${expected}, but got ${result} for ${shown}`);
+    throw new Error(`SLUICE_SEED=${seed} SLUICE_SCALE=0.00001: expected ${expected}, but got ${result} for ${shown}`);
   }
 });
 

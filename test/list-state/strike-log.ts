@@ -3,25 +3,30 @@
  * algorithm with list state needs no change in any store, and strike-log.lua is its twin on Redis.
  */
 import type { Policy } from "sluice";
-import type { Algorithm, CompiledPolicy } from "sluice/algorithms";
+import type { Algorithm, CompiledPolicy, PolicyForm } from "sluice/algorithms";
 
 /** The algorithm's name in policies. */
 export const STRIKE_LOG = "strike-log" as "sliding-log";
 
 const WORD = "hits";
 
-/** Adds the algorithm to the table of the package, and returns a function that removes it again. */
+/** Adds the algorithm to the table of the suites, which name algorithms, and returns a function that removes it again. */
 export function addStrikeLog(algorithms: Readonly<Record<string, Algorithm>>): () => void {
   const table = algorithms as Record<string, Algorithm>;
-  const { form } = table["sliding-log"] as Algorithm;
-  table[STRIKE_LOG] = {
+  table[STRIKE_LOG] = strikeLog((table["sliding-log"] as Algorithm).form);
+  return () => delete table[STRIKE_LOG];
+}
+
+/** The algorithm, whose policies are written like those of a sliding log. */
+export function strikeLog(form: PolicyForm): Algorithm {
+  const algorithm: Algorithm = {
     name: STRIKE_LOG,
     form: {
       ...form,
       word: WORD,
       text: (numbers) => `${form.shortText(numbers)} ${WORD}`,
-      fromText: (...args) => ({ ...form.fromText(...args), algorithm: STRIKE_LOG }) as Policy,
-      fromNumbers: (numbers) => ({ ...form.fromNumbers(numbers), algorithm: STRIKE_LOG }) as Policy,
+      fromText: (...args) => ({ ...form.fromText(...args), algorithm }) as unknown as Policy,
+      fromNumbers: (numbers) => ({ ...form.fromNumbers(numbers), algorithm: STRIKE_LOG }),
     },
     width: 1,
     list: true,
@@ -51,7 +56,7 @@ export function addStrikeLog(algorithms: Readonly<Record<string, Algorithm>>): (
       );
     },
   };
-  return () => delete table[STRIKE_LOG];
+  return algorithm;
 }
 
 function live(ends: readonly number[], now: number): readonly number[] {

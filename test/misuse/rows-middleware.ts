@@ -207,7 +207,7 @@ rateLimit({ policy: "1/s", limiter: memoryRateLimiter("1/s") });`,
       options(
         '{ policy, refundIf: "success" }',
         { policy, refundIf: "success" },
-        'refundIf must be "failed", "succeeded" or a function, but received "success".',
+        'refundIf must be "failed", "succeeded", "reported" or a function, but received "success".',
       ),
       options(
         '{ policy, mode: "dry-run" }',

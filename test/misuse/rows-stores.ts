@@ -112,7 +112,14 @@ export const storeRows: readonly Row[] = [
     cases: [
       inPolicy("prefix", BELONGS),
       inPolicy("name", BELONGS),
-      inPolicy("keyPrefix", 'Set prefix in the policy: tokenBucket("5/s", { prefix: "my-app" }).'),
+      {
+        code: 'redisRateLimiter(client, policy, { keyPrefix: "{my-app}" })',
+        run: () => redisRateLimiter(closedClient(), "5/s", { keyPrefix: "{my-app}" }),
+        throws: see(
+          "invalid-option",
+          'keyPrefix must be text of 1 to 64 printable ASCII characters without spaces and braces, such as "my-app:", but received "{my-app}".',
+        ),
+      },
     ],
   },
   {
@@ -167,7 +174,7 @@ export const storeRows: readonly Row[] = [
         returns: { statuses: [200, 200, 200] },
         warns: warning(
           "misuse",
-          'Two limiters with the policy "99/s burst 99" on one store share their buckets, because it has no name. Give each policy a name, such as tokenBucket("5/s", { name: "login" }), or pass the same limiter to each rateLimit.',
+          'Two limiters with the policy "99/s" on one store share their buckets, because it has no name. Give each policy a name, such as tokenBucket("5/s", { name: "login" }), or pass the same limiter to each rateLimit.',
         ),
       },
     ],

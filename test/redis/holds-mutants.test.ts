@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { AlgorithmName } from "../../src/core/policy.ts";
 import { withRedis } from "../servers/needs.ts";
-import { walk, walkScript } from "./holds-walk.ts";
+import { manyHoldsScript, walk, walkScript } from "./holds-walk.ts";
 import { redis } from "./own-redis.ts";
 import { variant } from "./script-variants.js";
 
@@ -11,6 +11,8 @@ interface Mutant {
   readonly name: string;
   readonly changes: readonly (readonly [from: string, to: string])[];
   readonly algorithms?: readonly AlgorithmName[];
+  /** Whether holds are treated as many. */
+  readonly isMany?: boolean;
 }
 
 const MUTANTS: readonly Mutant[] = [
@@ -78,12 +80,29 @@ const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "fewer holds fit into a bucket",
-    changes: [
-      [
-        "MAX_HOLDS, MAX_ID_CHARS, NEVER = ' ' .. WHOLE .. ':' .. WHOLE .. ':%s', 1000,",
-        "MAX_HOLDS, MAX_ID_CHARS, NEVER = ' ' .. WHOLE .. ':' .. WHOLE .. ':%s', 2,",
-      ],
-    ],
+    changes: [["max = tonumber(maxHolds) }", "max = 2 }"]],
+  },
+  {
+    name: "a take beside many holds does not charge those that have ended",
+    changes: [["charge(bucket, amount, endsAt)\nif bucket.debt > 0", "if bucket.debt > 0"]],
+    isMany: true,
+  },
+  {
+    name: "a take beside many holds keeps those that have ended",
+    changes: [["bucket.at = at", "bucket.at = string.find(raw, ' ', 1, true)"]],
+    isMany: true,
+  },
+  {
+    name: "the fast path ignores the sum of many holds",
+    changes: [["local room = limit - cost - held\n", "local room = limit - cost\n"]],
+    algorithms: ["token-bucket"],
+    isMany: true,
+  },
+  {
+    name: "the fast path ignores that one of many holds has ended",
+    changes: [["writtenAt > now or endsAt <= now", "writtenAt > now"]],
+    algorithms: ["token-bucket"],
+    isMany: true,
   },
   {
     name: "a bucket that is not in use keeps its state",
@@ -98,8 +117,8 @@ const STEPS = 4000;
 const SEEDS = [99, 100];
 
 describe("the walk over holds", withRedis, () => {
-  it.each(MUTANTS)("finds a mutant: $name", async ({ name, changes, algorithms = ALGORITHMS }) => {
-    let text = walkScript.text;
+  it.each(MUTANTS)("finds a mutant: $name", async ({ name, changes, isMany = false, algorithms = ALGORITHMS }) => {
+    let { text } = isMany ? manyHoldsScript : walkScript;
     for (const [from, to] of changes) {
       expect(text, `${name}: ${from}`).toContain(from);
       text = text.replace(from, () => to);
@@ -112,13 +131,15 @@ describe("the walk over holds", withRedis, () => {
       for (const seed of SEEDS) {
         if (findings.length > 0) continue;
         const prefix = `${name} ${algorithm} ${seed}:`;
-        await walk({ algorithm, steps: STEPS, seed, run, prefix }).catch((error) => findings.push(String(error)));
+        await walk({ algorithm, steps: STEPS, seed, run, prefix, isMany }).catch((error) =>
+          findings.push(String(error)),
+        );
       }
     }
     expect(findings).toHaveLength(1);
   });
 
-  it("is run on 11 mutants with distinct names", () => {
-    expect(new Set(MUTANTS.map(({ name }) => name)).size).toBe(11);
+  it("is run on 15 mutants with distinct names", () => {
+    expect(new Set(MUTANTS.map(({ name }) => name)).size).toBe(15);
   });
 });

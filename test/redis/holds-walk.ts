@@ -2,17 +2,19 @@
  * Random walks over charges in all modes: each group is decided by the pure functions and by the script, and every
  * decision, stored state and time to live is compared.
  */
+import { concurrency, penalty } from "sluice";
+import { holdTerms } from "sluice/algorithms";
 import { expect } from "vitest";
 import { joinScript, readPart } from "../../scripts/make-redis-script.js";
-import { algorithms } from "../../src/algorithms/algorithms.ts";
-import { compilePolicy } from "../../src/algorithms/compile-policy.ts";
-import { decideGroup } from "../../src/algorithms/decide.ts";
-import { isHeldState, type State } from "../../src/algorithms/held-state.ts";
-import type { Charge, Group, Mode } from "../../src/core/charge.ts";
-import type { CompiledPolicy } from "../../src/core/compiled-policy.ts";
+import { decideGroup } from "../../src/algorithms/with-holds.ts";
+import type { Charge, Group } from "../../src/core/charge.ts";
+import type { CompiledPolicy, Mode } from "../../src/core/compiled-policy.ts";
 import type { Decision } from "../../src/core/decision.ts";
 import { grantEnd } from "../../src/core/grant.ts";
 import type { AlgorithmName, Policy } from "../../src/core/policy.ts";
+import { isHeldState, type State } from "../../src/core/state.ts";
+import { algorithms } from "../../src/policy/algorithms.ts";
+import { compilePolicy } from "../../src/policy/compile-policy.ts";
 import { parseHolds } from "../../src/stores/holds-text.ts";
 import type { Job } from "../../src/stores/redis/job.ts";
 import { encodeJobs } from "../../src/stores/redis/script-arguments.ts";
@@ -53,34 +55,62 @@ return { replies, values, ttls }`;
 const watched = (part: string) => readPart(part).replace("return replies\n", `${WATCHED_REPLY}\n`);
 /** The script with a fake clock. */
 export const walkScript = variant(
-  joinScript({ clock: RECORDED_TTLS + FAKE_CLOCK, "take-tokens": watched("take-tokens"), step: watched("step") }),
+  joinScript({
+    clock: RECORDED_TTLS + FAKE_CLOCK,
+    ...Object.fromEntries(["take-tokens", "take-groups", "step"].map((part) => [part, watched(part)])),
+  }),
+);
+
+/** The same script, which treats all holds as many: a take does not parse them. */
+export const manyHoldsScript = variant(
+  walkScript.text.replace("local MANY_CHARS, MAX_WINDOWS = 1000,", "local MANY_CHARS, MAX_WINDOWS = 0,"),
 );
 
 /** Runs the script with a time and returns its reply. */
 export type Run = (keys: string[], args: string[]) => Promise<unknown>;
 
+/** Makes the groups of one call, given the ends of some grants and the states by the name of their bucket. */
+export type GroupMaker = (
+  policies: readonly CompiledPolicy[],
+  random: Random,
+  ends: ReadonlyMap<string, number>,
+  states: ReadonlyMap<string, State>,
+) => Group[];
+
 /** Options of a walk. */
 export interface WalkOptions {
-  readonly algorithm: AlgorithmName;
+  /** The algorithm of most policies, or the name of a walk with policies of its own. */
+  readonly algorithm: AlgorithmName | "groups";
   /** Minimum number of charges. */
   readonly steps: number;
   readonly seed: number;
   readonly run: Run;
   /** The start of all keys. */
   readonly prefix: string;
+  /** Whether holds are treated as many: the time to live after a take is up to four windows longer than needed. */
+  readonly isMany?: boolean;
+  /** Policies and groups of another walk. */
+  readonly makePolicies?: (random: Random) => CompiledPolicy[];
+  readonly makeGroups?: GroupMaker;
+  /** Deletes keys. If it is present, values are deleted some time after their time to live has ended. */
+  readonly remove?: (keys: string[]) => Promise<unknown>;
 }
 
 const NO_COUNTS = {
   ...{ admitted: 0, denied: 0, never: 0, back: 0, grants: 0, ttls: 0, blocked: 0, strikes: 0 },
   ...{ holds: 0, settled: 0, missing: 0, heldValues: 0, heldTakes: 0, debts: 0, forgiven: 0, earliest: 0 },
+  ...{ groups: 0, deniedGroups: 0, expired: 0 },
 };
 /** Counts of the kinds of steps in a walk. */
 export type Counts = typeof NO_COUNTS;
 
 /** Walks, and returns the counts. Throws at the first difference. */
-export async function walk({ algorithm, steps, seed, run, prefix }: WalkOptions): Promise<Counts> {
+export async function walk(options: WalkOptions): Promise<Counts> {
+  const { algorithm, steps, seed, run, prefix, isMany, remove } = options;
   const random = randomFrom(seed);
-  const policies = makePolicies(algorithm, random);
+  const policies = options.makePolicies?.(random) ?? makePolicies(algorithm as AlgorithmName, random);
+  const nextGroups = options.makeGroups ?? makeGroups;
+  const expireAt = new Map<string, number>();
   const states = new Map<string, State>();
   const ends = new Map<string, number>();
   const counts = { ...NO_COUNTS };
@@ -95,7 +125,16 @@ export async function walk({ algorithm, steps, seed, run, prefix }: WalkOptions)
     times.push(now);
     if (times.length > 3) times.shift();
     if (isBack) count("back");
-    const groups = makeGroups(policies, random, ends, states);
+    if (remove && random.whole(1, 3) === 1) {
+      const expired = [...expireAt].filter(([, endsAt]) => endsAt <= now).map(([name]) => name);
+      for (const name of expired) {
+        count("expired");
+        states.delete(name);
+        expireAt.delete(name);
+      }
+      if (expired.length > 0) await remove(expired.map((name) => `${prefix}${algorithm}${name}`));
+    }
+    const groups = nextGroups(policies, random, ends, states);
     const { got, values, ttls } = await runJobs(groups, now, run, `${prefix}${algorithm}`);
     const written = new Map<string, number>();
     for (const [i, group] of groups.entries()) {
@@ -105,6 +144,8 @@ export async function walk({ algorithm, steps, seed, run, prefix }: WalkOptions)
         .map((charge) => `${describeCharge(charge)} <- ${JSON.stringify(states.get(nameOf(charge)))}`)
         .join("\n")}\n`;
       expect(got[i], context).toEqual(results.map(({ decision }) => decision));
+      if (group.length > 1) count("groups");
+      if (group.length > 1 && results.some(({ decision }) => !decision.allowed)) count("deniedGroups");
       for (const [c, { decision, state, changed, ttlMs }] of results.entries()) {
         const charge = group[c] as Charge;
         const name = nameOf(charge);
@@ -129,7 +170,15 @@ export async function walk({ algorithm, steps, seed, run, prefix }: WalkOptions)
       if (isHeldState(state)) count("heldValues");
       // A write that changes nothing is allowed, so the time to live is checked only after a change.
       if (!written.has(name)) continue;
-      expect(ttls[k], `time to live: ${context}`).toBe(state ? String(written.get(name)) : "none");
+      const exact = written.get(name) as number;
+      if (state) expireAt.set(name, now + exact);
+      else expireAt.delete(name);
+      if (isMany && isHeldState(state)) {
+        expect(Number(ttls[k]), `time to live: ${context}`).toBeGreaterThanOrEqual(exact);
+        expect(Number(ttls[k]), `time to live: ${context}`).toBeLessThanOrEqual(exact + 4 * policy.windowMs);
+      } else {
+        expect(ttls[k], `time to live: ${context}`).toBe(state ? String(exact) : "none");
+      }
       count("ttls");
     }
   }
@@ -164,12 +213,12 @@ function makePolicies(algorithm: AlgorithmName, random: Random): CompiledPolicy[
     for (const [i, forgetMs] of [400, 5000, 1000, 1000].entries()) {
       const numbers = { strikes: random.whole(1, 3), blockMs: random.whole(1, 900), factor: random.whole(1, 3) };
       const shared = i < 2 ? { name: `p${i}` } : { name: "plan", share: true };
-      list.push({ algorithm, ...numbers, maxBlockMs: random.whole(900, 4000), forgetMs, ...shared } as Policy);
+      list.push(penalty({ ...numbers, maxBlockMs: random.whole(900, 4000), forgetMs, ...shared }));
     }
     list.push(policyOf("fixed-window", 3, 1000, "rate"), policyOf("token-bucket", 3, 700, "tokens"));
   } else if (algorithm === "concurrency") {
-    for (const limit of [1, 4, 9]) list.push({ algorithm, limit, name: `p${limit}` } as Policy);
-    for (const limit of [2, 6]) list.push({ algorithm, limit, name: "plan", share: true } as Policy);
+    for (const limit of [1, 4, 9]) list.push(concurrency(limit, { name: `p${limit}` }));
+    for (const limit of [2, 6]) list.push(concurrency(limit, { name: "plan", share: true }));
   } else {
     for (const [limit, spanMs] of [
       [1, 10],
@@ -183,7 +232,7 @@ function makePolicies(algorithm: AlgorithmName, random: Random): CompiledPolicy[
     if (algorithm === "token-bucket") {
       list.push({ algorithm, capacity: 7, tokensPerSecond: 12.34, name: "odd" } as Policy);
     }
-    list.push({ algorithm: "penalty", blockMs: 200, forgetMs: 1000, name: "penalty" } as Policy);
+    list.push(penalty({ blockMs: 200, forgetMs: 1000, name: "penalty" }));
   }
   return list.map(compilePolicy);
 }
@@ -209,7 +258,8 @@ function makeGroups(
   });
 }
 
-function makeCharge(
+/** Makes a charge in any mode. */
+export function makeCharge(
   policy: CompiledPolicy,
   random: Random,
   ends: ReadonlyMap<string, number>,
@@ -228,7 +278,7 @@ function makeCharge(
   const state = states.get(nameOf(charge));
   const known = isHeldState(state) ? state.holds.map(({ id }) => id) : [];
   const isKnown = known.length > 0 && random.whole(1, 5) > (mode === "settle" ? 1 : 3);
-  return { ...charge, hold: { id: random.pick(isKnown ? known : IDS), forMs } };
+  return { ...charge, hold: holdTerms(random.pick(isKnown ? known : IDS), forMs) };
 }
 
 async function runJobs(groups: readonly Group[], now: number, run: Run, prefix: string) {
@@ -250,13 +300,13 @@ function parseStored(value: string, { algorithm }: CompiledPolicy): State | unde
   if (value === "") return undefined;
   const [, first = "", held, grants = ""] = /^([\d:/]*)(?:\|([^,]*))?(,[\d,]*)?$/.exec(value) ?? expect.fail(value);
   let base = first === "" ? [] : first.split(/[:/]/).map(Number);
-  if (algorithms[algorithm].list) {
+  if (algorithm.list) {
     const numbers = grants.split(",").slice(1).map(Number);
     let total = base[0] as number;
     const pairs = numbers.map((n, i) => (i % 2 === 0 ? n : -total + (total = n)));
     base = pairs.length === 0 ? [] : [total - (base[0] as number), ...pairs];
   } else if (base.length > 0) {
-    base = [...base, 0, 0].slice(0, algorithms[algorithm].width);
+    base = [...base, 0, 0].slice(0, algorithm.width);
   }
   if (held === undefined) return base;
   return { base, ...(parseHolds(held) ?? expect.fail(value)) };
@@ -266,7 +316,8 @@ function size(state: State): number {
   return isHeldState(state) ? 1 : state.length;
 }
 
-function nameOf({ key, policy }: Charge): string {
+/** The name of a charge's bucket. */
+export function nameOf({ key, policy }: Charge): string {
   return `{${key}}${policy.id}`;
 }
 

@@ -1,24 +1,26 @@
 /** Holds and penalties on Redis: strikes, damaged values, the maximum number of holds, `inspect` and expiry. */
-import { type Charge, type Group, type Mode, memoryStore, type Policy } from "sluice";
-import { compilePolicy } from "sluice/algorithms";
+
+import { type Charge, concurrency, type Group, type Mode, memoryStore, type Policy, penalty } from "sluice";
+import { compilePolicy, holdTerms } from "sluice/algorithms";
 import { redisStore } from "sluice/redis";
 import { fakeClock } from "sluice/testing";
 import { beforeEach, describe, expect, it } from "vitest";
-import { algorithms } from "../../src/algorithms/algorithms.ts";
-import { decide } from "../../src/algorithms/decide.ts";
-import { type HeldState, isHeldState, MAX_HOLDS } from "../../src/algorithms/held-state.ts";
+import { MAX_HOLDS } from "../../src/algorithms/max-holds.ts";
+import { decide } from "../../src/algorithms/with-holds.ts";
 import type { AlgorithmName } from "../../src/core/policy.ts";
-import { formatHolds } from "../../src/stores/holds-text.ts";
+import { type HeldState, isHeldState } from "../../src/core/state.ts";
+import { algorithms } from "../../src/policy/algorithms.ts";
+import { formatHolds, parseHolds } from "../../src/stores/holds-text.ts";
 import { ALGORITHMS, policyOf } from "../../src/testing/subject.ts";
 import { onFakeTime } from "./on-fake-time.ts";
 import { redis } from "./own-redis.ts";
 
 const HELD = ALGORITHMS.filter((algorithm) => !algorithms[algorithm].queues);
-const concurrent = compilePolicy({ algorithm: "concurrency", limit: 2000, name: "leases" });
-const penalty = compilePolicy({ algorithm: "penalty", strikes: 2, blockMs: 1000, name: "penalty" });
+const concurrent = compilePolicy(concurrency(2000, { name: "leases" }));
+const struck = compilePolicy(penalty({ strikes: 2, blockMs: 1000, name: "penalty" }));
 const rate = compilePolicy(policyOf("fixed-window", 1, 60_000, "rate"));
 const held = (policy: Charge["policy"], cost: number, id = "h", forMs = 60_000): Charge => {
-  return { policy, key: "k", cost, mode: "hold", hold: { id, forMs } };
+  return { policy, key: "k", cost, mode: "hold", hold: holdTerms(id, forMs) };
 };
 const storedKey = (policy: Charge["policy"], key = "k") => `s1:{${key}}${policy.id}`;
 
@@ -29,7 +31,7 @@ beforeEach(async () => {
 describe("strikes on Redis", () => {
   // Every mix of two modes beside a rate that is used up, and of a blocked and an unblocked penalty.
   const modes: Mode[] = ["take", "peek", "penalty", "hold", "settle", "refund"];
-  const other = compilePolicy({ algorithm: "penalty", blockMs: 1000, name: "other" });
+  const other = compilePolicy(penalty({ blockMs: 1000, name: "other" }));
   const strikes = modes.flatMap((mode) => modes.map((second) => [mode, second] as const));
 
   it.each(strikes)("of a %s and a %s of penalties are those of the memory store", async (first, second) => {
@@ -39,15 +41,14 @@ describe("strikes on Redis", () => {
           const clock = fakeClock(1_790_000_000_123);
           const stores = [memoryStore({ clock }), redisStore(onFakeTime(redis, clock), { ttlMs: "1h" })];
           const charge = (policy: Charge["policy"], mode: Mode, amount = 1): Charge => {
-            const hold =
-              mode === "hold" || mode === "settle" ? { id: "h", forMs: mode === "hold" ? 500 : 0 } : undefined;
+            const hold = mode === "hold" || mode === "settle" ? holdTerms("h", mode === "hold" ? 500 : 0) : undefined;
             return { policy, key: "k", cost: amount, mode, hold };
           };
           const groups: Group[] = [
             [charge(rate, "take")],
-            ...(isBlocked ? [[charge(penalty, "hold")]] : []),
-            [charge(rate, rateMode, cost), charge(penalty, first), charge(other, second)],
-            [charge(penalty, "peek"), charge(other, "peek"), charge(rate, "peek")],
+            ...(isBlocked ? [[charge(struck, "hold")]] : []),
+            [charge(rate, rateMode, cost), charge(struck, first), charge(other, second)],
+            [charge(struck, "peek"), charge(other, "peek"), charge(rate, "peek")],
           ];
           const [expected, got] = await Promise.all(stores.map((store) => store.apply(groups)));
           expect(got, `${rateMode} ${cost}, ${isBlocked ? "blocked" : "not blocked"}`).toEqual(expected);
@@ -62,20 +63,20 @@ describe("strikes on Redis", () => {
       store.apply([
         [
           { policy: rate, key: "k", cost, mode: "take" },
-          { policy: penalty, key: "k", cost: 1, mode: "penalty" },
+          { policy: struck, key: "k", cost: 1, mode: "penalty" },
           { policy: other, key: "k", cost: 1, mode: "peek" },
         ],
       ]);
     await strike(1);
     await strike(2);
-    expect(await redis.exists(storedKey(penalty))).toBe(0);
+    expect(await redis.exists(storedKey(struck))).toBe(0);
     await strike(1);
-    expect(await store.inspect?.(penalty, "k")).toMatchObject({ strikes: 1, blockedMs: 0, found: true });
+    expect(await store.inspect?.(struck, "k")).toMatchObject({ strikes: 1, blockedMs: 0, found: true });
     await strike(1);
-    expect(await store.inspect?.(penalty, "k")).toMatchObject({ strikes: 2, blockedMs: expect.any(Number) });
-    const blocked = (await store.inspect?.(penalty, "k"))?.raw;
+    expect(await store.inspect?.(struck, "k")).toMatchObject({ strikes: 2, blockedMs: expect.any(Number) });
+    const blocked = (await store.inspect?.(struck, "k"))?.raw;
     await strike(1);
-    expect((await store.inspect?.(penalty, "k"))?.raw, "a denial by the penalty is no strike").toBe(blocked);
+    expect((await store.inspect?.(struck, "k"))?.raw, "a denial by the penalty is no strike").toBe(blocked);
     expect(await redis.exists(storedKey(other))).toBe(0);
   });
 });
@@ -96,7 +97,7 @@ describe("holds on Redis", () => {
       const before = await raw();
       expect(before).toMatch(own[algorithm] as RegExp);
       await store.apply([[held(policy, 3, "a"), held(rate, 1, "b")], [held(policy, 1, "b", 30_000)]]);
-      const holds = /\|\d{13} \d{13}:1:b \d{13}:3:a/;
+      const holds = /\|\d{13}\/4\/\d{13} \d{13}:1:b \d{13}:3:a/;
       expect((await raw()).replace(holds, ""), algorithm).toBe(before);
       const { holds: described, ttlMs, remaining, debt } = (await store.inspect?.(policy, "k")) ?? {};
       expect(described?.map(({ id, amount }) => [id, amount])).toEqual([
@@ -116,7 +117,78 @@ describe("holds on Redis", () => {
     }
   });
 
-  it(`are at most ${MAX_HOLDS} in one bucket`, async () => {
+  it("are at most 200 in one bucket, or maxHolds, or as many as a concurrency limit allows", async () => {
+    const bucket = { algorithm: "token-bucket", capacity: 10_000, tokensPerSecond: 1, name: "many" } as const;
+    const policies: [Policy, number][] = [
+      [bucket, 200],
+      [{ ...bucket, name: "few", maxHolds: 3 }, 3],
+      [{ ...bucket, name: "most", maxHolds: 1000 }, 1000],
+      [concurrency(250, { name: "c250" }), 250],
+      [concurrency(250, { name: "c7", maxHolds: 7 }), 7],
+    ];
+    const clock = fakeClock(1_790_000_000_000);
+    for (const store of [memoryStore({ clock }), redisStore(onFakeTime(redis, clock))]) {
+      for (const [given, maxHolds] of policies) {
+        const policy = compilePolicy(given);
+        const ids = Array.from({ length: maxHolds }, (_, i) => `h${i}`);
+        const decisions = await Promise.all(ids.map((id) => store.apply([[held(policy, 1, id)]])));
+        expect(
+          decisions.flat(2).every(({ allowed }) => allowed),
+          policy.name,
+        ).toBe(true);
+        const [[denied] = []] = await store.apply([[held(policy, 1, "one-more")]]);
+        expect(denied, policy.name).toMatchObject({ allowed: false, retryAfterMs: 60_000, held: maxHolds });
+        expect((await store.apply([[held(policy, 1, "h1")]])).flat()[0]?.allowed, "held already").toBe(true);
+      }
+    }
+  });
+
+  it("that an earlier version stored, without their sum, are read", async () => {
+    const store = redisStore(redis);
+    const policy = compilePolicy({ algorithm: "token-bucket", capacity: 1000, tokensPerSecond: 1, name: "old" });
+    const ends = Date.now() + 60_000;
+    const many = Array.from({ length: 100 }, (_, i) => ` ${ends + i}:2:hold-${i}`).join("");
+    await redis.set(storedKey(policy), `|${Date.now()}${many}`, "PX", 60_000);
+    const take = { policy, key: "k", cost: 1, mode: "take" } as const;
+    expect(await store.apply([[take]])).toMatchObject([[{ allowed: true, held: 200, remaining: 799 }]]);
+    expect(await redis.get(storedKey(policy))).toMatch(/\|\d{13}\/0+200\/\d{13} \d{13}:2:hold-0 /);
+    expect(await store.apply([[take]])).toMatchObject([[{ allowed: true, held: 200, remaining: 798 }]]);
+    expect(parseHolds(`${Date.now()}${many}`)?.holds).toHaveLength(100);
+  });
+
+  it("do not make a take expensive for Redis: at most 12 and 30 times as long beside 200 and 1000", async () => {
+    const store = redisStore(redis);
+    const serverUs = async () => {
+      const stats = await redis.info("commandstats");
+      return Number(/cmdstat_evalsha:calls=\d+,usec=(\d+)/.exec(stats)?.[1]);
+    };
+    const policy = compilePolicy({
+      algorithm: "token-bucket",
+      capacity: 1e6,
+      tokensPerSecond: 1,
+      name: "t",
+      maxHolds: 1000,
+    });
+    const medians: number[] = [];
+    for (const count of [0, 200, 1000]) {
+      const key = `beside ${count}`;
+      const ids = Array.from({ length: count }, (_, i) => `0f8fad5b-d9cb-469f-a165-${String(i).padStart(12, "0")}`);
+      await store.apply(ids.map((id) => [{ ...held(policy, 1, id, 3_600_000), key }]));
+      const times: number[] = [];
+      for (let i = 0; i < 101; i++) {
+        const before = await serverUs();
+        await store.apply([[{ policy, key, cost: 1, mode: "take" }]]);
+        times.push((await serverUs()) - before);
+      }
+      medians.push(times.sort((a, b) => a - b)[50] as number);
+    }
+    const [none = 1, beside200 = 0, beside1000 = 0] = medians;
+    // bench/redis-holds.js measures the goals, 4 and 10. Parsing all holds took 37 and 185 times as long.
+    expect(beside200 / none, String(medians)).toBeLessThan(12);
+    expect(beside1000 / none, String(medians)).toBeLessThan(30);
+  });
+
+  it(`are at most ${MAX_HOLDS} in one bucket of a high limit`, async () => {
     const clock = fakeClock(1_790_000_000_000);
     const now = clock.now();
     const holds = Array.from({ length: MAX_HOLDS }, (_, i) => ({ id: `h${i}`, amount: 1, end: now + 1000 + i }));
@@ -146,7 +218,9 @@ describe("holds on Redis", () => {
       const expected = decide(state, charge, clock.now());
       expect(await store.apply([[charge]])).toEqual([[expected.decision]]);
       state = expected.state as HeldState;
-      expect(isHeldState(state) && (await redis.get(name))).toBe(formatHolds(state));
+      // Zeros precede the sum of many holds.
+      const stored = (await redis.get(name))?.replace(/\/0+(?=\d)/, "/");
+      expect(isHeldState(state) && stored).toBe(formatHolds(state));
     }
   });
 
@@ -192,9 +266,9 @@ describe("a damaged value with holds", () => {
     const store = redisStore(redis);
     const shape =
       algorithm === "concurrency"
-        ? { algorithm, limit: 10, name: algorithm }
+        ? concurrency(10, { name: algorithm })
         : policyOf(algorithm, 10, 3_600_000, algorithm);
-    const policy = compilePolicy(shape as Policy);
+    const policy = compilePolicy(shape);
     const key = storedKey(policy, "bad");
     const ends = Date.now() + 60_000;
     const own =
@@ -214,7 +288,7 @@ describe("a damaged value with holds", () => {
       ...held(policy, 1),
       key: "bad",
       mode,
-      hold: mode === "hold" || mode === "settle" ? { id: "a", forMs: 9 } : undefined,
+      hold: mode === "hold" || mode === "settle" ? holdTerms("a", 9) : undefined,
     }));
     for (const suffix of bad) {
       const value = own + suffix;

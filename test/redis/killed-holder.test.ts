@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { concurrency } from "sluice";
+import { concurrency, hold } from "sluice";
 import { redisRateLimiter } from "sluice/redis";
 import { describe, expect, it } from "vitest";
 import { withRedis } from "../servers/needs.ts";
@@ -15,13 +15,13 @@ const LEASE_MS = 1500;
 /** Holds every slot, prints the server's time before and after that, and renews nothing. */
 const holder = (port: number) => `
   const { Redis } = await import("ioredis");
-  const { concurrency } = await import("sluice");
+  const { concurrency, hold } = await import("sluice");
   const { redisRateLimiter } = await import("sluice/redis");
   const redis = new Redis(${port});
   const limiter = redisRateLimiter(redis, concurrency(${LIMIT}, { leaseMs: ${LEASE_MS}, name: "slots" }));
   const now = async () => { const [s, us] = await redis.time(); return s * 1000 + Math.floor(us / 1000); };
   const before = await now();
-  const held = await Promise.all(Array.from({ length: ${LIMIT} }, () => limiter.hold("k")));
+  const held = await Promise.all(Array.from({ length: ${LIMIT} }, () => hold(limiter, "k")));
   console.log(JSON.stringify({ before, after: await now(), allowed: held.filter(({ allowed }) => allowed).length }));
 `;
 
@@ -41,7 +41,7 @@ describe("a holder that is killed", withRedis, () => {
       return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
     };
     let [sentAt, denied] = [await serverTime(), 0];
-    while (!(await limiter.hold("k", LIMIT)).allowed) {
+    while (!(await hold(limiter, "k", LIMIT)).allowed) {
       // By the server's clock: a call that is sent after the end of the lease is admitted.
       expect(sentAt).toBeLessThan(after + LEASE_MS);
       denied++;

@@ -160,7 +160,18 @@ describe("least privilege", withRedis, () => {
   it("suffices with the commands and keys that docs/stores/redis.md lists", async () => {
     await redis.acl("SETUSER", "sluice", "reset", "on", ">pass", "~s1:*", "+eval", "+evalsha", "+get", "+set", "+del");
     await redis.acl("SETUSER", "sluice", "+pttl", "+time", "+select", "+info", "+ping");
-    await redis.acl("SETUSER", "sluice", "+lrange", "+llen", "+rpush", "+lpush", "+lset", "+ltrim", "+pexpire");
+    await redis.acl(
+      "SETUSER",
+      "sluice",
+      "+lrange",
+      "+llen",
+      "+rpush",
+      "+lpush",
+      "+lset",
+      "+ltrim",
+      "+pexpire",
+      "+setrange",
+    );
     const client = new Redis(server.port, { username: "sluice", password: "pass" });
     try {
       for (const algorithm of ALGORITHMS) {

@@ -23,7 +23,10 @@ return { replies, now, numbers }`;
 export const loggedScript = variant(
   joinScript(
     Object.fromEntries(
-      ["take-tokens", "step"].map((part) => [part, readPart(part).replace("return replies\n", `${LOGGED_REPLY}\n`)]),
+      ["take-tokens", "take-groups", "step"].map((part) => [
+        part,
+        readPart(part).replace("return replies\n", `${LOGGED_REPLY}\n`),
+      ]),
     ),
   ),
 );

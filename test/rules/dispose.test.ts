@@ -19,13 +19,13 @@ test("dispose releases leases, also those of rules that were replaced and of ove
   const other = setOf(data("1 concurrent"), { store });
   expect((await rules.hold(request)).allowed).toBe(true);
   expect((await other.hold(request)).allowed).toBe(false);
-  rules.replace(data("1 concurrent", { overrides }));
+  await rules.replace(data("1 concurrent", { overrides }));
   for (let i = 0; i < 3; i++) expect((await rules.hold(request)).allowed).toBe(true);
-  rules.replace(data("1 concurrent", { caseSensitive: true }));
+  await rules.replace(data("1 concurrent", { caseSensitive: true }));
   expect((await rules.hold(request)).allowed).toBe(false);
   await rules.dispose();
   expect((await other.hold(request)).allowed).toBe(true);
-  other.replace(data("1 concurrent", { overrides }));
+  await other.replace(data("1 concurrent", { overrides }));
   expect((await other.hold(request)).parts?.at(-1)).toMatchObject({ policy: "slow.tenant@override", remaining: 2 });
 });
 

@@ -25,7 +25,7 @@ describe("the documented messages", () => {
     [
       "a pattern without a slash",
       rule(2, { match: "POST login" }),
-      'rules[2].match: "POST login" is not a pattern; write "[METHODS] /path" with literal segments, :names and an optional trailing *',
+      'rules[2].match: "POST login" is not a pattern; a path starts with "/": write "POST /login"',
     ],
     [
       "a regular expression",

@@ -101,7 +101,7 @@ describe("names on a store", () => {
     const all = namesOf();
     expect(all).toHaveLength(4 * RULES + 1);
     expect(await claimedOf(store, all)).toEqual(all);
-    for (const kind of ["fixed", "log", "sliding", ""]) rules.replace(manyRules(kind));
+    for (const kind of ["fixed", "log", "sliding", ""]) await rules.replace(manyRules(kind));
     expect(await claimedOf(store, all)).toEqual(all);
     // What a rejected reload would have claimed is not claimed, and the rest still is.
     const other = createLimiter({
@@ -111,11 +111,11 @@ describe("names on a store", () => {
     const conflict = manyRules("log");
     const mine = { name: "mine", match: "/mine", limits: { ip: "5/h" } };
     conflict.rules.splice(0, 2, { ...mine, name: "new", match: "/new" } as never, mine as never);
-    expect(() => rules.replace(conflict)).toThrow(/"mine.ip"/);
+    await expect(rules.replace(conflict)).rejects.toThrow(/"mine.ip"/);
     expect(await claimedOf(store, ["new.ip", ...all])).toEqual(all);
     await other.dispose();
     // Rules that were removed release their names.
-    rules.replace(manyRules("log", 100));
+    await rules.replace(manyRules("log", 100));
     expect(await claimedOf(store, all)).toEqual([...namesOf(100)]);
     await rules.dispose();
     expect(await claimedOf(store, all)).toEqual([]);
@@ -132,14 +132,14 @@ describe("names on a store", () => {
     await expect(first.consume({ method: "GET", path: "/", ip: IP })).rejects.toMatchObject({ code: "disposed" });
   });
 
-  test("are replaced in one step, also with another algorithm, or not at all", () => {
+  test("are replaced in one step, also with another algorithm, or not at all", async () => {
     const store = memoryStore();
     const rules = defineRules(data, { store });
-    rules.replace({ rules: [], fallback: { limits: { ip: "5/h log" } } });
+    await rules.replace({ rules: [], fallback: { limits: { ip: "5/h log" } } });
     createLimiter({ policy: { limit: 1, windowMs: 1000, algorithm: "fixed-window", name: "mine" }, store });
     const budgets = { mine: { ip: "5/h" } };
-    expect(() => rules.replace({ budgets, rules: [], fallback: { budgets: ["mine"] } })).toThrow(/"mine"/);
+    await expect(rules.replace({ budgets, rules: [], fallback: { budgets: ["mine"] } })).rejects.toThrow(/"mine"/);
     expect(rules.data.fallback).toEqual({ limits: { ip: "5/h log" } });
-    expect(() => rules.replace({ rules: [], fallback: { limits: { ip: "5/h log" } } })).not.toThrow();
+    await expect(rules.replace({ rules: [], fallback: { limits: { ip: "5/h log" } } })).resolves.toBeDefined();
   });
 });

@@ -61,10 +61,10 @@ describe("the option rules", () => {
       rules: [{ name: "read", match: "/read", limits: { ip: "2/h", tenant: "5/h" } }],
       fallback: FALLBACK,
     };
-    expect(() => set.replace(next)).toThrow(/facts\.tenant: missing a function/);
+    await expect(set.replace(next)).rejects.toThrow(/facts\.tenant: missing a function/);
     expect((await send("/read")).status).toBe(200);
     expect((await send("/read")).status).toBe(429);
-    set.replace({ ...next, rules: [{ name: "read", match: "/read", limits: { ip: "2/h" } }] });
+    await set.replace({ ...next, rules: [{ name: "read", match: "/read", limits: { ip: "2/h" } }] });
     expect((await send("/other")).headers.get("RateLimit-Policy")).toContain("fallback.ip");
   });
 });

@@ -95,7 +95,7 @@ describe("overrides in the rules", () => {
     const overrides = { "tenant:acme": { api: "5/h" } };
     let allowed = 0;
     for (let i = 0; i < 1000; i++) {
-      rules.replace(i % 2 === 0 ? { ...data, overrides } : data);
+      await rules.replace(i % 2 === 0 ? { ...data, overrides } : data);
       allowed += await allowedOf(1, rules, "acme");
     }
     expect(allowed).toBe(2 + 5);

@@ -24,8 +24,9 @@ describe("presets", () => {
         ["r.ip", "20/15m log", "deny"],
         ["r.ip+account", "5/15m log", "deny"],
         ["r.account", "50/h log", "challenge"],
+        ["r.without.account", "5/15m log", "deny"],
       ],
-      { refundIf: "succeeded", onStoreError: "closed", penalty: true },
+      { refundIf: "reported", onStoreError: "closed", penalty: true },
       false,
     ],
     [
@@ -33,6 +34,7 @@ describe("presets", () => {
       [
         ["r.ip", "20/h log", "deny"],
         ["r.user", "5/15m log", "deny"],
+        ["r.without.user", "5/15m log", "deny"],
       ],
       { onStoreError: "closed", penalty: true, refundIf: undefined },
       false,
@@ -42,6 +44,7 @@ describe("presets", () => {
       [
         ["r.ip", "10/h log", "deny"],
         ["r.account", "3/h log", "flag"],
+        ["r.without.account", "3/h log", "deny"],
       ],
       { onStoreError: "closed", penalty: false },
       false,
@@ -91,6 +94,7 @@ describe("presets", () => {
       ["r.ip+account.2", "2/m", "deny"],
       ["r.account", "unlimited", "challenge"],
       ["r.user", "9/s", "deny"],
+      ["r.without.account", "5/15m log", "deny"],
     ]);
   });
 
@@ -102,7 +106,7 @@ describe("presets", () => {
       onStoreError: "open",
       penalty: false,
     });
-    expect(rule.limits.map(({ action }) => action)).toEqual(["flag", "flag", "flag"]);
+    expect(rule.limits.map(({ action }) => action)).toEqual(["flag", "flag", "flag", "deny"]);
     expect(rule).toMatchObject({ refundIf: "failed", onStoreError: "open", penalty: false });
     expect(rule.budgets).toHaveLength(1);
   });

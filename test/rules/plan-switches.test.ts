@@ -113,7 +113,7 @@ describe.each(SUBJECTS)(`switched plans and overrides on %s, seed ${seed}`, (_na
     for (let i = 0; i < SWITCHES; i++) {
       if (random.whole(1, 3) === 1) {
         isOverridden = !isOverridden;
-        const changes = rules.replace(dataWith(isOverridden));
+        const changes = await rules.replace(dataWith(isOverridden));
         expect(changes).toEqual(["overrides changed."]);
       }
       const [plan, ofPlan] = random.pick(PLANS);
@@ -151,10 +151,10 @@ describe.each(SUBJECTS)(`switched plans and overrides on %s, seed ${seed}`, (_na
     expect(before).toContain("api@free");
     const pro = await subject.stateOf("api@pro");
     for (let i = 0; i < 50; i++) await take("team");
-    rules.replace(dataWith(true));
+    await rules.replace(dataWith(true));
     for (let i = 0; i < 50; i++) await take("pro");
     expect([await subject.stateOf("api@free"), await subject.stateOf("api@pro")]).toEqual([before, pro]);
-    rules.replace(dataWith(false));
+    await rules.replace(dataWith(false));
     expect(await take("free")).toMatchObject({ allowed: false, remaining: 0 });
     expect(await take("pro")).toMatchObject({ allowed: true, remaining: 42 });
     expect(await subject.stateOf("api@free")).toBe(before);
@@ -167,13 +167,13 @@ describe.each(SUBJECTS)(`switched plans and overrides on %s, seed ${seed}`, (_na
     for (let i = 0; i < 60; i++) await take("pro");
     const before = await subject.stateOf("api@pro");
     const words = "it starts new buckets, because the algorithm, window or fill time changed.";
-    expect(rules.replace(dataWith(false, "50/2h fixed"))).toContain(
+    expect(await rules.replace(dataWith(false, "50/2h fixed"))).toContain(
       `api@pro: changed from "50/h fixed" to "50/2h fixed"; ${words}`,
     );
     let admitted = 0;
     for (let i = 0; i < 60; i++) if ((await take("pro")).allowed) admitted++;
     expect(admitted).toBe(50);
-    rules.replace(dataWith(false));
+    await rules.replace(dataWith(false));
     expect(await take("pro")).toMatchObject({ allowed: false, policy: "api@pro", limit: 50, remaining: 0 });
     for (const state of JSON.parse(before) as unknown[]) {
       expect(JSON.parse(await subject.stateOf("api@pro"))).toContainEqual(state);

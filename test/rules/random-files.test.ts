@@ -3,8 +3,10 @@
  * schema agrees; none takes long.
  * `npm run test:stress` runs more of them.
  */
+
 import { loadRules } from "sluice/rules";
 import { expect, it } from "vitest";
+import { scaled } from "../../scripts/scale.js";
 import { parseRules } from "../../src/rules/parse-rules.ts";
 import type { Issue } from "../../src/rules/rules-data.ts";
 import { randomFrom } from "../../src/testing/random.ts";
@@ -13,8 +15,7 @@ import { expectAgreement, randomRequest } from "./find-and-explain.ts";
 import { hostileFile, randomFile } from "./random-files.ts";
 import { validate } from "./rules-schema.ts";
 
-/** Number of files. Set by SLUICE_RULE_FILES. */
-const FILES = Number(process.env.SLUICE_RULE_FILES ?? 3000);
+const FILES = scaled(3000);
 /** Set by SLUICE_SEED. */
 const SEED = Number(process.env.SLUICE_SEED ?? 20_261_117);
 const MAX_MS = 100;

@@ -95,6 +95,7 @@ function plausibleFile(random: Random): AnyFile {
     return {
       ...base,
       ...(random.whole(1, 4) === 1 ? { preset: random.pick(PRESETS) } : { limits: limitsOf(random, plans) }),
+      ...(random.whole(1, 4) === 1 && { without: { [random.pick(["tenant", "user"])]: limitOf(random, plans) } }),
       ...(random.whole(1, 3) === 1 && { budgets: budgets.filter(() => random.whole(0, 1) === 1) }),
       ...(random.whole(1, 4) === 1 && { weight: random.whole(1, 20) }),
       ...(random.whole(1, 5) === 1 && { mode: random.pick(["enforce", "shadow"]) }),

@@ -25,12 +25,12 @@ describe("replace", () => {
   test("keeps buckets whose window is unchanged, also if the limit changes", async () => {
     const { rules, take } = setOf(rulesWith("5/h fixed"));
     for (let i = 0; i < 4; i++) await take();
-    expect(rules.replace(rulesWith("7/h fixed"))).toEqual([
+    expect(await rules.replace(rulesWith("7/h fixed"))).toEqual([
       'Rule "read": limits changed.',
       'read.ip: the limit changed from "5/h fixed" to "7/h fixed"; its buckets are kept.',
     ]);
     expect(await take()).toMatchObject({ allowed: true, limit: 7, remaining: 2 });
-    rules.replace(rulesWith("5/h fixed"));
+    await rules.replace(rulesWith("5/h fixed"));
     expect(await take()).toMatchObject({ allowed: false, limit: 5, remaining: 0 });
   });
 
@@ -40,13 +40,17 @@ describe("replace", () => {
     await take();
     expect((await take()).allowed).toBe(false);
     const words = "it starts new buckets, because the algorithm, window or fill time changed.";
-    expect(rules.replace(rulesWith("2/d fixed"))).toContain(
+    expect(await rules.replace(rulesWith("2/d fixed"))).toContain(
       `read.ip: changed from "2/h fixed" to "2/d fixed"; ${words}`,
     );
     expect((await take()).remaining).toBe(1);
-    expect(rules.replace(rulesWith("2/d log"))).toContain(`read.ip: changed from "2/d fixed" to "2/d log"; ${words}`);
+    expect(await rules.replace(rulesWith("2/d log"))).toContain(
+      `read.ip: changed from "2/d fixed" to "2/d log"; ${words}`,
+    );
     expect((await take()).remaining).toBe(1);
-    expect(rules.replace(rulesWith("2/h fixed"))).toContain(`read.ip: changed from "2/d log" to "2/h fixed"; ${words}`);
+    expect(await rules.replace(rulesWith("2/h fixed"))).toContain(
+      `read.ip: changed from "2/d log" to "2/h fixed"; ${words}`,
+    );
     // The first bucket is found as it was.
     expect((await take()).allowed).toBe(false);
   });
@@ -55,37 +59,37 @@ describe("replace", () => {
     const { rules, take } = setOf(rulesWith("5/h fixed"));
     const { version } = rules;
     const invalid = { ...rulesWith("5 per hour") };
-    expect(() => rules.replace(invalid)).toThrow(/^rules\[0\]\.limits\.ip: "5 per hour" is not a limit/);
-    expect(() => rules.replace(rulesWith("5/h", { when: { plan: "x" }, limits: { ip: "5/h", team: "5/h" } }))).toThrow(
-      /rules\[0\]\.limits\.team: unknown fact "team"/,
-    );
+    await expect(rules.replace(invalid)).rejects.toThrow(/^rules\[0\]\.limits\.ip: "5 per hour" is not a limit/);
+    await expect(
+      rules.replace(rulesWith("5/h", { when: { plan: "x" }, limits: { ip: "5/h", team: "5/h" } })),
+    ).rejects.toThrow(/rules\[0\]\.limits\.team: unknown fact "team"/);
     expect(rules.version).toBe(version);
     expect(await take()).toMatchObject({ allowed: true, policy: "read.ip" });
   });
 
-  test("describes added, removed, reordered and changed rules", () => {
+  test("describes added, removed, reordered and changed rules", async () => {
     const rule = (name: string, more = {}) => ({ name, match: `/${name}`, limits: { ip: "5/h" }, ...more });
     const data = (...rules: object[]) => ({ rules, fallback: { limits: { ip: "50/h" } } });
     const { rules } = setOf(data(rule("a"), rule("b"), rule("c")));
-    expect(rules.replace(data(rule("a"), rule("b"), rule("c")))).toEqual([]);
-    expect(rules.replace(data(rule("c"), rule("b", { weight: 2, mode: "shadow" }), rule("d")))).toEqual([
+    expect(await rules.replace(data(rule("a"), rule("b"), rule("c")))).toEqual([]);
+    expect(await rules.replace(data(rule("c"), rule("b", { weight: 2, mode: "shadow" }), rule("d")))).toEqual([
       'Rule "a" was removed.',
       'Rule "b": weight, mode changed.',
       'Rule "d" was added.',
       "The order of the rules changed.",
     ]);
-    expect(rules.replace({ ...data(rule("c")), caseSensitive: true })).toEqual([
+    expect(await rules.replace({ ...data(rule("c")), caseSensitive: true })).toEqual([
       'Rule "b" was removed.',
       'Rule "d" was removed.',
       "caseSensitive changed.",
     ]);
   });
 
-  test("lists limits that start new buckets under another name", () => {
+  test("lists limits that start new buckets under another name", async () => {
     const plans = { plans: ["free", "pro"], defaultPlan: "free" };
     const split = { ip: { free: "5/h fixed", pro: "9/h fixed" } };
     const { rules } = setOf({ ...rulesWith("5/h fixed"), overrides: { "ip:203.0.113.7": { "read.ip": "7/h fixed" } } });
-    const changes = rules.replace({
+    const changes = await rules.replace({
       ...plans,
       ...rulesWith("", { limits: split }),
       overrides: { "ip:203.0.113.7": { "read.ip": "7/d fixed" } },
@@ -95,7 +99,7 @@ describe("replace", () => {
     expect(changes).toContain(
       'read.ip of ip:203.0.113.7: changed from "7/h fixed" to "7/d fixed"; it starts new buckets.',
     );
-    expect(rules.replace(rulesWith("5/h fixed", { perPattern: true }))).toContain(
+    expect(await rules.replace(rulesWith("5/h fixed", { perPattern: true }))).toContain(
       'read.ip: "5/h fixed" starts new buckets.',
     );
   });
@@ -112,7 +116,7 @@ describe("replace", () => {
       (_request: Request, _environment: object) => new Response("ok"),
     );
     const response = handler(new Request("http://localhost/read"), { remoteAddr: { hostname: IP } });
-    rules.replace({ rules: [], fallback: { limits: { ip: "50/h" } } });
+    await rules.replace({ rules: [], fallback: { limits: { ip: "50/h" } } });
     release("acme");
     expect((await response).headers.get("RateLimit-Policy")).toContain('"read.tenant";q=3');
   });
@@ -124,7 +128,7 @@ describe("replace", () => {
     for (let i = 0; i < 60; i++) {
       // Capacity and rate in proportion, so that the fill time of an hour is unchanged.
       const size = 50 + ((i * 7) % 51);
-      rules.replace(rulesWith(`${size}/h burst ${size}`));
+      await rules.replace(rulesWith(`${size}/h burst ${size}`));
       for (let n = 0; n < 20; n++) if ((await take()).allowed) admitted++;
       clock.advance(1000);
       elapsed += 1000;

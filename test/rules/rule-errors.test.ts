@@ -12,7 +12,7 @@ describe("rules", () => {
     [
       "an unknown member",
       (file) => (file.fallback.colour = "red"),
-      'fallback.colour: unknown member "colour"; the members are "preset", "limits", "budgets", "unlimited", "perPattern", "weight", "hold", "refundIf", "mode", "onStoreError", "action", "withClearance" and "penalty"',
+      'fallback.colour: unknown member "colour"; the members are "preset", "limits", "without", "budgets", "unlimited", "perPattern", "weight", "hold", "refundIf", "mode", "onStoreError", "action", "withClearance" and "penalty"',
     ],
     ["a name twice", rule(3, { name: "r1" }), 'rules[3].name: the name "r1" is already used by rules[1]'],
     [
@@ -64,7 +64,11 @@ describe("rules", () => {
       rule(3, { onStoreError: "fail" }),
       'rules[3].onStoreError: must be "local" or "open" or "closed" or "throw", but received "fail"',
     ],
-    ["refundIf", rule(3, { refundIf: true }), 'rules[3].refundIf: must be "failed" or "succeeded", but received true'],
+    [
+      "refundIf",
+      rule(3, { refundIf: true }),
+      'rules[3].refundIf: must be "failed" or "succeeded" or "reported", but received true',
+    ],
     ["perPattern", rule(3, { perPattern: 1 }), "rules[3].perPattern: must be true or false, but received 1"],
     [
       "an action",
@@ -90,6 +94,11 @@ describe("rules", () => {
       "a clearance without a challenge",
       rule(3, { withClearance: { client: "100/s" } }),
       'rules[3].withClearance: replaces nothing, because no limit of the rule has the action "challenge"',
+    ],
+    [
+      "an invalid limit that a clearance repeats, reported once where it was written",
+      rule(3, { limits: { ip: ["1/s", "1/x"] }, action: "challenge" }),
+      'rules[3].limits.ip[1]: "1/x" is not a limit; write it like "10/s burst 50", "1000/d fixed", "5/15m log" or "unlimited"',
     ],
     [
       "unlimited: false",

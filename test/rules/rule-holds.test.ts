@@ -39,6 +39,15 @@ describe("holds of rules", () => {
     expect(await rules.hold(request("/ai", 901))).toMatchObject({ allowed: false });
   });
 
+  test.each([[{}], [[]], [null]])("reject %j as an actual amount, which would charge the estimate", async (actual) => {
+    const { rules } = rulesOn(data);
+    const decision = await rules.hold(request("/ai", 600));
+    if (!decision.allowed) throw new Error("denied");
+    await expect(decision.hold.settle(actual as never)).rejects.toMatchObject({ code: "invalid-cost" });
+    await decision.hold.settle({ tokens: 0 });
+    expect(await rules.hold(request("/ai", 1000))).toMatchObject({ allowed: true });
+  });
+
   test("charge the actual amount of an estimate of 0, which a client may have chosen", async () => {
     const { rules } = rulesOn(data);
     const decision = await rules.hold(request("/ai", 0));

@@ -210,10 +210,10 @@ describe("a rule set", () => {
       "POST /v1/reports  ->  rule "report" (rules[8], first match)
         policy              per      limit               charge   shared by
         report.client       client   2/m burst 4              1   -
-        report.tenant@pro   tenant   200/d fixed              1   -
+        report.tenant@pro   tenant   200/d fixed              1   -           does not apply without tenant
         address             ip       50/s burst 300          20   13 rules
-        api@pro             tenant   600/m burst 200         20   11 rules
-        monthly@pro         tenant   1000000/30d fixed       20   11 rules
+        api@pro             tenant   600/m burst 200         20   11 rules    does not apply without tenant
+        monthly@pro         tenant   1000000/30d fixed       20   11 rules    does not apply without tenant
       All or nothing. Redis: one round trip. Redis Cluster, Durable Objects: 3 keys, so check, take, refund. Store unavailable: limited per process.
       "
     `);

@@ -56,6 +56,7 @@ console.log(
     redis: serve(rateLimit(options(redisRateLimiter(client, policy("redis"), failure)))),
     wsKitMemory: serve(wsKitRateLimit(options(memoryRateLimiter(policy("ws-kit"))))),
     wsKitRedis: serve(wsKitRateLimit(options(redisRateLimiter(client, policy("ws-kit"), failure)))),
+    closing: serve(rateLimit({ limiter: memoryRateLimiter(policy("closing")), onExceeded: "close" })),
     unguarded: serve(unlimited),
     guarded: serve(unlimited, ({ fetch, websocket }) => ({ fetch, websocket: guard.websocket(websocket) })),
     admitted: serve(unlimited, ({ websocket }) => ({ fetch: upgrade, websocket: admission.websocket(websocket) })),

@@ -4,7 +4,7 @@ import { type BindTo, Clearances, clearanceText } from "./clearance.ts";
 const NOW = 1_800_000_000_000;
 const TTL_MS = 1_800_000;
 const [OLD, NEW] = [new Uint8Array(32).fill(1), new Uint8Array(32).fill(2)];
-const client = { ip: "203.0.113.7", userAgent: "Firefox/150" };
+const client = { ip: "203.0.113.7", userAgent: "Firefox/150", host: "app.example" };
 
 const clearances = (secrets = [OLD], bindTo: BindTo = "network+user-agent") =>
   new Clearances({ secrets, ttlMs: TTL_MS, bindTo });
@@ -21,7 +21,7 @@ describe("a clearance", () => {
   it("has the documented format", () => {
     const { id, text, cookie } = issued();
     const expiry = NOW + TTL_MS;
-    expect(text).toMatch(new RegExp(`^v1\\.[0-9a-f]{8}\\.${expiry}\\.${id}\\.[0-9a-f]{32}\\.[0-9a-f]{64}$`));
+    expect(text).toMatch(new RegExp(`^v2\\.[0-9a-f]{8}\\.${expiry}\\.${id}\\.[0-9a-f]{32}\\.[0-9a-f]{64}$`));
     expect(id).toMatch(/^[0-9a-f]{32}$/);
     expect(cookie).toBe(`__Host-sluice-clearance=${text}; Path=/; Max-Age=1800; Secure; HttpOnly; SameSite=Lax`);
   });
@@ -29,7 +29,7 @@ describe("a clearance", () => {
   it("stays valid in later versions", () => {
     // Computed with node:crypto.
     const text =
-      "v1.a003b4bd.1800001800000.00000000000000000000000000000000.f433dc6085e1cf8bc2722e53fd1b4aed.ad7fad9172bb554d24449bdd948105c7fb4c2409e8c583e5dbf17aa50cfd4573";
+      "v2.98690851.1800001800000.00000000000000000000000000000000.ca4bdbce0628a3c4fbacbdccbbdb5a36.c93da9738190c734d3cbefb6282fd6663b9464a0d5fb0ce17865f74eb97af484";
     expect(clearances().verify(text, client)).toBe("0".repeat(32));
   });
 
@@ -54,6 +54,8 @@ describe("a clearance", () => {
 describe("the binding", () => {
   it.each([
     ["the same address", { ip: "203.0.113.7" }, true],
+    ["another site with the same secret (issue 30)", { host: "other.example" }, false],
+    ["no host", { host: "" }, false],
     ["another address of the /24", { ip: "203.0.113.250" }, true],
     ["the same address in IPv6", { ip: "::ffff:203.0.113.7" }, true],
     ["another /24", { ip: "203.0.114.7" }, false],
@@ -88,7 +90,7 @@ describe("the binding", () => {
   it("does not confuse network and User-Agent", () => {
     const of = clearances([OLD], "user-agent");
     const { text } = issued(clearances(), client);
-    expect(of.verify(text, { ip: undefined, userAgent: "203.0.113.0/24\nFirefox/150" })).toBeUndefined();
+    expect(of.verify(text, { ...client, ip: undefined, userAgent: "203.0.113.0/24\nFirefox/150" })).toBeUndefined();
   });
 
   it("reads at most 512 characters of the User-Agent", () => {
@@ -142,7 +144,7 @@ describe("other spellings", () => {
     ["one character less", (text) => text.slice(0, -1)],
     ["two characters less", (text) => text.slice(0, -2)],
     ["no signature", (text) => text.replace(/[0-9a-f]+$/, "")],
-    ["another version", (text) => text.replace("v1", "v2")],
+    ["another version", (text) => text.replace("v2", "v1")],
     ["full-width digits", (text) => text.replace(/\.1/, ".１")],
     ["only another last digit", (text) => `${text.slice(0, -1)}${text.endsWith("0") ? "1" : "0"}`],
     ["twice", (text) => `${text}, ${text}`],

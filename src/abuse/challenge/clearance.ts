@@ -1,10 +1,10 @@
 /**
- * Issues and verifies clearances, `v1.<key id>.<expiry>.<id>.<binding>.<signature>`. Nothing is stored.
+ * Issues and verifies clearances, `v2.<key id>.<expiry>.<id>.<binding>.<signature>`. Nothing is stored.
  *
  * - The expiry is in milliseconds since the epoch, everything else in lower-case hexadecimal. So every clearance has one
  *   spelling, which base64 would not ensure.
- * - The id has 128 random bits. The binding is an HMAC of the client's network and User-Agent, which a clearance therefore
- *   does not reveal. The signature is an HMAC of all the text before it.
+ * - The id has 128 random bits. The binding is an HMAC of the client's network and User-Agent and of the host, which a clearance
+ *   therefore does not reveal. Sites with one secret don't accept each other's clearances. The signature is an HMAC of all the text before it.
  */
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
@@ -28,6 +28,8 @@ export interface ClearanceOptions {
 export interface ClearanceClient {
   readonly ip: string | undefined;
   readonly userAgent: string | undefined;
+  /** The host name of the site, in lower case. */
+  readonly host: string;
 }
 
 /** A new clearance. */
@@ -44,7 +46,7 @@ export const CLEARANCE_HEADER = "Sluice-Clearance";
 
 const COOKIE = "__Host-sluice-clearance";
 const COOKIES: RegExp = /(?:^|;)[ \t]*__Host-sluice-clearance=([^;]*)/g;
-const FORMAT = /^v1\.([0-9a-f]{8})\.([1-9][0-9]{12})\.([0-9a-f]{32})\.([0-9a-f]{32})\.([0-9a-f]{64})$/;
+const FORMAT = /^v2\.([0-9a-f]{8})\.([1-9][0-9]{12})\.([0-9a-f]{32})\.([0-9a-f]{32})\.([0-9a-f]{64})$/;
 const ID_BYTES = 16;
 const BINDING_BYTES = 16;
 /** Longer User-Agents are cut, so that a long header costs no more than a short one. */
@@ -81,7 +83,7 @@ export class Clearances {
     if (bound === undefined) return undefined;
     const [key] = this.keys as [Key];
     const id = bytesToHex(crypto.getRandomValues(new Uint8Array(ID_BYTES)));
-    const signed = `v1.${key.id}.${wallClockMs() + this.ttlMs}.${id}.${key.bind(bound)}`;
+    const signed = `v2.${key.id}.${wallClockMs() + this.ttlMs}.${id}.${key.bind(bound)}`;
     const text = `${signed}.${key.sign(signed)}`;
     const maxAge = Math.ceil(this.ttlMs / 1000);
     return { id, text, cookie: `${COOKIE}=${text}; Path=/; Max-Age=${maxAge}; Secure; HttpOnly; SameSite=Lax` };
@@ -101,9 +103,9 @@ export class Clearances {
     return isEqual(key.bind(bound), binding) ? copyKey(id) : undefined;
   }
 
-  private boundText({ ip, userAgent = "" }: ClearanceClient): string | undefined {
-    const agent = userAgent.slice(0, MAX_USER_AGENT_CHARS);
-    // A line break occurs in neither, so no two pairs have the same text.
+  private boundText({ ip, userAgent = "", host }: ClearanceClient): string | undefined {
+    // A line break occurs in none of them, so no two clients have the same text.
+    const agent = `${userAgent.slice(0, MAX_USER_AGENT_CHARS)}\n${host}`;
     if (this.bindTo === "user-agent") return `\n${agent}`;
     const address = parseAddress(ip);
     if (!address) return undefined;
@@ -123,7 +125,7 @@ export function clearanceText(request: { header(name: string): string | undefine
 }
 
 function deriveKey(secret: Uint8Array): Key {
-  const derive = (use: string): Uint8Array => hmac(sha256, secret, encoder.encode(`sluice clearance v1 ${use}`));
+  const derive = (use: string): Uint8Array => hmac(sha256, secret, encoder.encode(`sluice clearance v2 ${use}`));
   const tagger = (use: string): ((text: string) => Uint8Array) => {
     // The hashes of the padded key, computed once.
     const keyed = hmac.create(sha256, derive(use));

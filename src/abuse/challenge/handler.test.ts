@@ -217,7 +217,7 @@ describe("a solution", () => {
     ["a token of 8001 characters", { body: JSON.stringify({ token: "x".repeat(8001) }) }],
     ["spaces", { body: '{"token":"a b"}' }],
     ["other characters", { body: '{"token":"é"}' }],
-  ])("with %s gets 403 and is neither counted nor verified", async (_title, parts) => {
+  ])("with %s gets 403, and is counted and not verified", async (_title, parts) => {
     const request = solution(parts);
     const response = await handlerOf().solve(request);
     expect(response).toEqual({
@@ -225,7 +225,7 @@ describe("a solution", () => {
       headers: { "Cache-Control": "no-store", "Content-Type": "application/problem+json" },
       body: '{"type":"about:blank","title":"Forbidden","status":403,"code":"challenge-failed","codes":["invalid-input-response"]}',
     });
-    expect(request.countVerification).not.toHaveBeenCalled();
+    expect(request.countVerification).toHaveBeenCalledOnce();
     expect(server.requests).toEqual([]);
   });
 

@@ -27,7 +27,17 @@ const MITIGATED = "Sluice-Mitigated";
 /** Returns the handler of a challenge. */
 export function challengeHandler(config: ChallengeConfig): ChallengeHandler {
   const { provider, clearances, path } = config;
-  const handler: ChallengeHandler = {
+  /** Exchanges a token for a clearance. The request has been counted. */
+  const exchange = async (token: string, request: ChallengeRequest): Promise<Clearance | ResponseData> => {
+    const client = clientOf(request);
+    if (!/^[\x21-\x7e]+$/.test(token) || token.length > MAX_TOKEN_CHARS) return failed(["invalid-input-response"]);
+    if (!clearances.canIssue(client)) return failed(["unknown-ip-address"]);
+    const verification = await verifyToken(provider, token, request);
+    if (!verification) return unverified();
+    const issued = verification.ok === true ? clearances.issue(client) : undefined;
+    return issued ? clearanceFields(issued) : failed(verification.codes);
+  };
+  return {
     path,
     clearanceOf: (request) => clearances.verify(clearanceText(request), clientOf(request)),
     tokenOf: (request) => request.header("sluice-challenge-token") || undefined,
@@ -35,35 +45,33 @@ export function challengeHandler(config: ChallengeConfig): ChallengeHandler {
 
     // Requests of other sites need no protection: with a token of theirs, they only get a clearance for their visitor.
     async solve(request) {
+      // Before the body is read: requests without a token cost as much as others.
+      const denied = await countVerification(request);
+      if (denied) return denied;
       if (request.method !== "POST") return problem(405, "Method Not Allowed", {}, { Allow: "POST" });
       const token = tokenIn(await request.body(MAX_BODY_BYTES), request.header("content-type"), provider.tokenField);
-      const result = await handler.verify(token ?? "", request);
+      const result = await exchange(token ?? "", request);
       if ("status" in result) return result;
       const headers = { ...result.set, "Access-Control-Expose-Headers": CLEARANCE_HEADER };
       return { status: 204, headers, body: null };
     },
 
-    async verify(token, request) {
-      const client = clientOf(request);
-      if (!/^[\x21-\x7e]+$/.test(token) || token.length > MAX_TOKEN_CHARS) return failed(["invalid-input-response"]);
-      if (!clearances.canIssue(client)) return failed(["unknown-ip-address"]);
-      const decision = await request.countVerification();
-      if (!decision.allowed) return rejection(decision, undefined, request.header("accept"), {});
-      const verification = await verifyToken(provider, token, request);
-      if (!verification) return unverified();
-      const issued = verification.ok === true ? clearances.issue(client) : undefined;
-      return issued ? clearanceFields(issued) : failed(verification.codes);
-    },
+    verify: async (token, request) => (await countVerification(request)) ?? exchange(token, request),
 
     respond(request, rule) {
       return wantsPage(request) ? page(config, request, rule) : challengeProblem(config, rule);
     },
   };
-  return handler;
+}
+
+/** Counts a request with a solution, or to the path of solutions. Returns the response if there are too many. */
+async function countVerification(request: ChallengeRequest): Promise<ResponseData | undefined> {
+  const decision = await request.countVerification();
+  return decision.allowed ? undefined : rejection(decision, undefined, request.header("accept"), {});
 }
 
 function clientOf(request: ChallengeRequest): ClearanceClient {
-  return { ip: request.ip, userAgent: request.header("user-agent") };
+  return { ip: request.ip, userAgent: request.header("user-agent"), host: hostnameOf(request) };
 }
 
 /** Browsers before 2023 send no `Sec-Fetch-Mode`. */

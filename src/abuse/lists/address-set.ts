@@ -1,8 +1,8 @@
 /** A set of IP addresses that is built from ranges in text. */
 import { copyKey } from "../../core/copy-key.ts";
 import { SluiceError, show } from "../../core/errors.ts";
+import type { Steps } from "../../core/slices.ts";
 import { type Address, type RangeProblem, readRange, writeWords } from "../../http/identity/address.ts";
-import type { Steps } from "./slices.ts";
 import { RangeBuilder, type SortedRanges } from "./sorted-ranges.ts";
 
 /** A set of IP addresses. */

@@ -152,8 +152,8 @@ describe("ipList", () => {
   it.each<[unknown, string]>([
     [{ refresh: 999 }, "refresh must be a whole number >= 1000, but received 999."],
     [
-      { refresh: "1 h" },
-      'refresh must be a number of milliseconds, or text such as "250ms", "1s", "5m", "1h" or "30d", but received "1 h".',
+      { refresh: "1 w" },
+      'refresh must be a number of milliseconds, or text such as "250ms", "1s", "5m", "1h" or "30d", but received "1 w".',
     ],
     [{ waitUntil: true }, "waitUntil must be a function that takes a promise, but received true."],
   ])("rejects the options %j of a loaded list", (options, message) => {

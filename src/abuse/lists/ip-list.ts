@@ -1,11 +1,11 @@
 /** Lists of IP addresses and ranges. */
 import { optionError, SluiceError } from "../../core/errors.ts";
 import { andThen, type MaybePromise } from "../../core/maybe-promise.ts";
+import { runSteps, type Steps } from "../../core/slices.ts";
 import { type AddressSet, readArray, readText } from "./address-set.ts";
 import { LIST, type List, type ListedClient } from "./list.ts";
 import { type ListOptions, parseListOptions } from "./list-options.ts";
 import { LoadedList } from "./loaded-list.ts";
-import { runSteps, type Steps } from "./slices.ts";
 
 /**
  * A list of IP addresses and ranges: an array, text with one range per line (`#` and `;` start a comment), or a function

@@ -1,11 +1,11 @@
 /** Lists of keys, such as those of users and of API keys. */
 import { optionError } from "../../core/errors.ts";
 import { andThen, type MaybePromise } from "../../core/maybe-promise.ts";
+import { runSteps, type Steps } from "../../core/slices.ts";
 import { hashKeys, type KeySet, type ParsedKeys, parseKeys } from "./key-set.ts";
 import { LIST, type List, type ListedClient } from "./list.ts";
 import { type ListOptions, parseListOptions } from "./list-options.ts";
 import { LoadedList } from "./loaded-list.ts";
-import { runSteps, type Steps } from "./slices.ts";
 
 /**
  * A list of keys such as `user:42` or `key:acme`: an array, or a function that loads one. Keys are kept as HMAC tags. At

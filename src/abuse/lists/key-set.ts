@@ -1,9 +1,9 @@
 /** A set of keys that keeps only HMAC tags of them. */
 import { SluiceError } from "../../core/errors.ts";
+import type { Steps } from "../../core/slices.ts";
 import { networkOf, readRange } from "../../http/identity/address.ts";
 import { UNIDENTIFIED } from "../../http/identity/client-key.ts";
 import { keyHmac } from "./key-hmac.ts";
-import type { Steps } from "./slices.ts";
 import { RangeBuilder, type SortedRanges } from "./sorted-ranges.ts";
 
 /** A set of keys such as `user:42`. */

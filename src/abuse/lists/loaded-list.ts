@@ -2,9 +2,9 @@
 import { monotonicMs } from "../../core/clock.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
+import { runInSlices, type Steps } from "../../core/slices.ts";
 import type { AbuseReports } from "../reports.ts";
 import type { ListSettings } from "./list-options.ts";
-import { runInSlices, type Steps } from "./slices.ts";
 
 /** How a list is loaded and built. */
 export interface ListLoader<Source, Content> extends Omit<ListSettings, "except"> {

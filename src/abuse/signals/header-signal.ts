@@ -4,21 +4,22 @@ import { checkOptions } from "../../core/options.ts";
 import { isIn, parseAddress, parseRange } from "../../http/identity/address.ts";
 import { checkHeader } from "../../http/identity/client-ip.ts";
 import { type RequestSignal, SIGNAL } from "../signals.ts";
-import { resultOfScore } from "./bot-score.ts";
+import { type BotScoreOptions, scoreReader } from "./bot-score.ts";
 
 /** Options of `headerSignal`. */
-export interface HeaderSignalOptions {
+export interface HeaderSignalOptions extends BotScoreOptions {
   /** The proxies that write the header, or remove it: IP addresses and ranges such as `10.0.0.0/8`. */
   trustedProxies: readonly string[];
 }
 
 /**
  * Reads a bot score from a header, only if the socket's peer is a trusted proxy. A score from 1 to 29 is `"likely"`, one
- * from 30 to 99 `"unlikely"`, and other values are ignored.
+ * from 30 to 99 `"unlikely"`, unless `likelyBelow` is set. Other values are ignored.
  */
 export function headerSignal(name: string, options: HeaderSignalOptions): RequestSignal {
   const header = checkHeader("name", name);
-  checkOptions("headerSignal", options, ["trustedProxies"]);
+  checkOptions("headerSignal", options, ["trustedProxies", "likelyBelow"]);
+  const resultOfScore = scoreReader(options);
   const { trustedProxies } = options;
   if (!Array.isArray(trustedProxies) || trustedProxies.length === 0) {
     const expected = 'a list of addresses and ranges such as ["10.0.0.0/8"]';

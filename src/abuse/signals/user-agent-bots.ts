@@ -1,6 +1,7 @@
 /** The signal of the User-Agent header. */
 import { isbot } from "isbot";
 import { BoundedMap } from "../../core/bounded-map.ts";
+import { optionError } from "../../core/errors.ts";
 import { type RequestSignal, SIGNAL, type SignalResult } from "../signals.ts";
 
 const LIKELY: SignalResult = { bot: "likely" };
@@ -13,7 +14,8 @@ const MAX_CACHED = 1000;
  * Classifies the User-Agent header with isbot: `"likely"` or `"unlikely"`. A request without the header is likely a bot.
  * Any client can send the header of a browser, so this is only a hint.
  */
-export function userAgentBots(): RequestSignal {
+export function userAgentBots(...options: readonly never[]): RequestSignal {
+  if (options.length > 0) throw optionError("invalid-option", "userAgentBots", "called without options", options[0]);
   const results = new BoundedMap<string, SignalResult>({ maxEntries: MAX_CACHED });
   return {
     [SIGNAL](request) {

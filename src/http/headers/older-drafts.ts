@@ -1,7 +1,7 @@
 /** RateLimit fields of draft 7, of draft 6 and before, and `X-RateLimit-*`: they describe one policy only. */
 import { wallClockMs } from "../../core/clock.ts";
 import type { Decision } from "../../core/decision.ts";
-import type { FieldStyle, HeaderFields, WriteFields } from "./field-writer.ts";
+import type { FieldStyle, HeaderContext, HeaderFields, WriteFields } from "./field-writer.ts";
 import { isConcurrency, isPenalty, type Policies, policyList, reportedParts, waitBefore } from "./policies.ts";
 import { clampInteger, toSeconds } from "./structured-fields.ts";
 
@@ -37,6 +37,27 @@ export const writeLegacy: WriteFields = (decision, policies, { resetIsDelta }, {
     "X-RateLimit-Reset": String(resetIsDelta ? reset : clampInteger(Math.ceil((now + resetMs) / 1000))),
   };
 };
+
+/** Writes what is known of the decision of a third-party limiter, which may have `allowed` and `remaining` only. */
+export function writeKnown(
+  decision: Decision,
+  { resetIsDelta }: FieldStyle,
+  { now = wallClockMs() }: HeaderContext,
+): HeaderFields {
+  const { limit, remaining, resetAfterMs } = decision as Partial<Decision>;
+  const resetMs = (decision.allowed ? undefined : waitBefore(decision)) ?? resetAfterMs;
+  const fields: HeaderFields = {};
+  if (isAmount(limit)) fields["X-RateLimit-Limit"] = String(clampInteger(Math.floor(limit)));
+  if (isAmount(remaining)) fields["X-RateLimit-Remaining"] = String(clampInteger(Math.floor(remaining)));
+  if (isAmount(resetMs)) {
+    fields["X-RateLimit-Reset"] = String(clampInteger(Math.ceil((resetIsDelta ? resetMs : now + resetMs) / 1000)));
+  }
+  return fields;
+}
+
+function isAmount(value: unknown): value is number {
+  return typeof value === "number" && value >= 0 && value < Infinity;
+}
 
 /** `RateLimit-Policy` by policies, since policies don't change. */
 const cachedFields = new WeakMap<Policies, string>();

@@ -4,7 +4,7 @@ import { optionError, SluiceError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
 import { writeDraft8 } from "./draft-8.ts";
 import type { FieldStyle, HeaderContext, HeaderFields, WriteFields } from "./field-writer.ts";
-import { writeDraft6, writeDraft7, writeLegacy } from "./older-drafts.ts";
+import { writeDraft6, writeDraft7, writeKnown, writeLegacy } from "./older-drafts.ts";
 import { checkPolicies, type Policies } from "./policies.ts";
 
 /** The syntax of the fields. `draft-8` is also the syntax of drafts 9 to 11; `legacy` is `X-RateLimit-*`. */
@@ -26,7 +26,7 @@ export interface HeaderOptions {
 
 /**
  * Returns the RateLimit header fields of a decision, allowed or denied. The result is empty if the numbers are unknown:
- * an invented `remaining: 0` would stop well-behaved clients.
+ * an invented `remaining: 0` would stop well-behaved clients. `legacy` also writes the numbers that are known of others.
  */
 export function rateLimitHeaders(
   decision: Decision,
@@ -77,9 +77,10 @@ export function headerWriter(options: HeaderOptions = {}, warn: (message: string
     partitionKey,
     warn,
   };
+  const isLegacy = modes.includes("legacy");
   const [first, ...more] = modes.map((mode) => WRITERS[mode]) as [WriteFields, ...WriteFields[]];
   return (decision, policies, context = NO_CONTEXT) => {
-    if (!hasNumbers(decision)) return {};
+    if (!hasNumbers(decision)) return isLegacy && !isUnknown(decision) ? writeKnown(decision, style, context) : {};
     const fields = first(decision, policies, style, context);
     for (const write of more) Object.assign(fields, write(decision, policies, style, context));
     return fields;
@@ -95,9 +96,14 @@ const WRITERS: Readonly<Record<HeaderMode, WriteFields>> = {
   legacy: writeLegacy,
 };
 
+/** Whether a decision was made without the store, so that its numbers mean nothing. */
+function isUnknown(decision: Decision): boolean {
+  return Boolean(decision.degraded || decision.unknown || (!decision.allowed && decision.unavailable));
+}
+
 /** Whether the numbers of a decision are known. A third-party limiter may return `allowed` and little else. */
 function hasNumbers(decision: Decision): boolean {
-  if (decision.degraded || decision.unknown || (!decision.allowed && decision.unavailable)) return false;
+  if (isUnknown(decision)) return false;
   const { policy, limit, remaining, resetAfterMs, nextAfterMs } = decision;
   // The sum is finite only if all of them are.
   return typeof policy === "string" && limit + remaining + resetAfterMs + nextAfterMs < Infinity && remaining >= 0;

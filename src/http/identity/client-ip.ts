@@ -4,7 +4,7 @@
  */
 import { optionError, SluiceError } from "../../core/errors.ts";
 import { checkOptions } from "../../core/options.ts";
-import { emitProcessWarning, type WarningCode } from "../../core/warnings.ts";
+import { emitWarningOnce, type WarningCode } from "../../core/warnings.ts";
 import { type Address, isIn, parseAddress, parseRange, type Range } from "./address.ts";
 import { entriesOfForwarded, entriesOfXForwardedFor, MAX_ENTRIES } from "./forwarded.ts";
 import { type Preset, presets } from "./presets.ts";
@@ -64,13 +64,9 @@ export interface AddressResolver {
  */
 export type Warn = (message: string, context: unknown, code?: WarningCode, details?: string) => void;
 
-let warned = false;
-
 /** Warns once per process, for callers without a listener: they may create their options for each call. */
 export const warnProcess: Warn = (message, _context, code) => {
-  if (!code || warned) return;
-  warned = true;
-  emitProcessWarning(code, message);
+  if (code) emitWarningOnce("client address", code, message);
 };
 
 /** Returns a reader for either kind of headers. Several lines of one header are joined, as HTTP allows. */

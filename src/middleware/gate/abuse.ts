@@ -4,6 +4,7 @@ import { type MountedAbuse, REQUEST_ABUSE } from "../../http/request-abuse.ts";
 import { type LimitStorage, REQUEST_RULES, type RequestRules } from "../../http/request-charges.ts";
 import type { RequestObserver } from "../../http/request-observer.ts";
 import type { ComposableLimiter } from "../../limiter/limiter-part.ts";
+import type { WithDeadline } from "./callback-deadlines.ts";
 import type { Keys } from "./keys.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { Reports } from "./reports.ts";
@@ -24,6 +25,7 @@ export function mountAbuse<Args extends HandlerArgs>(
   reports: Reports<Args>,
   limiter: RateLimitOptions<Args, unknown>["limiter"],
   observer: RequestObserver<Args> | undefined,
+  withDeadline: WithDeadline,
 ): MountedAbuse<Args> | undefined {
   const { abuse, rules, limits = [] } = options;
   if (!abuse) return undefined;
@@ -39,9 +41,11 @@ export function mountAbuse<Args extends HandlerArgs>(
       : storageOf(limiters, options.policy !== undefined || options.policies !== undefined),
     limiters: rules ? undefined : limiters,
     address: (args) => keys.resolve(args),
+    mayBeProxy: (args) => keys.mayBeProxy(args),
     keyOf: (address) => keys.keyOf(address),
     join: (charges, added) => (charges as SingleCharge | JointCharges).joined(added, lists),
     report: (event, code, subject, message, args) => reports.report(event, code, subject, message, args),
+    withDeadline,
     signalFailed: (error, args) => reports.callbackFailed("signals", error, args),
   });
 }

@@ -2,8 +2,8 @@
 import { shared } from "../../core/shared-state.ts";
 import { originOf } from "../../core/store.ts";
 import type { WarningCode } from "../../core/warnings.ts";
+import { keyHash } from "../../http/key-hash.ts";
 import type { ComposableLimiter } from "../../limiter/limiter-part.ts";
-import { keyHash } from "./key-hash.ts";
 import type { LimiterLike } from "./options.ts";
 
 const SAMPLE = 1000;

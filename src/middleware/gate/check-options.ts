@@ -25,6 +25,7 @@ const KNOWN = [
   "preflight",
   "mode",
   "maxDelayMs",
+  "callbackDeadlineMs",
   "onLimited",
   "onDecision",
   "refundIf",
@@ -63,6 +64,11 @@ export function checkRateLimitOptions<Args extends HandlerArgs, Own>(options: Ra
     const message = `rateLimit requires options, such as { policy: "100/m" }, but received ${show(options)}.`;
     throw new SluiceError("invalid-option", message, { option: "rateLimit", expected: "options", received: options });
   }
+  if (typeof (options as { consume?: unknown }).consume === "function") {
+    const expected = "rateLimit({ limiter, key })";
+    const message = `rateLimit takes one object with options, but received a limiter. Write ${expected}.`;
+    throw new SluiceError("invalid-option", message, { option: "rateLimit", expected, received: options });
+  }
   checkOptions("rateLimit", options, KNOWN, REPLACEMENTS);
   checkSource(options);
   for (const name of FUNCTIONS) {
@@ -88,9 +94,9 @@ export function checkRateLimitOptions<Args extends HandlerArgs, Own>(options: Ra
   if (mode !== undefined && mode !== "enforce" && mode !== "shadow") {
     throw optionError("invalid-option", "mode", '"enforce" or "shadow"', mode);
   }
-  const outcomes: unknown[] = ["failed", "succeeded", undefined];
+  const outcomes: unknown[] = ["failed", "succeeded", "reported", undefined];
   if (typeof refundIf !== "function" && !outcomes.includes(refundIf)) {
-    throw optionError("invalid-option", "refundIf", '"failed", "succeeded" or a function', refundIf);
+    throw optionError("invalid-option", "refundIf", '"failed", "succeeded", "reported" or a function', refundIf);
   }
   if (options.abuse !== undefined) checkAbuse(options.abuse);
   // Abuse prevention uses identity for lists and penalties, whatever the key is.

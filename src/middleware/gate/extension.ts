@@ -20,6 +20,7 @@ export interface GateExtension<Args extends HandlerArgs> {
 /** A request as an extension sees it. Every member is read when it is used. */
 export interface ExtensionRequest<Args extends HandlerArgs> {
   readonly args: Args;
+  /** In upper case. */
   readonly method: string;
   /** The target of the request as the server received it: path and query. */
   readonly path: string;
@@ -141,7 +142,7 @@ export class RequestView<Args extends HandlerArgs> implements ExtensionRequest<A
   }
 
   get method(): string {
-    return this.reader.method(this.args);
+    return this.reader.method(this.args).toUpperCase();
   }
 
   get path(): string {

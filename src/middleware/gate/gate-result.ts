@@ -16,10 +16,19 @@ export interface GatePass extends ExtensionPass {
   /** How long to delay the request, in ms. */
   readonly delayMs: number;
   /** Refunds or settles the cost. Call it once the request is finished. `undefined`: there is nothing to do then. */
-  readonly onFinish: ((outcome: RequestOutcome) => Promise<void>) | undefined;
+  readonly onFinish: OnFinish | undefined;
   /** Whether the request is finished only when the body of its response was sent: its cost is held until then. */
   readonly isHeld: boolean;
 }
+
+/**
+ * The handler of a request whose client has disconnected: it has returned, settles a promise when it ends, or its end
+ * can't be observed. A handler that has returned may still report the cost, from a stream.
+ */
+export type HandlerState = "returned" | PromiseLike<unknown> | "unseen";
+
+/** Ends a request. `handler` is given if the handler has run: what the request holds is kept until it ends. */
+export type OnFinish = (outcome: RequestOutcome, handler?: HandlerState) => Promise<void>;
 
 /** The request is rejected. */
 export interface GateReject<Args extends HandlerArgs> extends ExtensionPass {

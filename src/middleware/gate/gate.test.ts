@@ -36,7 +36,7 @@ describe("a decision", () => {
   it("is made without a promise for a memory limiter with a sync key, cost and skip", () => {
     const gate = gateOf({ policy: "2/m", key: () => "k", cost: () => 2, skip: () => false });
     expect(enter(gate)).toMatchObject({
-      pendingHeaders: { fields: { RateLimit: '"2/m burst 2";r=0;t=30' }, exhausted: true },
+      pendingHeaders: { fields: { RateLimit: '"2/m";r=0;t=30' }, exhausted: true },
     });
     expect(isRejected(enter(gate))).toBe(true);
     expect(enter(gateOf({ policies: ["2/m", "9/h"] }))).not.toHaveProperty("then");
@@ -131,11 +131,35 @@ describe("a third-party limiter", () => {
     { policy: "p", limit: Infinity, remaining: 0, resetAfterMs: 1, nextAfterMs: 1 },
     { policy: "p", limit: 5, remaining: -1, resetAfterMs: 1, nextAfterMs: 1 },
   ])("adds no fields if its decision has invalid numbers: %o", (numbers) => {
-    const headers = ["draft-6", "draft-7", "legacy"] as const;
+    const headers = ["draft-6", "draft-7"] as const;
     const gate = gateOf({ limiter: { consume: () => ({ allowed: false, ...numbers }) as never }, headers });
     const { rejection } = enter(gate) as GateReject<Args>;
     expect(Object.keys(rejection.headers)).toEqual(["Cache-Control", "Content-Type"]);
     expect(rejection.body).not.toMatch(/NaN|Infinity|undefined/);
+  });
+
+  it.each<[object, Record<string, string>]>([
+    [{ allowed: true }, {}],
+    [{ allowed: true, remaining: 4 }, { "X-RateLimit-Remaining": "4" }],
+    [
+      { allowed: true, remaining: 4.9, limit: 10 },
+      { "X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "4" },
+    ],
+    [{ allowed: true, remaining: -1, limit: Infinity, resetAfterMs: Number.NaN }, {}],
+    [{ allowed: true, remaining: 4, degraded: true }, {}],
+    [{ allowed: true, remaining: 4, unknown: true }, {}],
+    [
+      { allowed: false, remaining: 0, retryAfterMs: 1500 },
+      { "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "2" },
+    ],
+    [{ allowed: false, retryAfterMs: null }, {}],
+  ])("sends what is known of it with headers: legacy (issue 30): %o", async (decision, expected) => {
+    const limiter = { consume: async () => decision as never };
+    const gate = gateOf({ limiter, headers: { mode: "legacy", resetFormat: "delta" } });
+    const result = (await enter(gate)) as GateReject<Args> | GatePass;
+    const sent = result.rejection?.headers ?? (result as GatePass).pendingHeaders?.fields ?? {};
+    const legacy = Object.entries(sent).filter(([name]) => name.startsWith("X-"));
+    expect(Object.fromEntries(legacy)).toEqual(expected);
   });
 
   it("has fractions rounded down in its fields", () => {

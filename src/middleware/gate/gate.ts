@@ -10,6 +10,7 @@ import type { MountedAbuse, ScreenedRequest } from "../../http/request-abuse.ts"
 import { isResponse, type RequestCharges } from "../../http/request-charges.ts";
 import { type RequestObserver, requestObserver } from "../../http/request-observer.ts";
 import { mountAbuse } from "./abuse.ts";
+import { deadlineOf, withDeadlines } from "./callback-deadlines.ts";
 import { checkRateLimitOptions } from "./check-options.ts";
 import { recordDecision } from "./decisions.ts";
 import { enterExtension, extensionOf, type GateExtension, RequestView } from "./extension.ts";
@@ -21,13 +22,15 @@ import { errorFrom, limiterFrom } from "./limiters.ts";
 import { jointCharges } from "./limits.ts";
 import { deniedForDelay } from "./max-delay.ts";
 import type { DecidedRequest, RateLimitOptions } from "./options.ts";
-import { isPreflight, type PreflightBudget, preflightBudget } from "./preflight.ts";
+import { beforeAwait, withRecordedPeers } from "./peers.ts";
+import { enterPreflight, isPreflight, type PreflightBudget, preflightBudget } from "./preflight.ts";
 import { Refunds } from "./refunds.ts";
 import { type Callback, Reports } from "./reports.ts";
 import type { ChargesFor } from "./request-charges.ts";
 import type { HandlerArgs, RequestReader } from "./request-reader.ts";
 import { ruleCharges } from "./rule-charges.ts";
 import { singleCharge } from "./single-charge.ts";
+import { recordUnhandled } from "./unhandled.ts";
 
 export type { Gate, GatePass, GateReject, GateResult };
 
@@ -41,30 +44,33 @@ export function openGate<Args extends HandlerArgs, Own>(
   reader: RequestReader<Args>,
 ): Gate<Args> {
   checkRateLimitOptions(options);
-  // A copy, so later changes to the object don't bypass the validation.
-  return new OpenGate({ ...options }, reader);
+  // Its options are a copy, so later changes to the object don't bypass the validation.
+  return new OpenGate(options, reader);
 }
 
 class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
   private readonly options: RateLimitOptions<Args, unknown>;
-  private readonly reader: RequestReader<Args>;
+  readonly reader: RequestReader<Args>;
   private readonly chargesFor: ChargesFor<Args>;
-  private readonly abuse: MountedAbuse<Args> | undefined;
-  private readonly observer: RequestObserver<Args> | undefined;
+  readonly abuse: MountedAbuse<Args> | undefined;
+  readonly observer: RequestObserver<Args> | undefined;
   private readonly extension: GateExtension<Args> | undefined;
-  private readonly keys: Keys<Args>;
+  readonly keys: Keys<Args>;
   private readonly preflights: PreflightBudget | undefined;
   private readonly reports: Reports<Args>;
   private readonly refunds: Refunds<Args>;
   private readonly holds: RequestHolds<Args>;
   private readonly headers: GateHeaders<Args>;
-  private readonly isShadow: boolean;
+  readonly isShadow: boolean;
   private readonly maxDelayMs: number;
   /** The first requests, to detect one that enters twice. */
   private seenRequests: WeakSet<object> | undefined;
   private mountSample: number = MOUNT_SAMPLE;
 
-  constructor(options: RateLimitOptions<Args, unknown>, reader: RequestReader<Args>) {
+  constructor(given: RateLimitOptions<Args, unknown>, givenReader: RequestReader<Args>) {
+    const reader = withRecordedPeers(givenReader);
+    const withDeadline = deadlineOf(given);
+    const options = withDeadlines(given, withDeadline);
     this.options = options;
     this.observer = requestObserver(options.observer, reader);
     this.reader = reader;
@@ -79,7 +85,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     const { keys, reports } = this;
     const { rules, limits } = options;
     const limiter = rules || limits ? undefined : limiterFrom(options);
-    this.abuse = mountAbuse(options, keys, reader, reports, limiter, this.observer);
+    this.abuse = mountAbuse(options, keys, reader, reports, limiter, this.observer, withDeadline);
     if (rules) this.chargesFor = ruleCharges(options, keys, reader, this.abuse);
     else if (limiter) this.chargesFor = singleCharge(options, keys, reports, limiter);
     else this.chargesFor = jointCharges(options, keys, reports);
@@ -93,7 +99,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     if (this.seenRequests) this.checkMounts(args[0] as object, args, this.seenRequests);
     const preflight = preflights && isPreflight(this.reader, args);
     const result = preflight
-      ? andThen(preflight, (is) => (is ? this.enterPreflight(args, preflights) : this.enterCounted(args)))
+      ? andThen(preflight, (is) => (is ? enterPreflight(this, preflights, args) : this.enterCounted(args)))
       : this.enterCounted(args);
     return result as GateResult<Args> | Promise<GateResult<Args>>;
   }
@@ -121,6 +127,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     }
     this.observer?.failed(action === "allow");
     if (action === "allow") return "allow";
+    recordUnhandled(args[0] as object);
     if (action === "deny") return rejection(COULD_NOT_DECIDE, undefined, this.reader.header(args, "accept"), {});
     return failed;
   }
@@ -144,28 +151,18 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     this.reports.warn(message, args, "SLUICE_MISUSE");
   }
 
-  private enterPreflight(args: Args, preflights: PreflightBudget): GateResult<Args> {
-    const key = this.keys.address(args);
-    const decision = preflights.consume(key);
-    if (decision.allowed) return undefined;
-    this.keys.exhausted?.(args);
-    this.callOnDecision({ args, key, decision });
-    this.observer?.preflight(args, key, decision, !this.isShadow);
-    if (this.isShadow) return undefined;
-    const accept = this.reader.header(args, "accept");
-    return { rejection: rejection(decision, preflights.getPolicy(), accept, {}), limited: undefined };
-  }
-
   private enterCounted(args: Args): MaybePromise<GateResult<Args>> {
     const { skip } = this.options;
     if (!skip) return this.enterScreened(args);
-    return andThen(skip(...args), (isSkipped) => (isSkipped ? undefined : this.enterScreened(args)));
+    const skipped = beforeAwait(this.reader, args, skip(...args));
+    return andThen(skipped, (isSkipped) => (isSkipped ? undefined : this.enterScreened(args)));
   }
 
   /** Lists, traps and solutions of challenges, which need no decision. */
   private enterScreened(args: Args): MaybePromise<GateResult<Args>> {
     if (!this.abuse) return this.enterExtended(args);
-    return andThen(this.abuse.enter(args), (screened): MaybePromise<GateResult<Args>> => {
+    const entered = beforeAwait(this.reader, args, this.abuse.enter(args));
+    return andThen(entered, (screened): MaybePromise<GateResult<Args>> => {
       if (screened === "exempt") return undefined;
       if ("status" in screened) return this.isShadow ? undefined : { answer: screened };
       const { set } = screened;
@@ -191,7 +188,7 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
   }
 
   private applyCharges(args: Args, screened: ScreenedRequest | undefined): MaybePromise<GateResult<Args>> {
-    const charges = this.chargesFor(args, screened);
+    const charges = beforeAwait(this.reader, args, this.chargesFor(args, screened));
     return isPromise(charges)
       ? charges.then((charges) => this.decide(args, charges, screened))
       : this.decide(args, charges, screened);
@@ -251,9 +248,12 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
       ? this.holds.onRulesFinish(args, rules, decision)
       : this.holds.onFinish(args, decision);
     const isHeld = rules ? rules.isOpen : settleOnFinish !== undefined;
-    const onFinish = settleOnFinish ?? this.refunds.onFinish(args, charges, decision);
+    const onFinish =
+      rules && settleOnFinish
+        ? this.refunds.onRulesFinish(args, rules, settleOnFinish)
+        : (settleOnFinish ?? this.refunds.onFinish(args, charges, decision));
     if (onFinish && this.reader.endsEarly) {
-      // Chosen by a limiter function or by rules. A concurrency limit would limit nothing, for example.
+      // Chosen by a limiter function or by rules. A concurrency limit would limit nothing, for example. No handler: ends now.
       return onFinish({ status: undefined, aborted: true }).then(() => {
         throw endsTooEarly("A refund, a hold or a concurrency limit");
       });
@@ -291,10 +291,10 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     return { rejection: rejection(decision, charges.policies, accept, fields, unit, limited.rule), limited };
   }
 
-  private callOnDecision(decided: DecidedRequest<Args>): void {
+  readonly callOnDecision = (decided: DecidedRequest<Args>): void => {
     const { onDecision } = this.options;
     if (onDecision) this.reports.run("onDecision", () => onDecision(decided), decided.args);
-  }
+  };
 }
 
 function decidedRequest<Args extends HandlerArgs, D extends Decision>(

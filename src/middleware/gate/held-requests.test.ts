@@ -1,5 +1,5 @@
 /** Tests the holds of requests beside delays, refunds, costs of 0, and handlers that settle themselves. Time is fake. */
-import { concurrency, createLimiter, leakyBucket, memoryStore, type Policy } from "sluice";
+import { concurrency, createLimiter, hold, leakyBucket, memoryStore, type Policy } from "sluice";
 import { getRateLimit, rateLimit } from "sluice/fetch";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 
@@ -60,7 +60,7 @@ it("rejects refundIf beside a concurrency limit of limits", async () => {
 it("allows a cost of 0 on a concurrency limit, which holds nothing", async () => {
   const limiter = createLimiter({ policy: concurrency(1), store: memoryStore() });
   const rate = createLimiter({ policy: tokens, store: memoryStore() });
-  await limiter.hold("k");
+  await hold(limiter, "k");
   const alone = rateLimit({ limiter, key, cost: () => 0 })(() => new Response(null));
   expect((await alone(request())).status).toBe(200);
   const limits = [{ limiter: rate }, { limiter, cost: () => 0 }];

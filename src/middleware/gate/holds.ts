@@ -3,9 +3,12 @@ import { isCost } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
 import type { Hold } from "../../core/hold.ts";
+import { checkActual } from "../../holds/held-charges.ts";
+import { OpenHolds } from "../../holds/open-holds.ts";
 import { runsOnWorkers } from "../../http/identity/presets.ts";
 import type { RuleOutcome } from "../../http/request-charges.ts";
-import { OpenHolds } from "../../limiter/open-holds.ts";
+import { endHolds } from "./after-disconnect.ts";
+import type { OnFinish } from "./gate-result.ts";
 import type { RateLimitOptions, RequestDecision, RequestOutcome } from "./options.ts";
 import { endingOf } from "./refunds.ts";
 import type { Reports } from "./reports.ts";
@@ -27,12 +30,15 @@ export function endsTooEarly(option: string): SluiceError {
 /** The holds of one middleware's requests. */
 export class RequestHolds<Args extends HandlerArgs> {
   private readonly actual: NonNullable<RateLimitOptions<Args, unknown>["hold"]>["actual"];
+  /** Whether amounts are held whose cost only the handler reports. */
+  private readonly awaitsCost: boolean;
   private readonly reports: Reports<Args>;
   /** On Workers a timer belongs to one request, and can't renew the holds of others. */
   private readonly open: OpenHolds | undefined = runsOnWorkers() ? undefined : new OpenHolds();
 
   constructor({ hold }: RateLimitOptions<Args, unknown>, reports: Reports<Args>) {
     this.actual = hold?.actual;
+    this.awaitsCost = hold !== undefined && hold.actual === undefined;
     this.reports = reports;
   }
 
@@ -40,35 +46,38 @@ export class RequestHolds<Args extends HandlerArgs> {
    * Adds `settle` to the decision, for the handler, and returns a function to call with the outcome of the request.
    * `undefined` if nothing is held.
    */
-  onFinish(args: Args, decision: Decision): ((outcome: RequestOutcome) => Promise<void>) | undefined {
+  onFinish(args: Args, decision: Decision): OnFinish | undefined {
     const { hold } = decision as RequestDecision;
     if (!decision.allowed || !hold) return undefined;
     let reported: number | undefined;
     const settle = (actual: number): void => {
-      if (!isCost(actual)) throw optionError("invalid-cost", "actual", "a whole number from 0 to 2147483647", actual);
-      reported = actual;
+      reported = checkActual(actual);
     };
     Object.assign(decision, { settle });
     this.open?.add(hold);
-    let isFinished = false;
-    return async (outcome) => {
-      if (isFinished) return;
-      isFinished = true;
-      this.open?.delete(hold);
-      await this.settle(args, hold, reported, outcome);
+    const stopRenewing = (): void => this.open?.delete(hold);
+    const end = (outcome: RequestOutcome): Promise<void> => {
+      stopRenewing();
+      return this.settle(args, hold, reported, outcome);
     };
+    return endHolds(decision, { end, stopRenewing, awaitsCost: this.awaitsCost, hasTimers: this.open !== undefined });
   }
 
   /** The same for charges of rules, which may be refunded besides. */
-  onRulesFinish(
-    args: Args,
-    rules: RuleOutcome,
-    decision: Decision,
-  ): ((outcome: RequestOutcome) => Promise<void>) | undefined {
+  onRulesFinish(args: Args, rules: RuleOutcome, decision: Decision): OnFinish | undefined {
     const finish = rules.begin(decision, this.open);
+    if (!finish) return undefined;
     // With onStoreError: "throw". Settlements are retried in the background.
     const failed = (error: unknown): void => this.reports.callbackFailed("hold.settle", error, args);
-    return finish && ((outcome) => finish(endingOf(outcome)).catch(failed));
+    const end = (outcome: RequestOutcome): Promise<void> => finish(endingOf(outcome)).catch(failed);
+    if (!rules.isOpen) return end;
+    return endHolds(decision, {
+      end,
+      endLeases: () => void rules.endLeases().catch(failed),
+      stopRenewing: () => rules.stopRenewing(),
+      awaitsCost: rules.awaitsCost,
+      hasTimers: this.open !== undefined,
+    });
   }
 
   /** Settles a hold. A failure of `actual` charges the estimate, and is reported. */

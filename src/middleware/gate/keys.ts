@@ -5,8 +5,8 @@ import { type Address, privateAddress } from "../../http/identity/address.ts";
 import type { ReadHeader, Warn } from "../../http/identity/client-ip.ts";
 import { identifier, UNIDENTIFIED } from "../../http/identity/client-key.ts";
 import { presets } from "../../http/identity/presets.ts";
+import { watchKeys } from "../../http/key-cardinality.ts";
 import type { RequestContext } from "../../http/request-context.ts";
-import { watchKeys } from "./key-cardinality.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { Reports } from "./reports.ts";
 import type { HandlerArgs, RequestReader } from "./request-reader.ts";
@@ -21,6 +21,8 @@ export interface Keys<Args extends HandlerArgs> {
   readonly parts: KeyParts<Args>;
   /** The IP address of the request's client; `undefined` if it is unknown. */
   resolve(args: Args): Address | undefined;
+  /** Whether that may be the address of a proxy, because `identity` is not set. */
+  mayBeProxy(args: Args): boolean;
   /** The key of an IP address. */
   keyOf(address: Address): string;
   /** Called when an IP address has exhausted its budget: warns if the address is that of a proxy. */
@@ -76,19 +78,19 @@ export function keysOf<Args extends HandlerArgs>(
   };
   const resolve = (args: Args): Address | undefined => {
     watchProxy?.(args);
-    // A block or list entry for a proxy would apply to all of its clients.
-    if (identity === undefined && proxyOf(reader, args) !== undefined) return undefined;
     return identify.resolve(reader.peer(args), headerOf(args), args);
   };
+  const mayBeProxy = (args: Args): boolean => identity === undefined && proxyOf(reader, args) !== undefined;
   const { keyOf } = identify;
   if (hasOwnKeys) {
     const client = key ? watchedKey(key, options, reports) : address;
-    return { client, address, parts, resolve, keyOf, exhausted: preflightWatch(reader, warn) };
+    return { client, address, parts, resolve, mayBeProxy, keyOf, exhausted: preflightWatch(reader, warn) };
   }
   return {
     address,
     parts,
     resolve,
+    mayBeProxy,
     keyOf,
     client(args) {
       watchProxy?.(args);
@@ -103,7 +105,10 @@ export function watchedKey<Args extends HandlerArgs>(
   { onEvent }: RateLimitOptions<Args, unknown>,
   reports: Reports<Args>,
 ): (args: Args) => MaybePromise<string> {
-  const watch = watchKeys<Args>((message, args, code) => reports.warn(message, args, code), onEvent !== undefined);
+  const watch = watchKeys<Args>((message, args, code) => reports.warn(message, args, code), {
+    of: "requests",
+    isEager: onEvent !== undefined,
+  });
   const watched = (key: string, args: Args): string => {
     watch(key, args);
     return key;

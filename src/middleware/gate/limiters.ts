@@ -1,7 +1,5 @@
 /** Creates the limiter of a middleware from its options, and checks limiters and decisions that come from outside. */
 
-import { compilePolicy } from "../../algorithms/compile-policy.ts";
-import { policyFromText } from "../../algorithms/policy-text.ts";
 import { MAX_CHARGES } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import { optionError, SluiceError, show } from "../../core/errors.ts";
@@ -13,6 +11,8 @@ import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { areResolved, type Policies } from "../../http/headers/policies.ts";
 import { combine } from "../../limiter/combine.ts";
 import { limiterOwning } from "../../limiter/owning-limiter.ts";
+import { compilePolicy } from "../../policy/compile-policy.ts";
+import { policyFromText } from "../../policy/policy-text.ts";
 import { memoryStore } from "../../stores/memory/memory-store.ts";
 import type { LimiterLike, RateLimitOptions } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";

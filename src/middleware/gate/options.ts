@@ -11,6 +11,7 @@ import type { Identity } from "../../http/identity/client-key.ts";
 import type { OptionalFact } from "../../http/identity/identities.ts";
 import type { RequestAbuse } from "../../http/request-abuse.ts";
 import type { RequestRules } from "../../http/request-charges.ts";
+import type { RefundIf } from "../../http/request-ending.ts";
 import type { LimiterEvent } from "../../resilience/events.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
@@ -20,7 +21,7 @@ export interface LimiterLike {
   consume(key: string, cost?: number): Decision | PromiseLike<Decision>;
   /** Like `consume`, without a promise. Preferred if present. */
   consumeSync?(key: string, cost?: number): Decision;
-  /** Reserves `amount` until it is settled. Required for `hold`. */
+  /** Reserves `amount` until it is settled. Required for `hold` on a limiter that is not one of sluice. */
   hold?(key: string, amount?: number, options?: HoldOptions): Promise<HoldDecision>;
   /** Like `hold`, without a promise. Preferred if present. */
   holdSync?(key: string, amount?: number, options?: HoldOptions): HoldDecision;
@@ -67,6 +68,11 @@ export type RequestDecision = Decision & {
    * charged when the response ends.
    */
   settle?(actual: number | Readonly<Record<string, number>>): void;
+  /**
+   * Reports that the request succeeded, such as a correct password. Refunds it if `refundIf` is `"reported"` or
+   * `"succeeded"`, also if the client has left. Missing if nothing can be refunded.
+   */
+  succeeded?(): void;
   /** The rule that applies to the request, if there are rules. */
   readonly rule?: string;
   /** Whether a limit of the rule with the action `"flag"` is exceeded. */
@@ -161,6 +167,11 @@ export interface RateLimitOptions<
   preflight?: Policy | PolicyText | "charge";
   /** `"shadow"` counts and calls `onDecision`, but rejects nothing and adds no headers. Default: `"enforce"`. */
   mode?: "enforce" | "shadow";
+  /**
+   * How long a promise of `key`, `cost`, `skip`, `limiter`, a fact, or a function of `abuse` may stay pending, in ms or as
+   * text, up to 10 minutes. Then the request fails as if it had rejected; a signal counts as absent. Default: 5000.
+   */
+  callbackDeadlineMs?: Duration;
   /** Maximum delay by a leaky bucket in ms. Requests that would wait longer are rejected. Default: 10 000. */
   maxDelayMs?: number;
   /**
@@ -172,9 +183,10 @@ export interface RateLimitOptions<
   onDecision?: (decided: DecidedRequest<Args>) => void;
   /**
    * Requests whose cost is refunded when they finish: those that `"failed"` (an error, or a status from 400), those that
-   * `"succeeded"`, or those for which a function returns `true`. Default: none.
+   * the handler has `"reported"` with `getRateLimit(request).succeeded()`, those that `"succeeded"` (reported, or a status
+   * below 300), or those for which a function returns `true`. Default: none.
    */
-  refundIf?: "failed" | "succeeded" | ((outcome: RequestOutcome, ...args: Args) => boolean | PromiseLike<boolean>);
+  refundIf?: RefundIf | ((outcome: RequestOutcome, ...args: Args) => boolean | PromiseLike<boolean>);
   /**
    * Called with errors. For an error of `key`, `cost`, `skip` or a limiter it may return `"allow"`, which continues the
    * request uncounted, or `"deny"`, which rejects it with 503. Default: the server's error handler, or a process warning.

@@ -2,6 +2,7 @@
 import { fixedWindow, leakyBucket, memoryRateLimiter, tokenBucket } from "sluice";
 import { fakeClock } from "sluice/testing";
 import { describe, expect, it, vi } from "vitest";
+import { decisionOf } from "./decisions.ts";
 import { type Gate, type GatePass, type GateReject, openGate } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { RequestReader } from "./request-reader.ts";
@@ -48,7 +49,12 @@ describe("a refund", () => {
     ["failed", { status: 500, aborted: true }, 6],
     ["failed", { status: undefined, error: new Error("AbortError"), aborted: true }, 6],
     ["succeeded", { status: 200, aborted: false }, 10],
+    ["succeeded", { status: 299, aborted: false }, 10],
+    ["succeeded", { status: 302, aborted: false }, 6],
+    ["succeeded", { status: 303, aborted: false }, 6],
     ["succeeded", { status: 404, aborted: false }, 6],
+    ["reported", { status: 200, aborted: false }, 6],
+    ["reported", { status: 401, aborted: false }, 6],
     ["succeeded", { status: 200, aborted: true }, 6],
     ["succeeded", { status: undefined, aborted: true }, 6],
   ] as const)("with refundIf %s after %o leaves %i", async (refundIf, outcome, expected) => {
@@ -155,5 +161,73 @@ describe("a leaky bucket", () => {
   it("delays nothing in shadow mode", () => {
     const gate = gateOf({ policy: leakyBucket("1/s", { burst: 9 }), mode: "shadow" });
     for (let i = 0; i < 5; i++) expect(enter(gate)).toMatchObject({ delayMs: 0, pendingHeaders: undefined });
+  });
+});
+
+describe("a success that the handler reports", () => {
+  const SUCCESS = { status: 303, aborted: false };
+  function setUp(options: Partial<Options>) {
+    const limiter = memoryRateLimiter(tokenBucket("10/d"), { clock: fakeClock() });
+    const request: Fake = {};
+    const result = enter(gateOf({ limiter, cost: 4, key: () => "k", ...options }), request) as GatePass;
+    return { request, finish: result.onFinish, left: async () => (await limiter.peek("k")).remaining };
+  }
+
+  it.each(["reported", "succeeded"] as const)(
+    "is refunded once with refundIf %s, whatever the status",
+    async (refundIf) => {
+      const { request, finish, left } = setUp({ refundIf });
+      decisionOf(request)?.succeeded?.();
+      expect(await left()).toBe(6);
+      await finish?.(SUCCESS);
+      decisionOf(request)?.succeeded?.();
+      expect(await left()).toBe(10);
+    },
+  );
+
+  it("is refunded if it is reported after the end, or after the client has left", async () => {
+    for (const outcome of [SUCCESS, { status: undefined, aborted: true }]) {
+      const { request, finish, left } = setUp({ refundIf: "reported" });
+      await finish?.(outcome);
+      expect(await left()).toBe(6);
+      for (let i = 0; i < 3; i++) decisionOf(request)?.succeeded?.();
+      expect(await left()).toBe(10);
+    }
+  });
+
+  it("reaches an earlier middleware, although the decision is that of a later one", async () => {
+    const { request, finish, left } = setUp({ refundIf: "reported" });
+    enter(gateOf({ policy: "5/m" }), request);
+    decisionOf(request)?.succeeded?.();
+    await finish?.(SUCCESS);
+    expect(await left()).toBe(10);
+  });
+
+  it("leaves the decision as it is for copies and JSON, and adds nothing without refundIf", () => {
+    const { request } = setUp({ refundIf: "reported" });
+    const decision = decisionOf(request);
+    expect(structuredClone(decision)).toEqual(JSON.parse(JSON.stringify(decision)));
+    expect(decisionOf(setUp({}).request)?.succeeded).toBeUndefined();
+    expect(decisionOf(setUp({ refundIf: "failed" }).request)?.succeeded).toBeUndefined();
+    const frozen = { consume: () => Object.freeze({ allowed: true } as never), refund: vi.fn() };
+    const third = setUp({ limiter: frozen, refundIf: "reported" });
+    expect(decisionOf(third.request)?.succeeded).toBeTypeOf("function");
+  });
+
+  it("is expected: warns once if none of 100 requests reports it, and if nearly all are refunded by their status", async () => {
+    const warnings = async (refundIf: "reported" | "succeeded", statuses: readonly number[]) => {
+      const onEvent = vi.fn();
+      const gate = gateOf({ policy: { capacity: 1000, tokensPerSecond: 1, name: "logins" }, refundIf, onEvent });
+      for (const status of statuses) await (enter(gate) as GatePass).onFinish?.({ status, aborted: false });
+      return onEvent.mock.calls.map(([event]) => (event as { message: string }).message);
+    };
+    const times = (count: number, status: number) => new Array<number>(count).fill(status);
+    expect(await warnings("succeeded", times(19, 200))).toEqual([]);
+    expect(await warnings("succeeded", [...times(18, 200), 401, 401, ...times(9, 200)])).toEqual([]);
+    expect(await warnings("succeeded", times(100, 200))).toEqual([
+      expect.stringMatching(/^The limit "logins" limits next to nothing.*refundIf: "reported".*succeeded\?\.\(\)/),
+    ]);
+    expect(await warnings("reported", times(99, 401))).toEqual([]);
+    expect(await warnings("reported", times(300, 401))).toEqual([expect.stringMatching(/counts every request/)]);
   });
 });

@@ -1,8 +1,12 @@
 /** Refunds the charges of a request when it finishes, as `refundIf` requires. */
 import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
-import type { RequestCharges, RequestEnding } from "../../http/request-charges.ts";
+import type { RequestCharges, RuleOutcome } from "../../http/request-charges.ts";
+import { isRefundDue, type RequestEnding } from "../../http/request-ending.ts";
+import { onSuccess } from "./decisions.ts";
+import type { OnFinish } from "./gate-result.ts";
 import type { RateLimitOptions, RequestOutcome } from "./options.ts";
+import { RefundWatch } from "./refund-watch.ts";
 import type { Reports } from "./reports.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
@@ -10,31 +14,64 @@ import type { HandlerArgs } from "./request-reader.ts";
 export class Refunds<Args extends HandlerArgs> {
   private readonly refundIf: RateLimitOptions<Args, unknown>["refundIf"];
   private readonly reports: Reports<Args>;
+  private readonly watch: RefundWatch<Args>;
 
   constructor({ refundIf }: RateLimitOptions<Args, unknown>, reports: Reports<Args>) {
     this.refundIf = refundIf;
     this.reports = reports;
+    this.watch = new RefundWatch(reports);
   }
 
   /** A function to call with the outcome of the request; `undefined` if there is nothing to refund. */
-  onFinish(
-    args: Args,
-    charges: RequestCharges,
-    decision: Decision,
-  ): ((outcome: RequestOutcome) => Promise<void>) | undefined {
+  onFinish(args: Args, charges: RequestCharges, decision: Decision): OnFinish | undefined {
     const { refundIf } = this;
     if (refundIf === undefined || !decision.allowed || charges.isFree) return undefined;
     let isFinished = false;
+    let isReported = false;
+    let isRefunded = false;
+    const refund = async (): Promise<void> => {
+      if (isRefunded) return;
+      isRefunded = true;
+      await this.refund(args, charges, decision);
+    };
+    if (refundIf === "succeeded" || refundIf === "reported") {
+      onSuccess(args[0] as object, () => {
+        isReported = true;
+        // The handler may report after its response, or after the client has left.
+        if (isFinished) void refund();
+      });
+    }
     return async (outcome) => {
       if (isFinished) return;
       isFinished = true;
       try {
+        const ending = endingOf(outcome);
         const isDue =
-          typeof refundIf === "function" ? await refundIf(outcome, ...args) : endingOf(outcome) === refundIf;
-        if (isDue) await this.refund(args, charges, decision);
+          typeof refundIf === "function" ? await refundIf(outcome, ...args) : isRefundDue(refundIf, ending, isReported);
+        if (isDue) await refund();
+        if (typeof refundIf !== "function" && refundIf !== "failed") {
+          this.watch.count(`The limit "${decision.policy}"`, refundIf, isDue && isWatched(refundIf, isReported), args);
+        }
       } catch (error) {
         this.reports.callbackFailed("refundIf", error, args);
       }
+    };
+  }
+
+  /** The same for charges of rules, which refund themselves: connects the handler's report, and counts refunds. */
+  onRulesFinish(args: Args, rules: RuleOutcome, onFinish: OnFinish): OnFinish {
+    const { refunding } = rules;
+    if (!refunding) return onFinish;
+    const { rule, refundIf } = refunding;
+    let isReported = false;
+    onSuccess(args[0] as object, () => {
+      isReported = true;
+      rules.succeeded().catch((error) => this.reports.callbackFailed("refundIf", error, args));
+    });
+    return async (outcome, handler) => {
+      await onFinish(outcome, handler);
+      const isDue = isRefundDue(refundIf, endingOf(outcome), isReported);
+      this.watch.count(`Rule "${rule}"`, refundIf, isDue && isWatched(refundIf, isReported), args);
     };
   }
 
@@ -54,11 +91,17 @@ export class Refunds<Args extends HandlerArgs> {
   }
 }
 
+/** Whether the watch counts a refund: by status with `"succeeded"`, by a report with `"reported"`. */
+function isWatched(refundIf: "succeeded" | "reported", isReported: boolean): boolean {
+  return refundIf === "reported" || !isReported;
+}
+
 /** How a request ended. */
 export function endingOf({ status, error, aborted }: RequestOutcome): RequestEnding {
   // An aborted request often ends in an error as well: a handler that passes its signal on gets an AbortError.
   if (aborted) return "aborted";
   if (error !== undefined) return "failed";
   if (status === undefined) return "aborted";
-  return status >= 400 ? "failed" : "succeeded";
+  if (status >= 400) return "failed";
+  return status >= 300 ? "redirected" : "succeeded";
 }

@@ -239,6 +239,16 @@ describe("a report", () => {
     expect(warnings[0]?.text).not.toContain("sk_live");
   });
 
+  it("is made for a new key with every request, without onEvent after 10 000 of them (issue 30)", () => {
+    let count = 0;
+    const gate = gateOf({ policy: "9/m", key: () => `request:${count++}` });
+    for (let i = 0; i < 9999; i++) enter(gate);
+    expect(codes()).toEqual([]);
+    for (let i = 0; i < 20_000; i++) enter(gate);
+    expect(codes()).toEqual(["SLUICE_MISUSE"]);
+    expect(warnings[0]?.text).toContain("10000 of the last 10000 requests had a new key");
+  });
+
   it("is not made for a combination created per request from permanent limiters", () => {
     const limiters = [memoryRateLimiter("100/m"), memoryRateLimiter("1000/d fixed")];
     const gate = gateOf({ limiter: () => combine(limiters), key: () => "k" });

@@ -6,12 +6,13 @@ import type { HoldOptions } from "../../core/hold.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { ResolvedPolicy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
+import { holdNow } from "../../holds/hold.ts";
+import { holdCharges } from "../../holds/hold-all.ts";
 import type { Policies } from "../../http/headers/policies.ts";
 import type { ResponseData } from "../../http/rejection.ts";
 import type { ScreenedRequest } from "../../http/request-abuse.ts";
 import type { RequestCharges } from "../../http/request-charges.ts";
 import { applyCharges, type CheckedCharge, limitingCharge, refundCharges, refundTaken } from "../../limiter/charges.ts";
-import { holdCharges } from "../../limiter/hold-all.ts";
 import { checkDecision, policiesOf } from "./limiters.ts";
 import type { LimiterLike, RequestDecision } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
@@ -55,7 +56,7 @@ export class SingleCharge implements RequestCharges {
 
   apply(): MaybePromise<Decision> {
     const { limiter, key, cost, held } = this;
-    if (held && cost > 0) return limiter.holdSync?.(key, cost, held) ?? holdOf(limiter)(key, cost, held);
+    if (held && cost > 0) return holdOn(limiter, key, cost, held);
     const decision = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
     return isPromise(decision) ? decision.then(checkDecision) : checkDecision(decision);
   }
@@ -99,9 +100,13 @@ export class SingleCharge implements RequestCharges {
   }
 }
 
-/** `hold` of a limiter. Throws if it has none. */
-function holdOf(limiter: LimiterLike): NonNullable<LimiterLike["hold"]> {
-  if (typeof limiter.hold === "function") return limiter.hold.bind(limiter);
+/** Holds a cost. A limiter that is not one of sluice has a method of its own. */
+function holdOn(limiter: LimiterLike, key: string, cost: number, options: HoldOptions): MaybePromise<Decision> {
+  if ("parts" in limiter || "rejectHolds" in limiter) {
+    return holdNow(limiter as unknown as RateLimiter, key, cost, options);
+  }
+  if (typeof limiter.holdSync === "function") return limiter.holdSync(key, cost, options);
+  if (typeof limiter.hold === "function") return limiter.hold(key, cost, options);
   const message = "hold requires a limiter with hold(key, amount, options), which this limiter does not have.";
   throw new SluiceError("invalid-limiter", message, { option: "hold", expected: "hold(key, amount, options)" });
 }

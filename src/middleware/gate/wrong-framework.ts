@@ -3,7 +3,7 @@
  * names `rateLimit` and `idempotent`, so an editor may import the wrong one; without this check the request would hang.
  */
 import { SluiceError } from "../../core/errors.ts";
-import { emitProcessWarning } from "../../core/warnings.ts";
+import { emitWarningOnce } from "../../core/warnings.ts";
 
 /** The subpath that a middleware is imported from. */
 export type Server =
@@ -21,7 +21,7 @@ export type Server =
   | "node";
 
 /** The name that a middleware is exported by. */
-export type MiddlewareName = "rateLimit" | "idempotent";
+export type MiddlewareName = "rateLimit" | "limitRoute" | "idempotent";
 
 const USAGE: Readonly<Record<Server, { caller: string; code: string }>> = {
   express: { caller: "Express", code: "app.use(rateLimit(options))" },
@@ -41,9 +41,6 @@ const USAGE: Readonly<Record<Server, { caller: string; code: string }>> = {
 // biome-ignore lint/suspicious/noExplicitAny: the arguments of an unknown framework
 type UnknownArgs = readonly any[];
 
-/** Messages of process warnings that were emitted, to emit each once. There are at most as many as pairs of servers. */
-const warned = new Set<string>();
-
 /**
  * Fails a call with the arguments of another framework, or without a handler. The error is thrown, or passed to the
  * framework's callback where a thrown one would not be caught. On `node:http`, which has no error handler, the response
@@ -61,10 +58,7 @@ export function rejectWrongFramework(imported: Server, args: UnknownArgs, name: 
     return;
   }
   if (caller !== "node") throw error;
-  if (!warned.has(message)) {
-    warned.add(message);
-    emitProcessWarning("SLUICE_MISUSE", message);
-  }
+  emitWarningOnce(message, "SLUICE_MISUSE", message);
   if (response.headersSent) return;
   response.statusCode = 500;
   response.end();
@@ -91,7 +85,7 @@ function callerOf([first, second, third]: UnknownArgs): Server | undefined {
 /** How a middleware is mounted. `idempotent` runs after the body parser, and in Next.js in route handlers only. */
 function usageOf(server: Server, name: MiddlewareName): string {
   if (name === "rateLimit") return USAGE[server].code;
-  if (server === "next") return "export const POST = idempotent(options)(handler)";
+  if (server === "next") return `export const POST = ${name}(options)(handler)`;
   return USAGE[server].code.replace("rateLimit", name).replace("onRequest", "preHandler");
 }
 
@@ -108,6 +102,8 @@ function messageFor(imported: Server, caller: Server | undefined, [first]: Unkno
       return `${subject} was called by tRPC, which has no responses to replay.`;
     return `${subject} was called by ${framework}. Import ${name} from "sluice/${caller}" and use it as ${usageOf(caller, name)}.`;
   }
+  if (first === undefined && imported === "next" && name !== "rateLimit")
+    return `${subject} was called without a handler. ${usage}`;
   if (typeof first === "function") {
     return `${subject} can't wrap a handler. ${usage} To wrap a handler, import ${name} from "sluice/node" or "sluice/fetch".`;
   }

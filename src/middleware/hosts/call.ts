@@ -59,7 +59,7 @@ export async function enterCall<Args extends HandlerArgs, Result>(
   }
   if (pendingHeaders) responder.addHeaders?.(pendingHeaders);
   if (!onFinish) return responder.next();
-  const finish: FinishCall = (error) => onFinish(outcomeOf(error, signal?.aborted ?? false));
+  const finish: FinishCall = (error) => onFinish(outcomeOf(error, signal?.aborted ?? false), "returned");
   let value: Result;
   try {
     value = await responder.next();

@@ -3,9 +3,6 @@ import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { CapturedResponse, CaptureOptions } from "../gate/extension.ts";
 import { ByteBuffer } from "./byte-buffer.ts";
 
-/** How long the handler of a request whose client has disconnected may take to end its response, in ms. */
-export const MAX_AFTER_DISCONNECT_MS = 60_000;
-
 export class CaptureBuffer extends ByteBuffer {
   /** Whether `complete` was called. */
   isComplete = false;

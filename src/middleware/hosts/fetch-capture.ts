@@ -1,6 +1,7 @@
 /** Captures the `Response` of a handler, and sends its end when an extension has stored it. */
+import { MAX_AFTER_DISCONNECT_MS } from "../gate/after-disconnect.ts";
 import type { CaptureOptions } from "../gate/extension.ts";
-import { CaptureBuffer, MAX_AFTER_DISCONNECT_MS } from "./capture-buffer.ts";
+import { CaptureBuffer } from "./capture-buffer.ts";
 
 /**
  * Reads the body up to `maxBytes`, whether the client does or not. If all of it is there at once, the whole response

@@ -13,10 +13,12 @@ import {
 import type { ExtensionPass } from "../gate/extension.ts";
 import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
-import type { LimitedRequest } from "../gate/options.ts";
+import type { LimitedRequest, RequestOutcome } from "../gate/options.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
+import { recordUnhandled } from "../gate/unhandled.ts";
 import { delay } from "./delay.ts";
-import { type OnClose, onceSent } from "./once-sent.ts";
+import type { FetchConnection } from "./fetch-connection.ts";
+import { onceSent } from "./once-sent.ts";
 
 /** A return value of `onLimited`; `undefined` for the problem document. */
 export type CustomResponse = Response | undefined | Promise<Response | undefined>;
@@ -31,8 +33,10 @@ export interface FetchResponder<Args extends HandlerArgs> {
   addHeadersOnSend?(pendingHeaders: PendingHeaders): boolean;
   /** Creates a response in place of the handler's, with headers that earlier middleware has set. */
   respond?(body: BodyInit | null, status: number): Response;
-  /** Calls a function when the connection has sent the response, or was closed before. */
-  readonly onClose?: OnClose;
+  /** The connection, on servers that pass it. Called only if something depends on it. */
+  connection?(): FetchConnection | undefined;
+  /** Whether `next` rejects when the client disconnects, although the handler runs on. Default: false. */
+  readonly endsOnAbort?: boolean;
   /** The error that the handler threw, if the framework has turned it into a response. */
   thrown?(): unknown;
   /** The status of the response that the framework makes of a thrown error, such as a redirect. Default: none. */
@@ -48,6 +52,7 @@ export function enterOnFetch<Args extends HandlerArgs>(
   responder: FetchResponder<Args>,
 ): Promise<Response> | Response {
   const handleGateError = (error: unknown, through = responder): Promise<Response> | Response => {
+    if (isGone(request, responder)) return dropped(args);
     const action = gate.handleError(error, args);
     if (action === "allow") return through.next();
     return action instanceof Error ? through.fail(action) : toResponse(action, through);
@@ -55,6 +60,10 @@ export function enterOnFetch<Args extends HandlerArgs>(
   const applyResult = (result: GateResult<Args>, through = responder): Promise<Response> | Response => {
     if (result === undefined) return through.next();
     if ((result.set || result.capture) && through === responder) {
+      if (result.capture && isGone(request, responder)) {
+        result.capture.without("aborted");
+        return dropped(args);
+      }
       return extendResponse(result, request, responder, (extended) => applyResult(result, extended));
     }
     // After the extension: rules may answer a request that it has let pass.
@@ -65,7 +74,7 @@ export function enterOnFetch<Args extends HandlerArgs>(
     const pendingHeaders =
       result.pendingHeaders && !through.addHeadersOnSend?.(result.pendingHeaders) ? result.pendingHeaders : undefined;
     if (delayMs > 0 || onFinish) {
-      return continueRequest({ pendingHeaders, delayMs, onFinish, isHeld }, request, through);
+      return continueRequest({ pendingHeaders, delayMs, onFinish, isHeld }, args, request, through);
     }
     const response = through.next();
     if (!pendingHeaders) return response;
@@ -85,6 +94,16 @@ export function enterOnFetch<Args extends HandlerArgs>(
         (error) => handleGateError(error),
       )
     : applyResult(result);
+}
+
+function isGone(request: Request, responder: FetchResponder<never>): boolean {
+  return responder.connection?.()?.hasDisconnected() ?? request.signal?.aborted ?? false;
+}
+
+/** The response to a request whose handler does not run, because the client has disconnected. It is not sent. */
+function dropped([request]: HandlerArgs): Response {
+  recordUnhandled(request as object);
+  return new Response(null, { status: 499 });
 }
 
 /** Adds what an extension has returned to the response, whoever creates it. */
@@ -201,41 +220,57 @@ export function toResponse(
 /** Continues a request that is delayed, may be refunded, or has a hold. */
 async function continueRequest<Args extends HandlerArgs>(
   { pendingHeaders, delayMs, onFinish, isHeld }: GatePass,
+  args: Args,
   request: Request,
   responder: FetchResponder<Args>,
 ): Promise<Response> {
   if (delayMs > 0 && !(await delay(request.signal, delayMs))) {
-    await onFinish?.({ status: undefined, aborted: true });
-    // Not sent: the client has disconnected.
-    return new Response(null, { status: 499 });
+    await onFinish?.(ABORTED);
+    return dropped(args);
   }
   // Read before the handler runs: some servers create the signal on first use.
   const { signal } = request;
   if (isHeld && signal.aborted) {
     // The client disconnected during the decision. The handler would run without its hold.
-    await onFinish?.({ status: undefined, aborted: true });
-    return new Response(null, { status: 499 });
+    await onFinish?.(ABORTED);
+    return dropped(args);
   }
+  const connection = isHeld ? responder.connection?.() : undefined;
+  const ended = responder.endsOnAbort ? "unseen" : "returned";
+  // Some servers abort the signal also after the end.
+  let isRunning = true;
   try {
-    const response = await responder.next();
+    const handler = responder.next();
+    if (isHeld && onFinish && isPromise(handler)) {
+      const disconnected = (): void => {
+        if (isRunning) void onFinish(ABORTED, responder.endsOnAbort ? "unseen" : handler);
+      };
+      if (connection) connection.onClose(disconnected);
+      else signal.addEventListener("abort", disconnected, { once: true });
+    }
+    const response = await handler;
+    isRunning = false;
     const { aborted } = signal;
     const outcome = { status: aborted ? undefined : response.status, error: responder.thrown?.(), aborted };
     if (isHeld && onFinish && !aborted && request.method !== "HEAD") {
-      const sent = await onceSent(response, outcome, onFinish, responder.onClose);
+      const sent = await onceSent(response, outcome, onFinish, connection);
       return pendingHeaders ? withHeaders(sent, pendingHeaders) : sent;
     }
     // Awaited, because a Worker may be stopped after it has responded.
-    await onFinish?.(outcome);
+    await onFinish?.(outcome, ended);
     return pendingHeaders ? withHeaders(response, pendingHeaders) : response;
   } catch (error) {
     // The handler threw, or returned a value that can't be sent.
+    isRunning = false;
     const { aborted } = signal;
     const status = aborted ? undefined : responder.statusOf?.(error);
     const isError = status === undefined || status >= 400;
-    await onFinish?.({ status, error: isError ? error : undefined, aborted });
+    await onFinish?.({ status, error: isError ? error : undefined, aborted }, ended);
     throw error;
   }
 }
+
+const ABORTED: RequestOutcome = { status: undefined, aborted: true };
 
 function withHeaders(response: Response, pendingHeaders: PendingHeaders): Response {
   try {

@@ -4,9 +4,11 @@
  */
 import type { ServerResponse } from "node:http";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import { MAX_AFTER_DISCONNECT_MS } from "../gate/after-disconnect.ts";
 import type { CapturedResponse, CaptureOptions } from "../gate/extension.ts";
-import { CaptureBuffer, MAX_AFTER_DISCONNECT_MS } from "./capture-buffer.ts";
-import { copyHeaders, isClosed } from "./node-head.ts";
+import { CaptureBuffer } from "./capture-buffer.ts";
+import { isClosed, onceClosed } from "./node-close.ts";
+import { copyHeaders } from "./node-head.ts";
 
 type Method = (...args: unknown[]) => unknown;
 
@@ -117,7 +119,7 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
     afterDisconnect.unref?.();
   };
   if (isClosed(response)) disconnected();
-  else response.once("close", disconnected);
+  else onceClosed(response, disconnected);
 }
 
 /** Whether the response has no body, whatever the handler writes. */

@@ -27,12 +27,6 @@ function appended(before: unknown, value: string): string[] {
   return [...(before === undefined ? [] : [before].flat().map(String)), value];
 }
 
-/** Whether the connection of a response is closed, so that `close` will not be emitted again. */
-export function isClosed(response: ServerResponse): boolean {
-  // An HTTP/2 response has no `destroyed`, but its stream has.
-  return response.destroyed ?? (response as { stream?: { destroyed?: boolean } }).stream?.destroyed ?? false;
-}
-
 /** The headers passed to `writeHead`, by lower-case name; they override those that are set on the response. */
 interface WriteHeadArgs {
   readonly response: ServerResponse;

@@ -12,7 +12,8 @@ interface FrameworkRequest extends IncomingMessage {
 
 /** Returns the request; `undefined` if its target, host or method is not valid. */
 export function requestOf(incoming: FrameworkRequest, signal: AbortSignal): Request | undefined {
-  const { method = "GET" } = incoming;
+  // Clients of HTTP/2 may send "patch". A `Request` changes the case of some methods only.
+  const method = (incoming.method ?? "GET").toUpperCase();
   const hasBody = method !== "GET" && method !== "HEAD";
   const body = hasBody ? bodyOf(incoming) : null;
   // Needed for streams, and not in the types of all runtimes.

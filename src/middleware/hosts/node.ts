@@ -9,7 +9,9 @@ import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
 import type { LimitedRequest } from "../gate/options.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
-import { beforeHead, isClosed, rejectWith, responseHead } from "./node-head.ts";
+import { recordUnhandled } from "../gate/unhandled.ts";
+import { hasDisconnected, isClosed, onceClosed, runUntilClose } from "./node-close.ts";
+import { beforeHead, rejectWith, responseHead } from "./node-head.ts";
 
 /** A request header by its lower-case name. Several lines are joined. */
 export function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
@@ -39,8 +41,8 @@ export interface NodeEntry<Args extends HandlerArgs> {
   readonly gate: Gate<Args>;
   readonly args: Args;
   readonly response: ServerResponse;
-  /** Continues with the handler. */
-  readonly next: () => void;
+  /** Continues with the handler. A returned promise settles when the handler has ended. */
+  readonly next: () => unknown;
   /** Called only if the request does not simply continue. */
   readonly responderFor: () => Responder<Args>;
 }
@@ -48,6 +50,10 @@ export interface NodeEntry<Args extends HandlerArgs> {
 /** Runs a request through the gate. Returns a promise if the decision takes one; it resolves once that is applied. */
 export function enterOnNode<Args extends HandlerArgs>(entry: NodeEntry<Args>): Promise<void> | undefined {
   const { gate, args, response, next } = entry;
+  if (hasDisconnected(response)) {
+    dropEntry(entry);
+    return undefined;
+  }
   let result: GateResult<Args> | Promise<GateResult<Args>>;
   try {
     result = gate.enter(args);
@@ -67,11 +73,8 @@ export function enterOnNode<Args extends HandlerArgs>(entry: NodeEntry<Args>): P
 }
 
 /** Continues unless the application has responded in the meantime: its handler would write the headers again. */
-function unlessResponded(response: ServerResponse, next: () => void): () => void {
-  if (response.writableEnded) return next;
-  return () => {
-    if (!response.writableEnded) next();
-  };
+function unlessResponded(response: ServerResponse, next: () => unknown): () => unknown {
+  return response.writableEnded ? next : () => (response.writableEnded ? undefined : next());
 }
 
 function applyResult<Args extends HandlerArgs>(entry: NodeEntry<Args>, result: GateResult<Args>): void {
@@ -101,7 +104,12 @@ function answer<Args extends HandlerArgs>({ response, responderFor }: NodeEntry<
 }
 
 function handleGateError<Args extends HandlerArgs>(entry: NodeEntry<Args>, error: unknown): void {
-  const { gate, args, next, responderFor } = entry;
+  const { gate, args, response, next, responderFor } = entry;
+  // The address of a client that has disconnected is unknown, for example: its error must not be reported or stored.
+  if (hasDisconnected(response)) {
+    dropEntry(entry);
+    return;
+  }
   const action = gate.handleError(error, args);
   if (action === "allow") {
     next();
@@ -172,21 +180,18 @@ function reject<Args extends HandlerArgs>(
   }
 }
 
-function continueRequest<Args extends HandlerArgs>(
-  { response, next }: NodeEntry<Args>,
-  { pendingHeaders, delayMs, onFinish, isHeld, set, capture }: GatePass,
-): void {
+function continueRequest<Args extends HandlerArgs>(entry: NodeEntry<Args>, pass: GatePass): void {
+  const { response, next } = entry;
+  const { pendingHeaders, delayMs, onFinish, isHeld, set, capture } = pass;
   if (isClosed(response)) {
     // The client disconnected during the decision, or has its response: `close` will not be emitted again.
     const isFinished = response.writableFinished;
     void onFinish?.({ status: isFinished ? response.statusCode : undefined, aborted: !isFinished });
-    // The handler of a held request would run without its hold.
-    if (delayMs === 0 && !isHeld) {
-      capture?.onNode(response);
-      next();
-    } else {
+    // The handler of a held request would run without its hold, and a captured response could not be delivered.
+    if (delayMs === 0 && !isHeld && !capture) next();
+    else {
       capture?.without("aborted");
-      drop(response);
+      dropEntry(entry);
     }
     return;
   }
@@ -194,21 +199,25 @@ function continueRequest<Args extends HandlerArgs>(
   // After the fields, so these are not captured.
   if (response.writableEnded) capture?.without("aborted");
   else capture?.onNode(response);
-  if (onFinish) {
-    let isFinished = false;
-    response.once("finish", () => (isFinished = true));
-    response.once("close", () => {
-      // An HTTP/2 response emits "finish" after a disconnect as well.
-      const aborted = !isFinished || !response.writableEnded;
-      void onFinish({ status: response.headersSent ? response.statusCode : undefined, aborted });
-    });
+  const run = (): void => {
+    if (onFinish) runUntilClose(response, { onFinish, isHeld }, next);
+    else next();
+  };
+  if (delayMs === 0) {
+    run();
+    return;
   }
-  if (delayMs > 0) after(response, delayMs, unlessResponded(response, next), () => drop(response));
-  else next();
+  const disconnected = (): void => {
+    // The handler never runs.
+    void onFinish?.({ status: undefined, aborted: true });
+    dropEntry(entry);
+  };
+  after(response, delayMs, unlessResponded(response, run), disconnected);
 }
 
 /** Ends the response to a request whose handler does not run, because the client has disconnected. It is not sent. */
-function drop(response: ServerResponse): void {
+function dropEntry<Args extends HandlerArgs>({ args, response }: NodeEntry<Args>): void {
+  recordUnhandled(args[0] as object);
   if (response.headersSent || response.writableEnded) return;
   response.statusCode = DROPPED;
   response.end();
@@ -218,16 +227,18 @@ function drop(response: ServerResponse): void {
 const DROPPED = 499;
 
 /** Calls a function after a delay, unless the client disconnects first. */
-function after(response: ServerResponse, delayMs: number, callback: () => void, disconnected?: () => void): void {
-  const cancel = (): void => {
-    clearTimeout(timer);
-    disconnected?.();
-  };
+function after(response: ServerResponse, delayMs: number, callback: () => unknown, disconnected?: () => void): void {
+  let isOver = false;
   const timer = setTimeout(() => {
-    response.off("close", cancel);
+    isOver = true;
     callback();
   }, delayMs);
-  response.once("close", cancel);
+  onceClosed(response, () => {
+    if (isOver) return;
+    isOver = true;
+    clearTimeout(timer);
+    disconnected?.();
+  });
 }
 
 /** The responder of a plain Node response. */

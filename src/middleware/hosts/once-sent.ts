@@ -1,22 +1,21 @@
 /** Finds out when the body of a `Response` has been sent, for requests whose cost is held until then. */
 import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { OnFinish } from "../gate/gate-result.ts";
 import type { RequestOutcome } from "../gate/options.ts";
-
-/**
- * Calls a function when the connection has sent the response, or was closed before. Returns whether it will; if not, the
- * body is watched.
- */
-export type OnClose = (callback: (isComplete: boolean) => void) => boolean;
+import type { FetchConnection } from "./fetch-connection.ts";
 
 /** Calls `onFinish` when the body has been sent, or the client disconnects first. Returns the response to send. */
 export function onceSent(
   response: Response,
   outcome: RequestOutcome,
-  onFinish: (outcome: RequestOutcome) => Promise<void>,
-  onClose: OnClose | undefined,
+  onFinish: OnFinish,
+  connection: FetchConnection | undefined,
 ): MaybePromise<Response> {
   const aborted = { ...outcome, status: undefined, aborted: true };
-  if (onClose?.((isComplete) => void onFinish(isComplete ? outcome : aborted))) return response;
+  if (connection) {
+    connection.onClose(() => void onFinish(connection.isComplete() ? outcome : aborted, "returned"));
+    return response;
+  }
   const { body } = response;
   // Awaited, because a Worker may be stopped after it has responded.
   if (body === null || response.status === 101) return onFinish(outcome).then(() => response);
@@ -43,7 +42,7 @@ export function onceSent(
           // First, because the handler's stream may report the actual cost when it is cancelled.
           await reader.cancel(reason);
         } finally {
-          await onFinish(aborted);
+          await onFinish(aborted, "returned");
         }
       },
     },

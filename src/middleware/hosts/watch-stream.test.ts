@@ -16,7 +16,7 @@ function watched(signal?: AbortSignal) {
   return { finish, stream: watchStream(stuck(), finish, signal) as AsyncIterable<number> };
 }
 
-it("finishes 1 s after a disconnect if the stream does not end", async () => {
+it("finishes a minute after a disconnect if the stream does not end", async () => {
   const client = new AbortController();
   const { finish, stream } = watched(client.signal);
   const iterator = stream[Symbol.asyncIterator]();
@@ -27,7 +27,7 @@ it("finishes 1 s after a disconnect if the stream does not end", async () => {
   client.abort();
   // Waits for the pending value, which never arrives.
   void iterator.return?.();
-  vi.advanceTimersByTime(999);
+  vi.advanceTimersByTime(59_999);
   expect(finish).not.toHaveBeenCalled();
   vi.advanceTimersByTime(1);
   expect(finish).toHaveBeenCalled();

@@ -1,4 +1,5 @@
 /** Finds out when a stream of values has ended: an async iterable, or an observable of tRPC. */
+import { MAX_AFTER_DISCONNECT_MS } from "../gate/after-disconnect.ts";
 import type { FinishCall } from "./call.ts";
 
 /** The members of an observable that are used. */
@@ -14,8 +15,6 @@ interface Observer {
 
 /** tRPC reads a stream at once, or never: it refuses one that the client's link does not support. */
 const MAX_UNREAD_MS = 10_000;
-/** How long a generator may take to end after a disconnect. One that ignores its signal may wait for ever. */
-const MAX_STOP_MS = 1000;
 
 /**
  * Returns the stream with `finish` called when it ends, its reader stops, the client disconnects or it is never read;
@@ -43,7 +42,7 @@ function watchIterable(
     return finishCall(error);
   };
   const unread = finishAfter(MAX_UNREAD_MS, finish);
-  const stop = (): void => void finishAfter(MAX_STOP_MS, finish);
+  const stop = (): void => void finishAfter(MAX_AFTER_DISCONNECT_MS, finish);
   if (signal?.aborted) stop();
   else signal?.addEventListener("abort", stop, { once: true });
   return {

@@ -7,24 +7,23 @@ import type { Denied } from "../../core/decision.ts";
 import { optionError } from "../../core/errors.ts";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { type ObserverPort, observerPort } from "../../core/observer.ts";
+import { ReportThrottle } from "../../core/report-throttle.ts";
 import { describeError, emitProcessWarning } from "../../core/warnings.ts";
 import { rejection } from "../../http/rejection.ts";
-import type {
-  BeginResult,
-  IdempotencyClaim,
-  IdempotencyKey,
-  StoredResponse,
-} from "../../idempotency/idempotency-store.ts";
+import type { BeginResult, IdempotencyKey, IdempotencyStore } from "../../idempotency/idempotency-store.ts";
 import { emit } from "../../resilience/events.ts";
 import { isStoreFailure, type StoreFailure } from "../../resilience/store-health.ts";
 import type { Gate, GateResult } from "../gate/gate.ts";
 import { checkDecision, errorFrom, limiterFrom, policiesOf, policyFrom } from "../gate/limiters.ts";
 import type { LimiterLike } from "../gate/options.ts";
+import { recordPeer } from "../gate/peers.ts";
 import { type Callback, Reports } from "../gate/reports.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
+import { isUnhandled } from "../gate/unhandled.ts";
 import { recordIdempotency } from "./current.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { parseKey } from "./key-header.ts";
+import { MountOrder } from "./mount-order.ts";
 import { type IdempotencyConfig, type IdempotencyOptions, parseIdempotencyOptions } from "./options.ts";
 import { newOwner } from "./owner.ts";
 import type { IdempotencyReader } from "./payload.ts";
@@ -36,9 +35,6 @@ import { replayOf } from "./stored-response.ts";
 
 /** The longest request body with a key, in bytes. */
 const MAX_PAYLOAD_BYTES = 2 ** 20;
-/** Pauses between two looks at a request in progress, in ms. One in this process ends the pause. */
-const FIRST_PAUSE_MS = 20;
-const MAX_PAUSE_MS = 250;
 
 /** Validates the options, and creates the gate. */
 export function openIdempotency<Args extends HandlerArgs>(
@@ -64,6 +60,7 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
   private readonly scopeOf: ScopeOf<Args>;
   private readonly replays: LimiterLike;
   private readonly observer: ObserverPort | undefined;
+  private readonly order: MountOrder<Args>;
   private hasWarnedUnscoped = false;
   private hasWarnedFailed = false;
   private hasWarnedUnavailable = false;
@@ -74,21 +71,24 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
     const { onEvent, observer, store, deadlineMs } = config;
     this.reports = new Reports<Args>({ ...(onEvent && { onEvent }), ...(observer && { observer }) }, "idempotent");
     this.observer = observerPort(observer);
+    this.order = new MountOrder((message, args) => this.reports.warn(message, args, "SLUICE_MISUSE"));
     this.calls = new StoreCalls(store, deadlineMs);
     // A store in memory can't be unavailable.
-    if (!("evictions" in store)) this.observer?.watch(this.calls.health, "idempotency");
+    if (!store.isLocal) this.observer?.watch(this.calls.health, "idempotency");
+    watchEvictions(store, (scope, count) => this.evicted(scope, count));
     this.scopeOf = scopeOf(config, reader, this.reports);
     this.replays = replayLimiter(config.replayLimit);
     if (!onEvent) return;
     this.calls.health.watch({
       down: (error) => emit({ onEvent }, { type: "store-down", policy: "", error }),
       up: (downMs) => emit({ onEvent }, { type: "store-up", policy: "", downMs }),
+      degraded: (error, count) => emit({ onEvent }, { type: "degraded", policy: "", error, count }),
     });
   }
 
   enter(args: Args): GateResult<Args> | Promise<GateResult<Args>> {
     const { header, methods, required } = this.config;
-    if (!methods.has(this.reader.method(args))) return undefined;
+    if (!methods.has(this.reader.method(args).toUpperCase())) return undefined;
     const field = this.reader.header(args, header);
     if (field !== undefined) return this.enterKeyed(args, field.trim());
     return required ? this.problem("key-missing") : undefined;
@@ -109,6 +109,7 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
   }
 
   private async enterKeyed(args: Args, field: string): Promise<GateResult<Args>> {
+    recordPeer(this.reader, args);
     const found = this.scopeOf(args);
     const scope = isPromise(found) ? await found : found;
     if (scope === undefined) return this.unscoped(args);
@@ -133,8 +134,7 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
       this.observer?.idempotency("in-progress");
       return this.problem("request-in-progress", 1);
     }
-    this.observer?.idempotency("replayed");
-    return { answer: this.replay(begun.response) };
+    return this.replay(request);
   }
 
   /** The header is ignored: another client could send the same key, and would get the response. */
@@ -154,31 +154,19 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
     const { fingerprint } = this.config;
     if (fingerprint) return andThen(fingerprint(...args), (value) => fingerprintOf(["own"], bytesFrom(value)));
     return andThen(reader.payload(args, MAX_PAYLOAD_BYTES), (body) => {
-      const head = [reader.method(args), reader.path(args), reader.header(args, "content-type") ?? ""];
+      const head = [reader.method(args).toUpperCase(), reader.path(args), reader.header(args, "content-type") ?? ""];
       return body && fingerprintOf(head, body);
     });
   }
 
   /** Claims the key. Waits for a request in progress as long as the options allow. */
-  private begin({ args, id, owner, fingerprint }: KeyedRequest<Args>): Promise<BeginResult | StoreFailure> {
+  private async begin({ args, id, owner, fingerprint }: KeyedRequest<Args>): Promise<BeginResult | StoreFailure> {
     const { lease, ttl, wait } = this.config;
     const { scope, key } = id;
     const claim = { scope, key, owner, fingerprint, leaseMs: lease, ttlMs: ttl };
-    return wait === 0 ? this.calls.begin(claim) : this.beginOrWait(args, claim, wait);
-  }
-
-  private async beginOrWait(args: Args, claim: IdempotencyClaim, wait: number): Promise<BeginResult | StoreFailure> {
-    let begun = await this.calls.begin(claim);
-    const until = monotonicMs() + wait;
-    const signal = this.reader.signal(args);
-    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
-      if (isStoreFailure(begun) || begun.state !== "in-progress" || !begun.same) return begun;
-      const leftMs = until - monotonicMs();
-      if (leftMs <= 0) return begun;
-      await this.calls.ended(claim, Math.min(leftMs, pauseMs), signal);
-      if (signal?.aborted) return begun;
-      begun = await this.calls.begin(claim);
-    }
+    const begun = await this.calls.begin(claim);
+    if (wait === 0 || isStoreFailure(begun) || begun.state !== "in-progress" || !begun.same) return begun;
+    return (await this.calls.beginLater(claim, wait, this.reader.signal(args))) ?? begun;
   }
 
   private start({ args, id, owner }: KeyedRequest<Args>, attempt: number): GateResult<Args> {
@@ -187,8 +175,10 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
     const { config, calls } = this;
     const report: Report = (event) => this.report(event, args);
     const callbackFailed = (error: unknown): void => this.callbackFailed("shouldStore", error, args);
-    const capture = runOnce({ config, calls, id, owner, report, callbackFailed });
-    return { pendingHeaders: undefined, delayMs: 0, onFinish: undefined, isHeld: false, capture };
+    const isUnhandledRequest = (): boolean => isUnhandled(args[0] as object);
+    const capture = runOnce({ config, calls, id, owner, isUnhandled: isUnhandledRequest, report, callbackFailed });
+    const onFinish = this.order.watch(args[0] as object, args);
+    return { pendingHeaders: undefined, delayMs: 0, onFinish, isHeld: false, capture };
   }
 
   private report(event: Parameters<Report>[0], args: Args): void {
@@ -202,6 +192,12 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
     }
   }
 
+  private evicted(scope: string, count: number): void {
+    const message = `The idempotency store in memory is full and evicted ${count === 1 ? "a response" : `${count} responses`} before its time. A retry of such a request runs again. Raise maxEntries or maxBytes, or use a store in Redis.`;
+    const event = { type: "evicted", policy: "", scope, count } as const;
+    this.reports.report(event, "SLUICE_RESPONSE_EVICTED", "", message, [] as never);
+  }
+
   /** Rejects a retry of a scope that has sent too many. */
   private reject(args: Args, decision: Denied): GateResult<Args> {
     this.observer?.request("idempotent", "denied", decision);
@@ -209,8 +205,19 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
     return { rejection: rejection(decision, policiesOf(this.replays), accept, {}), limited: undefined };
   }
 
-  private replay(response: StoredResponse) {
-    return response.body === null ? notStored(response, this.config.docs) : replayOf(response);
+  /** Reads the response only now: a scope that has sent too many retries makes the store read nothing. */
+  private async replay({ id, fingerprint }: KeyedRequest<Args>): Promise<GateResult<Args>> {
+    const { docs, onStoreError } = this.config;
+    const response = await this.calls.read(id, fingerprint);
+    if (isStoreFailure(response)) {
+      if (onStoreError === "throw") throw response.error;
+      // Also with "open": there is a response, so the handler must not run again.
+      return this.problem("store-unavailable", this.calls.retryAfterS(response));
+    }
+    // It has expired since it was found. The next retry starts.
+    if (!response) return this.problem("request-in-progress", 1);
+    this.observer?.idempotency("replayed");
+    return { answer: response.body === null ? notStored(response, docs) : replayOf(response) };
   }
 
   private withoutStore({ args, id }: KeyedRequest<Args>, failure: StoreFailure): GateResult<Args> {
@@ -232,6 +239,19 @@ class IdempotencyGate<Args extends HandlerArgs> implements Gate<Args> {
   private problem(code: ProblemCode, retryAfterS?: number): GateResult<Args> {
     return { answer: problem(code, this.config.docs, retryAfterS) };
   }
+}
+
+/** Calls a listener with the first eviction of a store, then at most once a minute with the number since. */
+function watchEvictions(store: IdempotencyStore, listener: (scope: string, count: number) => void): void {
+  if (!("onEviction" in store)) return;
+  const memory = store as IdempotencyStore & { onEviction: ((scope: string) => void) | undefined };
+  const { onEviction: before } = memory;
+  const throttle = new ReportThrottle();
+  memory.onEviction = (scope) => {
+    before?.(scope);
+    const count = throttle.add(monotonicMs());
+    if (count > 0) listener(scope, count);
+  };
 }
 
 /** The limiter of retries: the given one, or one in memory. */

@@ -26,6 +26,7 @@ describe("parseIdempotencyOptions", () => {
     const remote = {
       ...store,
       begin: store.begin,
+      read: store.read,
       renew: store.renew,
       complete: store.complete,
       release: store.release,
@@ -45,7 +46,7 @@ describe("parseIdempotencyOptions", () => {
     [{ store, scope: "user" }, "scope must be a function"],
     [{ store, fingerprint: "body" }, "fingerprint must be a function"],
     [{ store, lease: 0 }, "lease must be a whole number >= 3"],
-    [{ store, wait: "1 minute" }, "wait must be a number of milliseconds, or text"],
+    [{ store, wait: "1 week" }, "wait must be a number of milliseconds, or text"],
     [{ store, maxBodyBytes: 2 ** 21 }, "maxBodyBytes must be at most 1048576"],
     [{ store, storedHeaders: "location" }, "storedHeaders must be a list of header names"],
     [{ store, storedHeaders: ["Set-Cookie"] }, 'storedHeaders: "set-cookie" is never stored'],

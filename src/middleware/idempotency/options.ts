@@ -34,7 +34,7 @@ export interface IdempotencyOptions<Args extends HandlerArgs> {
   ttl?: Duration;
   /** How long a claim is valid without renewal, which happens while the handler runs. Default: `"30s"`. */
   lease?: Duration;
-  /** How long a retry waits for a request in progress before it gets a 409. Default: 0. */
+  /** How long a retry waits for a request in progress before it gets a 409; at most 100 of a scope wait at once. Default: 0. */
   wait?: Duration;
   /** The longest response body that is stored, in bytes. Default: 65 536. */
   maxBodyBytes?: number;
@@ -56,7 +56,7 @@ export interface IdempotencyOptions<Args extends HandlerArgs> {
   deadlineMs?: number | string;
   /** The URL of your documentation, sent as the `type` of problems. Default: `"about:blank"`. */
   docs?: string;
-  /** Called with `response-not-stored`, `lease-lost`, `store-down`, `store-up` and warnings. Default: process warnings. */
+  /** Called with `response-not-stored`, `lease-lost`, `evicted`, `store-down`, `store-up`, `degraded` and warnings. Default: process warnings. */
   onEvent?: OnEvent;
   /** Counts replays and conflicts, and reports events: the result of `createObserver`. Default: none. */
   observer?: ObserverLike;
@@ -107,7 +107,7 @@ const HINTS = {
   onError: "Errors go to the server's error handler. Use onEvent for events of the store.",
 };
 const FUNCTIONS = ["scope", "fingerprint", "shouldStore", "onEvent"] as const;
-const STORE_METHODS = ["begin", "renew", "complete", "release"] as const;
+const STORE_METHODS = ["begin", "read", "renew", "complete", "release"] as const;
 /** Methods without an effect. PUT and DELETE are idempotent as well, but their responses may be worth a replay. */
 const SAFE_METHODS = ["GET", "HEAD", "OPTIONS", "TRACE"];
 const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;

@@ -5,8 +5,9 @@ import type { MaybePromise } from "../../core/maybe-promise.ts";
 import { hasNodeBody } from "../gate/preflight.ts";
 import type { HandlerArgs, RequestBody, RequestReader } from "../gate/request-reader.ts";
 import { ByteBuffer } from "../hosts/byte-buffer.ts";
-import { isClosed } from "../hosts/node-head.ts";
+import { isClosed, onceClosed } from "../hosts/node-close.ts";
 import { parsedBody } from "../hosts/request-body.ts";
+import { deepJson } from "./deep-json.ts";
 
 /** How `idempotent` reads a request. */
 export interface IdempotencyReader<Args extends HandlerArgs> extends RequestReader<Args> {
@@ -32,8 +33,9 @@ export function parsedPayload(request: IncomingMessage, parsed: unknown, maxByte
 /** A body that was read before, as bytes. */
 export function comparablePayload(body: RequestBody | undefined, maxBytes: number): Uint8Array | undefined {
   if (body === undefined || body instanceof Uint8Array) return body;
-  const bytes = new TextEncoder().encode(textOf(body.parsed));
-  return bytes.length > maxBytes ? undefined : bytes;
+  const text = textOf(body.parsed, maxBytes);
+  const bytes = text === undefined ? undefined : new TextEncoder().encode(text);
+  return bytes && bytes.length > maxBytes ? undefined : bytes;
 }
 
 /** Whether a parser has read the body. Some platforms set it without reading the stream; Express 4 sets an empty object. */
@@ -50,17 +52,29 @@ function notParsed(): SluiceError {
   return new SluiceError("invalid-option", message, { option: "idempotent", expected: "a parsed body" });
 }
 
-/** A parsed value as text. Members in another order are another text. */
-function textOf(parsed: unknown): string {
+/** A parsed value as text; `undefined` if it is too long. Members in another order are another text. */
+function textOf(parsed: unknown, maxBytes: number): string | undefined {
   try {
-    const text = JSON.stringify(parsed) as string | undefined;
-    // A Map, a file or another class has its contents elsewhere, and all would be equal.
-    if (text?.includes("{}")) JSON.stringify(parsed, checkPlain);
-    if (text !== undefined) return text;
+    const text = plainText(parsed) ?? deepJson(parsed, maxBytes, (value) => checkPlain("", value));
+    if (text === undefined || text.length > 0) return text;
   } catch (cause) {
     throw notComparable(cause);
   }
   throw notComparable();
+}
+
+/** The text of a value that can be formatted recursively; empty if it is no value of JSON. */
+function plainText(parsed: unknown): string | undefined {
+  try {
+    const text = (JSON.stringify(parsed) as string | undefined) ?? "";
+    // A Map, a file or another class has its contents elsewhere, and all would be equal.
+    if (text.includes("{}")) JSON.stringify(parsed, checkPlain);
+    return text;
+  } catch (error) {
+    // Nested so deeply that the stack overflows: a client chooses that.
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 function checkPlain(_name: string, value: unknown): unknown {
@@ -142,6 +156,6 @@ export async function clonedPayload(request: Request, maxBytes: number): Promise
 export function closeSignal(response: Parameters<typeof isClosed>[0]): AbortSignal {
   const controller = new AbortController();
   if (isClosed(response)) controller.abort();
-  else response.once("close", () => controller.abort());
+  else onceClosed(response, () => controller.abort());
   return controller.signal;
 }

@@ -22,6 +22,8 @@ export interface Run<Args extends HandlerArgs> {
   readonly calls: StoreCalls;
   readonly id: IdempotencyKey;
   readonly owner: string;
+  /** Whether its handler never ran, because a middleware before it failed or the client disconnected. */
+  readonly isUnhandled: () => boolean;
   /** Reports what could not be stored. */
   readonly report: Report;
   /** Reports an error of `shouldStore`. */
@@ -87,8 +89,7 @@ class RunningRequest<Args extends HandlerArgs> {
 
   /** Whether a retry must not run the handler again. */
   private isKept({ status, missing, error }: CapturedResponse): boolean {
-    // The handler did not run: the client had disconnected.
-    if (status === undefined && missing === "aborted") return false;
+    if (this.run.isUnhandled() || (status === undefined && missing === "aborted")) return false;
     const sent = status ?? statusOf(error);
     try {
       return isStorable(sent) && Boolean(this.run.config.shouldStore(sent));

@@ -136,6 +136,7 @@ describe("wait", () => {
         if (count) polls++;
         return store.begin(claim);
       },
+      read: (...args) => store.read(...args),
       renew: (...args) => store.renew(...args),
       complete: (...args) => store.complete(...args),
       release: (...args) => store.release(...args),
@@ -201,5 +202,63 @@ describe("wait", () => {
       "run 2",
       [1, 1],
     ]);
+  });
+
+  it("polls once per key for all that wait, and replays to as many as the replay limit allows", async () => {
+    let calls = 0;
+    const store = storeWith((inner) => ({
+      begin(claim) {
+        calls++;
+        return inner.begin(claim);
+      },
+    }));
+    const { send, runs } = serverOf({ store, wait: "60s", replayLimit: "1000/m" });
+    const first = send();
+    await vi.advanceTimersByTimeAsync(0);
+    const waiting = Array.from({ length: 90 }, () => send());
+    await vi.advanceTimersByTimeAsync(1000);
+    calls = 0;
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(calls).toBeLessThanOrEqual(41);
+    calls = 0;
+    runs[0]?.finish();
+    await vi.advanceTimersByTimeAsync(1);
+    const texts = await Promise.all(waiting.map(async (one) => (await one).text()));
+    expect([new Set(texts), (await first).status, runs.length, calls]).toEqual([new Set(["run 1"]), 201, 1, 1]);
+  });
+
+  it("rejects what exceeds 100 waiting requests of a scope at once, and no other scope", async () => {
+    const { send, runs } = serverOf({ wait: "5s", replayLimit: "1000/m" });
+    void send();
+    void send({ user: "bob" });
+    await vi.advanceTimersByTimeAsync(0);
+    const statuses: number[] = [];
+    const waiting = Array.from({ length: 150 }, () => send().then(({ status }) => statuses.push(status)));
+    const other = send({ user: "bob" });
+    await vi.advanceTimersByTimeAsync(10);
+    expect(statuses).toEqual(Array(50).fill(409));
+    for (const { finish } of runs) finish();
+    await vi.advanceTimersByTimeAsync(5);
+    await Promise.all(waiting);
+    expect(statuses.filter((status) => status === 201)).toHaveLength(100);
+    expect((await other).headers.get("Idempotent-Replayed")).toBe("true");
+  });
+
+  it("lets the others wait on if the one that polls leaves, and frees a key that it claimed", async () => {
+    const { send, runs } = serverOf({ wait: "60s" });
+    const first = send();
+    await vi.advanceTimersByTimeAsync(0);
+    const leaver = new AbortController();
+    const left = send({ signal: leaver.signal });
+    await vi.advanceTimersByTimeAsync(10);
+    const waiting = send();
+    await vi.advanceTimersByTimeAsync(1000);
+    leaver.abort();
+    runs[0]?.finish(new Response("later", { status: 429 }));
+    await vi.advanceTimersByTimeAsync(300);
+    expect([(await left).status, (await first).status, runs.length]).toEqual([409, 429, 2]);
+    runs[1]?.finish();
+    await vi.advanceTimersByTimeAsync(5);
+    expect([await (await waiting).text(), vi.getTimerCount()]).toEqual(["run 2", 0]);
   });
 });

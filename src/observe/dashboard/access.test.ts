@@ -56,7 +56,7 @@ describe("authorize", () => {
 
   it("does not see requests of other sites", async () => {
     let calls = 0;
-    const handler = open({ authorize: () => ++calls > 0 });
+    const handler = open({ authorize: () => ++calls > 0, hosts: ["app.example"] });
     const status = async (path: string, headers: Record<string, string>, method = "GET") =>
       (await ask(handler, path, { method, headers })).status;
     const cross = { "Sec-Fetch-Site": "cross-site" };
@@ -64,7 +64,7 @@ describe("authorize", () => {
     expect(await status("/data", { Origin: "https://evil.example" })).toBe(403);
     expect(await status("/data", { Origin: "null" })).toBe(403);
     expect(await status("/data", { Origin: "http://127.0.0.1:9999" })).toBe(403);
-    expect(await status("/data", { Host: "evil.example", Origin: "http://127.0.0.1:8787" })).toBe(403);
+    expect(await status("/data", { Host: "app.example", Origin: "http://127.0.0.1:8787" })).toBe(403);
     expect(await status("/data", cross)).toBe(403);
     expect(await status("/data", { "Sec-Fetch-Site": "same-site" })).toBe(403);
     expect(await status("/data", { ...cross, ...navigation })).toBe(403);
@@ -107,12 +107,12 @@ describe("loopbackToken", () => {
     ["localhost", "/data", { Host: "localhost:8787", Cookie: cookie }, 200],
     ["IPv6", "/data", { Host: "[::1]:8787", Cookie: cookie }, 200],
     ["upper case", "/data", { Host: "LOCALHOST:8787", Cookie: cookie }, 200],
-    ["a foreign host", "/data", { Host: "evil.example:8787", Cookie: cookie }, 403],
+    ["a foreign host", "/data", { Host: "evil.example:8787", Cookie: cookie }, 421],
     [
       "a host that starts like a loopback address",
       "/data",
       { Host: "127.0.0.1.evil.example:8787", Cookie: cookie },
-      403,
+      421,
     ],
     ["a foreign origin", "/data", { Origin: "https://evil.example", Cookie: cookie }, 403],
   ])("with %s", async (_, path, headers, status) => {
@@ -134,6 +134,44 @@ describe("loopbackToken", () => {
 
   it("leaves a parameter of this name to other functions", async () => {
     expect((await ask(open(), "?token=of-the-application")).status).toBe(200);
+  });
+});
+
+describe("hosts", () => {
+  const hosts = ["Ops.example.com", "admin.example.com:8443"];
+  it.each<[string, number]>([
+    ["127.0.0.1:8787", 200],
+    ["localhost", 200],
+    ["[::1]:8787", 200],
+    ["10.1.2.3:80", 200],
+    ["ops.example.com", 200],
+    ["OPS.example.com:3000", 200],
+    ["admin.example.com:8443", 200],
+    ["admin.example.com", 421],
+    ["evil.example", 421],
+    ["evil.example:8787", 421],
+    ["127.0.0.1.evil.example", 421],
+    ["localhost.evil.example", 421],
+    ["ops.example.com.evil.example", 421],
+    ["", 421],
+  ])("%s gets %i, whatever authorize returns", async (host, status) => {
+    let calls = 0;
+    const handler = open({ hosts, authorize: () => ++calls > 0 });
+    const response = await ask(handler, "/data", { headers: { Host: host } });
+    expect([response.status, calls]).toEqual([status, status === 421 ? 0 : 1]);
+    if (status === 421) expect(await response.text()).toMatch(/Add its name to the option hosts of dashboard\(\)/);
+  });
+
+  it.each([
+    ["ops.example.com"],
+    [["https://ops.example.com"]],
+    [["ops.example.com/x"]],
+    [["*"]],
+    [[""]],
+    [[1]],
+    [null],
+  ])("refuse %j", (given) => {
+    expect(() => open({ hosts: given as never })).toThrow(/hosts/);
   });
 });
 

@@ -1,10 +1,11 @@
 /** Who may see the dashboard: checks of the browser's headers, `authorize`, and a limit. */
-import { compilePolicy } from "../../algorithms/compile-policy.ts";
+
 import { decide } from "../../algorithms/decide.ts";
-import type { State } from "../../algorithms/held-state.ts";
 import { monotonicMs } from "../../core/clock.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { State } from "../../core/state.ts";
 import { describeError, emitProcessWarning } from "../../core/warnings.ts";
+import { compilePolicy } from "../../policy/compile-policy.ts";
 
 /** Decides whether a request may see the dashboard. */
 export type Authorize = (request: Request) => MaybePromise<boolean>;

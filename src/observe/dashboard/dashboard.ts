@@ -7,6 +7,7 @@ import type { Observer, ObserverState } from "../observer.ts";
 import { type Authorize, authorizer, isForeign, requestLimit } from "./access.ts";
 import { EventStreams } from "./event-streams.ts";
 import { History } from "./history.ts";
+import { hostCheck } from "./hosts.ts";
 import { keyIn } from "./key-body.ts";
 import { lookUp } from "./look-up.ts";
 import { exchangedCookie } from "./loopback-token.ts";
@@ -16,6 +17,7 @@ import { STYLE } from "./page-style.ts";
 import { reply, respond, withoutToken } from "./responses.ts";
 import { snapshotOf } from "./snapshot.ts";
 import { type Target, targetOf } from "./target.ts";
+import { isRequest, rejectMount } from "./wrong-mount.ts";
 
 /** Options of `dashboard`. */
 export interface DashboardOptions {
@@ -24,6 +26,11 @@ export interface DashboardOptions {
    * `false`, another value or an exception is a 403.
    */
   authorize: Authorize;
+  /**
+   * The names of the hosts that the dashboard answers for, as browsers send them in `Host`: `["ops.example.com"]`. With a
+   * port, only for that port. Loopback names and IP addresses always work. Other hosts get a 421. Default: none.
+   */
+  hosts?: readonly string[];
   /** The rules in force, to show their patterns and modes. Default: names only. */
   rules?: RuleSet;
 }
@@ -37,6 +44,8 @@ export interface Dashboard {
 }
 
 const SAMPLE_MS = 1000;
+const WRONG_HOST =
+  "The dashboard does not answer for this host. Add its name to the option hosts of dashboard(), unless it is not yours.";
 
 /**
  * Serves the dashboard and its JSON. `authorize` is required. Mount it below a path of its own, with everything below that
@@ -47,6 +56,7 @@ export function dashboard(observer: Observer, options: DashboardOptions): Dashbo
   const history = new History(state);
   const streams = new EventStreams();
   const isAuthorized = authorizer(authorize);
+  const isOwnHost = hostCheck(options.hosts);
   const limit = requestLimit();
   let isDisposed = false;
 
@@ -84,7 +94,9 @@ export function dashboard(observer: Observer, options: DashboardOptions): Dashbo
     },
   };
 
-  const handle = async (request: Request): Promise<Response> => {
+  const handle = async (request: Request, ...others: readonly unknown[]): Promise<Response> => {
+    if (!isRequest(request)) return rejectMount(request, others[0], others[1]) as never;
+    if (!isOwnHost(request)) return respond(421, WRONG_HOST);
     const target = targetOf(request);
     if (isForeign(request, target?.name === "page") || !(await isAuthorized(request))) return respond(403, "Forbidden");
     if (isDisposed) return respond(503, "The dashboard has been disposed of");
@@ -147,7 +159,7 @@ function parseOptions(
 ): DashboardOptions & { readonly state: ObserverState } {
   // The class is not compared: the observer may come from the other build of the package.
   const state = observerPort(observer ?? (null as never)) as ObserverState;
-  if (options !== undefined) checkOptions("dashboard", options, ["authorize", "rules"]);
+  if (options !== undefined) checkOptions("dashboard", options, ["authorize", "hosts", "rules"]);
   const { authorize, rules } = options ?? {};
   if (authorize === undefined) {
     const expected = "a function that decides who may see the dashboard";

@@ -1,5 +1,5 @@
 /** Tests of looking up a key in memory stores. */
-import { createLimiter, memoryStore, penalty, type Store } from "sluice";
+import { block, createLimiter, hold, memoryStore, penalty, type Store } from "sluice";
 import { rateLimit } from "sluice/fetch";
 import { createObserver, type Observer } from "sluice/observe";
 import { defineRules } from "sluice/rules";
@@ -59,8 +59,8 @@ describe("lookUp", () => {
     const blocks = createLimiter({ policy: penalty({ strikes: 3, blockMs: "10m", name: "abuse" }), store, observer });
     const tokens = createLimiter({ policy: { capacity: 100, tokensPerSecond: 1, name: "tokens" }, store, observer });
     createLimiter({ policy: { capacity: 7, tokensPerSecond: 1, name: "unused" }, store, observer });
-    await blocks.block("a", "1h");
-    await tokens.hold("a", 30);
+    await block(blocks, "a", "1h");
+    await hold(tokens, "a", 30);
     const { entries, failed, tags } = await lookUp(stateOf(observer), "a", undefined);
     expect(failed).toEqual([]);
     expect(entries).toMatchObject([

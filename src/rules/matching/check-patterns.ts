@@ -1,4 +1,5 @@
 /** Finds patterns that never apply, and patterns that make lookups slow. */
+import type { Steps } from "../../core/slices.ts";
 import { includesMethod, type Pattern } from "./pattern.ts";
 
 /** A pattern that is rejected: either `hiddenBy` or `overlaps` is set. */
@@ -15,6 +16,9 @@ export interface PatternProblem {
 const MAX_OVERLAPS = 32;
 /** The check ends after this many problems, so that its time is bounded for any input. */
 const MAX_PROBLEMS = 100;
+
+/** Patterns that are checked in one step. */
+const PATTERNS_PER_STEP = 50;
 
 /** A pattern that is not hidden. */
 interface Entry {
@@ -46,14 +50,16 @@ interface Node {
 }
 
 /** Checks the patterns of all rules, in written order. */
-export function checkPatterns(
+export function* checkPatterns(
   rules: readonly { readonly patterns: readonly Pattern[]; readonly hasCondition: boolean }[],
   caseSensitive: boolean,
-): PatternProblem[] {
+): Steps<PatternProblem[]> {
   const problems: PatternProblem[] = [];
   const root = newNode();
+  let checked = 0;
   for (const [rule, { patterns, hasCondition }] of rules.entries()) {
     for (const [pattern, { segments: written, methods, isOpen }] of patterns.entries()) {
+      if (++checked % PATTERNS_PER_STEP === 0) yield;
       if (problems.length === MAX_PROBLEMS) return problems;
       const segments = caseSensitive ? written : written.map((literal) => literal?.toLowerCase());
       const entry = { rule, methods, hasCondition };

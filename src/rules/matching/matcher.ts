@@ -1,6 +1,7 @@
 /** Finds the rules of a request, for every way in which a router may read its path. */
 import { TrieRouter } from "hono/router/trie-router";
 import { BoundedMap } from "../../core/bounded-map.ts";
+import type { Steps } from "../../core/slices.ts";
 import { includesMethod, type Pattern } from "./pattern.ts";
 import { isCanonical, readingsOf } from "./readings.ts";
 
@@ -37,6 +38,8 @@ interface Match {
 
 /** Lookups that are cached. Paths that differ in a `:name` only share one. */
 const MAX_CACHED_MATCHES = 1000;
+/** Patterns that are added in one step. */
+const PATTERNS_PER_STEP = 50;
 /** Stands for a segment that no pattern contains. Labels of literals are numbers. */
 const OTHER = "x";
 
@@ -53,19 +56,30 @@ export class Matcher {
   private readonly methods: Map<string, string> = new Map();
   private readonly matches: BoundedMap<string, Match> = new BoundedMap({ maxEntries: MAX_CACHED_MATCHES });
   /** Two more than the longest pattern, so that a truncated path is still too long for it without its trailing slash. */
-  private readonly maxSegments: number;
+  private maxSegments = 2;
 
-  constructor(rules: readonly MatchRule[], caseSensitive: boolean) {
+  private constructor(rules: readonly MatchRule[], caseSensitive: boolean) {
     this.rules = rules;
     this.caseSensitive = caseSensitive;
-    let longest = 0;
-    for (const [rule, { patterns, isUnlimited }] of rules.entries()) {
+  }
+
+  /** Creates a matcher. */
+  static *build(rules: readonly MatchRule[], caseSensitive: boolean): Steps<Matcher> {
+    const matcher = new Matcher(rules, caseSensitive);
+    yield* matcher.addRules();
+    return matcher;
+  }
+
+  private *addRules(): Steps<void> {
+    let [longest, added] = [0, 0];
+    for (const [rule, { patterns, isUnlimited }] of this.rules.entries()) {
       for (const [pattern, parsed] of patterns.entries()) {
         const hasUpperCase = parsed.segments.some((literal) => literal !== literal?.toLowerCase());
         const route = { rule, pattern, parsed, candidate: { rule, pattern }, isUnlimited, hasUpperCase };
         this.trie.add("ALL", this.triePath(parsed), route);
         for (const method of parsed.methods ?? []) this.addMethod(method);
         longest = Math.max(longest, parsed.segments.length);
+        if (++added % PATTERNS_PER_STEP === 0) yield;
       }
     }
     this.maxSegments = longest + 2;
@@ -75,7 +89,9 @@ export class Matcher {
    * Returns the candidates of each distinct reading of a request target, in written order; first those of the path as sent.
    * An unlimited rule is a candidate only if it also matches the path as sent, byte by byte.
    */
-  find(method: string, target: string): readonly (readonly Candidate[])[] {
+  find(sentMethod: string, target: string): readonly (readonly Candidate[])[] {
+    // Clients of HTTP/2 may send "post", which routers and the constructor of `Request` take for POST.
+    const method = this.methods.has(sentMethod) ? sentMethod : sentMethod.toUpperCase();
     const query = target.indexOf("?");
     const path = query === -1 ? target : target.slice(0, query);
     if (isCanonical(path)) {

@@ -59,6 +59,11 @@ describe("readingsOf", () => {
     ["//h/x", ["//h/x", "/h/x", "/\0/h/x", "/x"]],
     ["/x\xa0", ["/x\xa0", "/x"]],
     ["/x#/../y", ["/x", "/x#/../y"]],
+    // Fastify with useSemicolonDelimiter (issue 30).
+    ["/v1/login;a=b", ["/v1/login;a=b", "/v1/login"]],
+    ["/v1;a/login;b?c", ["/v1;a/login;b", "/v1"]],
+    ["/v1/login;a=b/../x", ["/v1/login;a=b/../x", "/v1/x", "/v1/login"]],
+    ["/;x", ["/;x", "/", "/\0"]],
     ["/%00", ["/%00", "/\0"]],
   ])("%j", (target, readings) => expect(readingsOf(target, MAX_SEGMENTS)).toEqual(readings));
 
@@ -88,6 +93,8 @@ describe("readingsOf", () => {
     "/%f0%9f%98%80",
     "//a/..",
     "#",
+    ";",
+    "/;",
     "/a%",
   ])(
     "truncates a megabyte of %j in linear time",

@@ -40,7 +40,7 @@ export function isCanonical(path: string): boolean {
  *
  * Besides the path as sent: Express ignores a trailing slash, a mounted router of Express 4 also duplicate slashes, and
  * it replaces backslashes if the target contains "#". Fastify decodes like `decodeURI`, accepts an empty `:name`, and has
- * options to ignore trailing and duplicate slashes. Hono decodes in the same way. `new URL` resolves dot segments, replaces
+ * options to ignore trailing and duplicate slashes and what follows a semicolon. Hono decodes in the same way. `new URL` resolves dot segments, replaces
  * backslashes and reads `//host` as a host. Handlers may also decode everything, or do all of this at once.
  *
  * Not covered: Fastify does not match a `:name` with more than `maxParamLength` characters (100 by default).
@@ -48,6 +48,13 @@ export function isCanonical(path: string): boolean {
 export function readingsOf(target: string, maxSegments: number): readonly string[] {
   const query = target.indexOf("?");
   const path = query === -1 ? target : target.slice(0, query);
+  const readings = readingsOfPath(path, maxSegments);
+  const semicolon = path.indexOf(";");
+  if (semicolon === -1) return readings;
+  return [...new Set([...readings, ...readingsOfPath(path.slice(0, semicolon), maxSegments)])];
+}
+
+function readingsOfPath(path: string, maxSegments: number): readonly string[] {
   if (PLAIN.test(path)) return [truncate(path, maxSegments)];
   const readings = new Set<string>();
   const whole = withoutOrigin(path);

@@ -4,7 +4,7 @@ import { copyKey } from "../../core/copy-key.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import { checkClaim, checkDuration, checkId, checkKey, checkResponse } from "../../idempotency/check-input.ts";
-import { begin, complete, type Entry, release, renew, type Step } from "../../idempotency/entry.ts";
+import { begin, complete, type Entry, read, release, renew, type Step } from "../../idempotency/entry.ts";
 import type {
   BeginResult,
   IdempotencyClaim,
@@ -13,6 +13,7 @@ import type {
   StoredResponse,
 } from "../../idempotency/idempotency-store.ts";
 import { joinKey } from "../../idempotency/join-key.ts";
+import { ScopedSlots, type Slot } from "./scoped-slots.ts";
 import { shortKey } from "./short-key.ts";
 
 /** Options of `memoryIdempotencyStore`. */
@@ -31,13 +32,20 @@ export interface MemoryIdempotencyStore extends IdempotencyStore {
   readonly size: number;
   /** Estimated size of all entries, in bytes. */
   readonly bytes: number;
-  /** Number of evicted responses that had not expired. Their requests would run again. Above 0, raise the limits. */
+  /**
+   * Number of evicted responses that had not expired: first those of the scope that uses most of the store. Their requests
+   * would run again. Above 0, raise the limits.
+   */
   readonly evictions: number;
+  /** Called with the scope of every evicted response. `idempotent` sets it, and emits the event `evicted`. */
+  onEviction: ((scope: string) => void) | undefined;
 }
 
 const MAX_ENTRIES = 2 ** 24;
-/** The objects of one entry and its place in the map, in bytes. */
-const ENTRY_OVERHEAD_BYTES = 400;
+/** The objects of one entry and of its scope, in bytes. */
+const ENTRY_OVERHEAD_BYTES = 850;
+/** How much longer than its claim an entry without headers and body is at most. Owners have 128 characters or fewer. */
+const MAX_CLAIM_GROWTH_BYTES = 256;
 
 /** Creates a store in memory: for one process, and lost with it. */
 export function memoryIdempotencyStore(options: MemoryIdempotencyStoreOptions = {}): MemoryIdempotencyStore {
@@ -51,37 +59,14 @@ export function memoryIdempotencyStore(options: MemoryIdempotencyStoreOptions = 
   return new InMemoryIdempotencyStore(clock ? checkedClock(clock) : systemClock(), maxEntries, maxBytes);
 }
 
-interface Slot {
-  readonly entry: Entry<StoredResponse>;
-  /** In milliseconds since the epoch. */
-  readonly expiresAt: number;
-  readonly bytes: number;
-}
-
-/** Slots by name, oldest first, and their size. */
-class SlotMap {
-  readonly slots: Map<string, Slot> = new Map();
-  bytes = 0;
-
-  set(name: string, slot: Slot): void {
-    this.slots.set(copyKey(name), slot);
-    this.bytes += slot.bytes;
-  }
-
-  delete(name: string): void {
-    this.bytes -= this.slots.get(name)?.bytes ?? 0;
-    this.slots.delete(name);
-  }
-}
-
 class InMemoryIdempotencyStore implements MemoryIdempotencyStore {
+  readonly isLocal = true;
   evictions = 0;
+  onEviction: ((scope: string) => void) | undefined = undefined;
   private readonly clock: Clock;
   private readonly maxEntries: number;
   private readonly maxBytes: number;
-  /** Requests that run or were abandoned. */
-  private readonly claims: SlotMap = new SlotMap();
-  private readonly responses: SlotMap = new SlotMap();
+  private readonly table: ScopedSlots;
   /** No slot is expired or abandoned before this instant. */
   private nextSweepAt = Number.POSITIVE_INFINITY;
 
@@ -89,20 +74,27 @@ class InMemoryIdempotencyStore implements MemoryIdempotencyStore {
     this.clock = clock;
     this.maxEntries = maxEntries;
     this.maxBytes = maxBytes;
+    this.table = new ScopedSlots(maxBytes / maxEntries);
   }
 
   get size(): number {
-    return this.claims.slots.size + this.responses.slots.size;
+    return this.table.slots.size;
   }
 
   get bytes(): number {
-    return this.claims.bytes + this.responses.bytes;
+    return this.table.bytes;
   }
 
   async begin(claim: IdempotencyClaim): Promise<BeginResult> {
     checkClaim(claim);
-    const result = this.step(claim, (entry, now) => begin(entry, claim, now));
-    return result.state === "completed" ? { ...result, response: copyResponse(result.response) } : result;
+    return this.step(claim, (entry, now) => begin(entry, claim, now));
+  }
+
+  async read(key: IdempotencyKey, fingerprint: string): Promise<StoredResponse | undefined> {
+    checkKey(key);
+    checkId("fingerprint", fingerprint);
+    const response = this.step(key, (entry) => read(entry, fingerprint));
+    return response && copyResponse(response);
   }
 
   async renew(key: IdempotencyKey, owner: string, leaseMs: number): Promise<boolean> {
@@ -133,10 +125,11 @@ class InMemoryIdempotencyStore implements MemoryIdempotencyStore {
     take: (entry: Entry<StoredResponse> | undefined, now: number) => Step<Result, StoredResponse>,
   ): Result {
     const now = this.clock.now();
+    const { table } = this;
     const name = shortKey(joinKey(key));
-    let found = this.claims.slots.get(name) ?? this.responses.slots.get(name);
+    let found: Slot | undefined = table.slots.get(name);
     if (found && found.expiresAt <= now) {
-      this.delete(name);
+      table.delete(name);
       found = undefined;
     }
     const { result, write } = take(found?.entry, now);
@@ -144,54 +137,65 @@ class InMemoryIdempotencyStore implements MemoryIdempotencyStore {
       const { ttlMs } = write;
       const entry = copyTexts(write.entry);
       const slot = { entry, expiresAt: now + ttlMs, bytes: 2 * name.length + entryBytes(entry) };
-      this.makeRoom(name, slot.bytes - (found?.bytes ?? 0), found ? 0 : 1, now);
-      this.delete(name);
-      (entry.kind === "claim" ? this.claims : this.responses).set(name, slot);
+      const scope = shortKey(key.scope);
+      if (found) this.makeRoomForResponse(scope, name, slot.bytes - found.bytes, now);
+      else this.makeRoomForClaim(scope, name, slot.bytes, now);
+      table.set(name, scope, slot);
       this.nextSweepAt = Math.min(this.nextSweepAt, sweepableAt(slot));
     } else if (write === null) {
-      this.delete(name);
+      table.delete(name);
     }
     return result;
   }
 
-  /**
-   * Deletes entries until there is room for this many bytes and entries of `name`, which is no response yet: first
-   * those that protect nothing, then the oldest responses.
-   */
-  private makeRoom(name: string, bytes: number, entries: number, now: number): void {
-    const fits = (inUse: { size: number; bytes: number }) =>
-      inUse.size + entries <= this.maxEntries && inUse.bytes + bytes <= this.maxBytes;
-    if (fits(this)) return;
+  /** Makes room for a new claim. Throws if that would evict the response of a scope that uses less of the store. */
+  private makeRoomForClaim(scope: string, name: string, bytes: number, now: number): void {
+    if (this.fits(bytes, 1)) return;
     if (now >= this.nextSweepAt) this.sweep(name, now);
-    const { slots, bytes: claimedBytes } = this.claims;
-    if (!fits({ size: slots.size, bytes: claimedBytes })) {
+    while (!this.fits(bytes, 1)) {
+      if (this.evict(scope)) continue;
       throw new SluiceError(
         "store-unavailable",
         "The idempotency store is full, and requests in progress are never evicted. Raise maxEntries or maxBytes.",
         { option: "store", expected: `room within maxEntries (${this.maxEntries}) and maxBytes (${this.maxBytes})` },
       );
     }
-    for (const oldest of this.responses.slots.keys()) {
-      if (fits(this)) return;
-      this.responses.delete(oldest);
-      this.evictions++;
-    }
+  }
+
+  /**
+   * Makes room for a response in place of its claim. Throws if it would not fit in a store without other responses: the
+   * caller stores one without a body then, which is as short as a claim and always fits. A finished response is never
+   * dropped for a claim, because its retry would run again.
+   */
+  private makeRoomForResponse(scope: string, name: string, bytes: number, now: number): void {
+    if (bytes <= MAX_CLAIM_GROWTH_BYTES || this.fits(bytes, 0)) return;
+    if (now >= this.nextSweepAt) this.sweep(name, now);
+    const room = Math.max(0, this.maxBytes - this.table.claimBytes);
+    if (bytes > room)
+      throw optionError("out-of-range", "response", `at most ${room} bytes, which maxBytes leaves`, bytes);
+    while (!this.fits(bytes, 0)) if (!this.evict(scope)) this.evict();
+  }
+
+  private fits(bytes: number, entries: number): boolean {
+    return this.size + entries <= this.maxEntries && this.bytes + bytes <= this.maxBytes;
+  }
+
+  /** Evicts a response. Returns whether there was one that may be evicted. */
+  private evict(scope?: string): boolean {
+    const evicted = this.table.evict(scope);
+    if (evicted === undefined) return false;
+    this.evictions++;
+    this.onEviction?.(evicted);
+    return true;
   }
 
   /** Deletes expired entries, and claims whose lease has ended: a retry would run those again anyway. */
   private sweep(name: string, now: number): void {
     this.nextSweepAt = Number.POSITIVE_INFINITY;
-    for (const map of [this.claims, this.responses]) {
-      for (const [other, slot] of map.slots) {
-        if (other !== name && sweepableAt(slot) <= now) map.delete(other);
-        else this.nextSweepAt = Math.min(this.nextSweepAt, sweepableAt(slot));
-      }
+    for (const [other, slot] of this.table.slots) {
+      if (other !== name && sweepableAt(slot) <= now) this.table.delete(other);
+      else this.nextSweepAt = Math.min(this.nextSweepAt, sweepableAt(slot));
     }
-  }
-
-  private delete(name: string): void {
-    this.claims.delete(name);
-    this.responses.delete(name);
   }
 }
 

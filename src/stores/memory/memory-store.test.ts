@@ -1,5 +1,15 @@
 /** Tests the memory store: the contract, bounds, eviction, clock and disposal. */
-import { combine, createLimiter, memoryRateLimiter, memoryStore, type SyncRateLimiter } from "sluice";
+import {
+  combine,
+  createLimiter,
+  hold,
+  memoryRateLimiter,
+  memoryStore,
+  penalty,
+  type SyncRateLimiter,
+  settle,
+  strike,
+} from "sluice";
 import { describeRateLimiter, fakeClock, storeSuite } from "sluice/testing";
 import { describe, expect, it } from "vitest";
 
@@ -40,14 +50,14 @@ describe("memoryStore", () => {
   it("shows holds, debt, strikes and blocks in inspect", async () => {
     const store = memoryStore({ clock: fakeClock() });
     const tokens = createLimiter({ policy: { capacity: 10, tokensPerSecond: "10/1h" }, store });
-    await tokens.hold("k", 3, { id: "a", forMs: 5000 });
+    await hold(tokens, "k", 3, { id: "a", forMs: 5000 });
     expect(await tokens.inspect("k")).toMatchObject({ holds: [{ id: "a", amount: 3, endsAfterMs: 5000 }] });
-    await tokens.settle("k", "a", 12);
+    await settle(tokens, "k", "a", 12);
     const { holds, debt } = await tokens.inspect("k");
     expect({ holds, debt }).toEqual({ holds: undefined, debt: 2 });
-    const login = createLimiter({ policy: { algorithm: "penalty", blockMs: 1000 }, store });
+    const login = createLimiter({ policy: penalty({ blockMs: 1000 }), store });
     expect(await login.inspect("k")).toMatchObject({ found: false, strikes: 0, blockedMs: 0 });
-    await login.strike?.("k");
+    await strike(login, "k");
     expect(await login.inspect("k")).toMatchObject({ found: true, strikes: 1, blockedMs: 1000 });
   });
 

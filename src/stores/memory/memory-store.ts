@@ -1,13 +1,14 @@
 /** Buckets in this process's memory: synchronous, bounded, without timers. */
 import { decide, decideGroup } from "../../algorithms/decide.ts";
 import { describeState } from "../../algorithms/describe-state.ts";
-import { isHeldState } from "../../algorithms/held-state.ts";
 import type { Charge, Group } from "../../core/charge.ts";
 import { type Clock, checkedClock, systemClock } from "../../core/clock.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
 import { optionError, rejectDisposed, SluiceError } from "../../core/errors.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
+import { shared } from "../../core/shared-state.ts";
+import { isHeldState } from "../../core/state.ts";
 import type { SyncStore } from "../../core/store.ts";
 import { MemoryBuckets, type PolicySlots } from "./memory-buckets.ts";
 import { PolicySizes } from "./policy-sizes.ts";
@@ -41,6 +42,14 @@ const KEYS_PER_SHARD = 2 ** 16;
 /** Maximum size of a table that is kept without keys. */
 const MAX_SPARE_CELLS = 64;
 
+/** How many stores this process has created. */
+const created = /* @__PURE__ */ shared("memoryStores", () => ({ count: 0 }));
+
+/** How many stores in memory this process has created, so that a store can be told from earlier ones. */
+export function memoryStoreCount(): number {
+  return created.count;
+}
+
 /** Creates a store in memory: exact within this process, and not shared with others. */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   if (Object.hasOwn(options ?? {}, "policy")) {
@@ -61,6 +70,8 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
 class InMemoryStore implements MemoryStore {
   readonly consistency = "exact";
   readonly kind = "memory";
+  /** The number of this store, counted from 1. */
+  readonly serial: number = ++created.count;
   size = 0;
   evictions = 0;
   /** Called for every eviction that is counted. Set by observers. */

@@ -1,9 +1,10 @@
 /** `memoryRateLimiter`: one policy in memory. */
-import { compilePolicy } from "../../algorithms/compile-policy.ts";
-import type { PenaltyPolicy, Policy } from "../../core/policy.ts";
+
+import type { Policy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
-import type { PenaltyLimiter, SyncRateLimiter } from "../../core/rate-limiter.ts";
+import type { SyncRateLimiter } from "../../core/rate-limiter.ts";
 import { limiterOwning } from "../../limiter/owning-limiter.ts";
+import { compilePolicy } from "../../policy/compile-policy.ts";
 import { type MemoryStore, type MemoryStoreOptions, memoryStore } from "./memory-store.ts";
 
 /** A limiter with a memory store of its own. */
@@ -13,11 +14,6 @@ export interface MemoryRateLimiter extends SyncRateLimiter {
 }
 
 /** Creates a limiter for one policy in this process's memory. */
-export function memoryRateLimiter(
-  policy: PenaltyPolicy,
-  options?: MemoryStoreOptions,
-): MemoryRateLimiter & PenaltyLimiter;
-export function memoryRateLimiter(policy: Policy | PolicyText, options?: MemoryStoreOptions): MemoryRateLimiter;
 export function memoryRateLimiter(policy: Policy | PolicyText, options: MemoryStoreOptions = {}): MemoryRateLimiter {
   return limiterOwning(memoryStore(options), compilePolicy(policy)) as MemoryRateLimiter;
 }

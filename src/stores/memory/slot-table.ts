@@ -3,13 +3,12 @@
  * random one can be picked. `Map` has a seeded hash; a table of our own would need a keyed hash that costs more than a
  * whole decision.
  */
-import type { Algorithm, Cells } from "../../algorithms/algorithm.ts";
-import { algorithms } from "../../algorithms/algorithms.ts";
+
 import { decide } from "../../algorithms/decide.ts";
-import { type HeldState, isHeldState, type PlainState, type State } from "../../algorithms/held-state.ts";
 import { usage } from "../../algorithms/step.ts";
-import type { CompiledPolicy } from "../../core/compiled-policy.ts";
+import type { Algorithm, Cells, CompiledPolicy } from "../../core/compiled-policy.ts";
 import { copyKey } from "../../core/copy-key.ts";
+import { type HeldState, isHeldState, type PlainState, type State } from "../../core/state.ts";
 
 const INITIAL_SLOTS = 16;
 
@@ -33,7 +32,7 @@ export class SlotTable {
 
   constructor(policy: CompiledPolicy) {
     this.policy = policy;
-    this.algorithm = algorithms[policy.algorithm];
+    this.algorithm = policy.algorithm;
     this.clear();
   }
 

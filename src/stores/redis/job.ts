@@ -1,8 +1,9 @@
 /** A queued group of charges and the promise of its caller. */
-import { algorithms } from "../../algorithms/algorithms.ts";
-import type { State } from "../../algorithms/held-state.ts";
-import type { Charge, Mode } from "../../core/charge.ts";
+
+import type { Charge } from "../../core/charge.ts";
+import type { Mode } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
+import type { State } from "../../core/state.ts";
 import type { CallState } from "../../core/store.ts";
 
 /** The actions of the script on a bucket: the modes of a charge, and `inspect`. */
@@ -47,7 +48,7 @@ const LOG_REWRITE_WEIGHT = 32;
 export function jobWeight({ steps }: Job): number {
   let weight = 0;
   for (const { policy, grantEndsAt, hold } of steps) {
-    if (!algorithms[policy.algorithm].list) weight += 1;
+    if (!policy.algorithm.list) weight += 1;
     else weight += grantEndsAt === undefined && hold === undefined ? LOG_WEIGHT : LOG_REWRITE_WEIGHT;
   }
   return weight;

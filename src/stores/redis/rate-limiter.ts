@@ -1,8 +1,8 @@
 /** `redisRateLimiter`: a limiter from a Redis client and a policy. */
-import type { PenaltyPolicy, Policy } from "../../core/policy.ts";
+import type { Policy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
 import { parseDuration } from "../../core/rate.ts";
-import type { PenaltyLimiter, RateLimiter } from "../../core/rate-limiter.ts";
+import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { limiterForClient, type StoreKind } from "../../limiter/limiter-for-client.ts";
 import type { FailureOptions } from "../../resilience/failure-policy.ts";
 import type { RedisClient } from "./redis-client.ts";
@@ -15,16 +15,6 @@ export interface RedisRateLimiterOptions extends RedisStoreOptions, FailureOptio
  * Creates a limiter in Redis. Limiters with the same client and store options share a store, so `combine` is one
  * atomic step. Functions are compared by identity: pass the same `secretKeys` to all of them.
  */
-export function redisRateLimiter(
-  client: RedisClient,
-  policy: PenaltyPolicy,
-  options?: RedisRateLimiterOptions,
-): PenaltyLimiter;
-export function redisRateLimiter(
-  client: RedisClient,
-  policy: Policy | PolicyText,
-  options?: RedisRateLimiterOptions,
-): RateLimiter;
 export function redisRateLimiter(
   client: RedisClient,
   policy: Policy | PolicyText,

@@ -1,5 +1,5 @@
 /** A store in Redis or Valkey: exact for all processes that share it, one round trip for all calls of one tick. */
-import { describeState } from "../../algorithms/describe-state.ts";
+import { describeState } from "../../algorithms/with-holds.ts";
 import type { Charge, Group } from "../../core/charge.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
@@ -12,10 +12,11 @@ import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, keyTag, storedKey } from
 import { Batches } from "./batches.ts";
 import { hashSlot } from "./hash-slot.ts";
 import type { Action, Step, StoredValue } from "./job.ts";
+import { checkKeyPrefix, type KeyPrefixOptions } from "./key-prefix.ts";
 import { type Connection, connectionTo, type RedisClient } from "./redis-client.ts";
 
 /** Options of `redisStore` and `upstashStore`. */
-export interface RedisStoreOptions extends KeyOptions {
+export interface RedisStoreOptions extends KeyOptions, KeyPrefixOptions {
   /** Minimum time to live of stored values, in ms or as text such as `"1h"`. It never shortens a TTL. Default: 0. */
   ttlMs?: number | string;
 }
@@ -34,7 +35,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
 }
 
 /** The names of `RedisStoreOptions`. */
-export const REDIS_OPTIONS: readonly string[] = ["ttlMs", ...KEY_OPTIONS];
+export const REDIS_OPTIONS: readonly string[] = ["ttlMs", "keyPrefix", ...KEY_OPTIONS];
 
 /** Creates a store on any connection. All stores on one client share its batches. */
 export function createRedisStore<Client extends object>(
@@ -44,12 +45,13 @@ export function createRedisStore<Client extends object>(
   options: RedisStoreOptions,
 ): RedisStore {
   const ttlMs = checkRedisOptions(name, options);
+  const keyPrefix = checkKeyPrefix(options);
   let known = clients.get(client);
   if (!known) {
     const connection = connect(client);
     clients.set(client, (known = { connection, batches: new Batches(connection) }));
   }
-  return new ScriptStore({ name, ...known, keyOptions: options, ttlMs });
+  return new ScriptStore({ name, ...known, keyOptions: options, keyPrefix, ttlMs });
 }
 
 const clients = /* @__PURE__ */ shared(
@@ -78,6 +80,7 @@ interface ScriptStoreOptions {
   readonly connection: Connection;
   readonly batches: Batches;
   readonly keyOptions: KeyOptions;
+  readonly keyPrefix: string;
   readonly ttlMs: number;
 }
 
@@ -92,15 +95,17 @@ class ScriptStore implements RedisStore {
   private readonly connection: Connection;
   private readonly batches: Batches;
   private readonly keyOptions: KeyOptions;
+  private readonly keyPrefix: string;
   private readonly ttlMs: number;
   private disposed = false;
 
-  constructor({ name, connection, batches, keyOptions, ttlMs }: ScriptStoreOptions) {
+  constructor({ name, connection, batches, keyOptions, keyPrefix, ttlMs }: ScriptStoreOptions) {
     this.name = name;
     this.kind = name.replace("Store", "");
     this.connection = connection;
     this.batches = batches;
     this.keyOptions = keyOptions;
+    this.keyPrefix = keyPrefix;
     this.ttlMs = ttlMs;
     this.warning = connection.warning;
   }
@@ -119,7 +124,7 @@ class ScriptStore implements RedisStore {
       return {
         ...(stored?.state ? describeState(stored.state, policy, stored.now as number) : numbers),
         key,
-        storedKey: this.connection.keyPrefix + storedKey(keyTag(key, this.keyOptions), policy.id),
+        storedKey: this.connection.keyPrefix + this.keyPrefix + storedKey(keyTag(key, this.keyOptions), policy.id),
         ttlMs: found && stored ? stored.ttlMs : null,
         raw: found && stored ? stored.raw : null,
       };
@@ -158,7 +163,7 @@ class ScriptStore implements RedisStore {
           slot = ownSlot;
         }
         // Not a spread: one hidden class for all steps.
-        const name = storedKey(tag, policy.id);
+        const name = this.keyPrefix + storedKey(tag, policy.id);
         return { policy, key, cost, mode, grantEndsAt, hold, storedKey: name, ttlMs: this.ttlMs };
       });
       this.batches.add({

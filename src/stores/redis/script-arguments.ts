@@ -37,9 +37,9 @@ function hasSameShape(a: Job, b: Job): boolean {
 }
 
 function encodeStep({ policy, mode, cost, ttlMs, grantEndsAt, hold }: Step): string {
-  const { algorithm, limit, windowMs, unitsPerToken, unitsPerMs, block } = policy;
-  let text = `${algorithm} ${mode} ${cost} ${limit} ${windowMs} ${unitsPerToken} ${unitsPerMs} ${ttlMs}`;
+  const { algorithm, limit, windowMs, unitsPerToken, unitsPerMs, maxHolds, block } = policy;
+  let text = `${algorithm.name} ${mode} ${cost} ${limit} ${windowMs} ${unitsPerToken} ${unitsPerMs} ${ttlMs}`;
   if (grantEndsAt !== undefined) text += ` grant=${grantEndsAt}`;
-  if (hold !== undefined) text += ` hold=${hold.id},${hold.forMs}`;
+  if (hold !== undefined) text += ` hold=${hold.id},${hold.forMs},${maxHolds}`;
   return block === undefined ? text : `${text} block=${block.durationsMs.join()}`;
 }

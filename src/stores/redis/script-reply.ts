@@ -1,7 +1,7 @@
 /** Reads the script's reply, a list of numbers, texts and lists. step.lua documents the format. */
-import type { Cells } from "../../algorithms/algorithm.ts";
-import { algorithms } from "../../algorithms/algorithms.ts";
+
 import { report } from "../../algorithms/step.ts";
+import type { Cells } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import { SluiceError, show } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
@@ -184,5 +184,5 @@ function decisionFrom(step: Step, { fits, usedUnits, durations }: PlainReply, ta
   cells[0] = wholeMs;
   cells[1] = usedUnits - wholeMs * unitsPerMs;
   cells[2] = unitsPerMs;
-  return report({ algorithm: algorithms[policy.algorithm], cells, at: 0, policy }, cost, 0, fits, takenCost);
+  return report({ algorithm: policy.algorithm, cells, at: 0, policy }, cost, 0, fits, takenCost);
 }

@@ -9,7 +9,7 @@ return n and n >= 0 and n <= 9007199254740991 and floor(n) == n
 end
 local try, match = redis.pcall, string.match
 local REPLY_VERSION = 2
-local PART = ':' .. WHOLE .. '/' .. WHOLE
+local INSTANT = WHOLE .. ':' .. WHOLE .. '/' .. WHOLE
 local function parseInstant(raw)
 local full = tonumber(raw)
 if full then
@@ -28,6 +28,40 @@ local quotient = floor(high / writtenUnitsPerMs)
 local low = (high - quotient * writtenUnitsPerMs) * 65536 + part * (unitsPerMs % 65536)
 return quotient * 65536 + ceil(low / writtenUnitsPerMs)
 end
+local MANY_CHARS, MAX_WINDOWS = 1000, 4
+local function headText(own, held, lastEnd, chars)
+local head = format('|' .. WHOLE .. '/' .. WHOLE .. '/' .. WHOLE, now, held, lastEnd)
+local missing = chars - #own - #head
+if missing <= 0 then return head end
+return (string.gsub(head, '/', '/' .. string.rep('0', missing), 1))
+end
+local function takeBeside(key, raw, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs)
+local own, writtenAt, held, lastEnd, at, endsAt = match(raw, '^([%d:/]*)|(%d+)/(%d+)/(%d+)() (%d+):%d+:[%w_.~-]')
+if not own or #raw - #own <= MANY_CHARS then return end
+writtenAt, held, lastEnd, endsAt = tonumber(writtenAt), tonumber(held), tonumber(lastEnd), tonumber(endsAt)
+if not (isWhole(writtenAt) and isWhole(held) and isWhole(lastEnd) and isWhole(endsAt)) then return end
+if writtenAt > now or endsAt <= now then return end
+local full, part, writtenUnitsPerMs = 0, 0, 0
+if own ~= '' then full, part, writtenUnitsPerMs = parseInstant(own) end
+if not full then return end
+local untilFull, used = full - now, 0
+if untilFull > windowMs then return end
+if untilFull >= 0 then used = untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs) end
+if used > limit * unitsPerToken then return end
+local room = limit - cost - held
+if room < 0 or used > room * unitsPerToken then return { 0, raw, 0 } end
+local after = used + cost * unitsPerToken
+local whole = floor(after / unitsPerMs)
+local rest = after - whole * unitsPerMs
+local front = rest > 0 and format(INSTANT, now + whole, rest, unitsPerMs) or format(WHOLE, now + whole)
+front = front .. headText(front, held, lastEnd, at - 1)
+if #front ~= at - 1 then return end
+local err = try('SETRANGE', key, '0', front)
+if type(err) == 'table' then return err.err end
+try('PEXPIRE', key, format(WHOLE, max(ttlMs, lastEnd - now + MAX_WINDOWS * windowMs)))
+return { 1, front, 0, raw, at }
+end
+local heldValues
 local function takeTokens(cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs)
 local capacityUnits, amount, out, hasHolds = limit * unitsPerToken, cost * unitsPerToken, { REPLY_VERSION }, false
 for i = 1, #KEYS do
@@ -50,13 +84,17 @@ local whole = floor(after / unitsPerMs)
 local rest = after - whole * unitsPerMs
 local verdict = fits and after or -1 - after
 if fits or (isInFuture and cost <= limit) then
-local text, ttl = format(WHOLE, now + whole), ceil(after / unitsPerMs)
-if rest > 0 then text = text .. format(PART, rest, unitsPerMs) end
+local ttl = rest > 0 and whole + 1 or whole
+local text = rest > 0 and format(INSTANT, now + whole, rest, unitsPerMs) or format(WHOLE, now + whole)
 verdict = try('SET', key, text, 'PX', format(WHOLE, ttl > ttlMs and ttl or ttlMs)).err or verdict
 end
 out[i + 1] = verdict
 elseif type(raw) == 'string' and string.find(raw, '|', 1, true) then
-hasHolds = true
+out[i + 1] = takeBeside(key, raw, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs)
+if not out[i + 1] then
+hasHolds, heldValues = true, heldValues or {}
+heldValues[key] = raw
+end
 else
 out[i + 1] = type(raw) == 'table' and raw.err or 'FOREIGN value'
 end
@@ -108,8 +146,7 @@ local full, part, unitsPerMs = parseInstant(raw)
 if full then return full, part, unitsPerMs end
 end
 local function text(full, part, unitsPerMs)
-local whole = format(WHOLE, full)
-return part == 0 and whole or whole .. format(PART, part, unitsPerMs)
+return part == 0 and format(WHOLE, full) or format(INSTANT, full, part, unitsPerMs)
 end
 local function used(policy, full, part, writtenUnitsPerMs)
 local untilFull = full - now
@@ -142,6 +179,7 @@ if policy.grantEndsAt then refunded = min(refunded, (policy.grantEndsAt - now) *
 return fullAt(policy, max(0, used - refunded))
 end
 return {
+refills = true,
 parse = parse,
 text = text,
 used = used,
@@ -669,10 +707,175 @@ settle = { apply = 'settle' },
 penalty = { asks = true, applyIfDenied = 'add' },
 inspect = {},
 }
+local algorithms = {}
+local function algorithmOf(name)
+if not algorithms[name] and makers[name] then algorithms[name] = makers[name]() end
+return algorithms[name]
+end
+local function parseCharge(text, isOnly)
+local name, modeName, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs, options =
+match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
+local algorithm, mode = algorithmOf(name or ''), MODES[modeName]
+if not algorithm or not mode then return end
+local grant, hold, forMs, maxHolds, block, rest
+if options ~= '' then
+grant, rest = match(options, '^ grant=(%d+)(.*)$')
+options = rest or options
+hold, forMs, maxHolds, rest = match(options, '^ hold=([%w_.~-]+),(%d+),(%d+)(.*)$')
+options = rest or options
+block = match(options, '^ block=(%d[%d,]*)$')
+if not block and options ~= '' then return end
+end
+local isHold = mode == MODES.hold or mode == MODES.settle
+if isHold ~= (hold ~= nil) or (algorithm.block ~= nil) ~= (block ~= nil) then return end
+cost = cost + 0
+return {
+algorithm = algorithm,
+mode = mode,
+asks = mode.asks and cost > 0 and not (isHold and block),
+isHold = isHold and not block,
+isTake = mode == MODES.take and cost > 0 and not (block or algorithm.load or algorithm.holdsOnly),
+cost = cost,
+amount = (isOnly and block and mode == MODES.take and min(cost, 1) or cost) * unitsPerToken,
+limit = limit + 0,
+windowMs = windowMs + 0,
+unitsPerToken = unitsPerToken + 0,
+unitsPerMs = unitsPerMs + 0,
+capacityUnits = limit * unitsPerToken,
+ttlMs = ttlMs + 0,
+grantEndsAt = tonumber(grant),
+hold = hold and { id = hold, forMs = tonumber(forMs), max = tonumber(maxHolds) },
+block = block,
+}
+end
+local areTakes = not taken
+local function parseShapes()
+local shapes, keys, at = {}, 0, 1
+while keys < #KEYS do
+local count, size = match(ARGV[at] or '', '^([1-9]%d*) ([1-9]%d*)$')
+if not count then return end
+local shape = { 0, 0, 0, 0, 0, 0, 0, 0, count = tonumber(count), size = tonumber(size) }
+for c = 1, min(shape.size, #KEYS) do
+shape[c] = parseCharge(ARGV[at + c], shape.size == 1)
+if not shape[c] then return end
+areTakes = areTakes and shape[c].isTake
+end
+keys, at, shapes[#shapes + 1] = keys + count * size, at + 1 + size, shape
+end
+return keys == #KEYS and shapes
+end
+local shapes = parseShapes()
+if not shapes then return redis.error_reply('ERR sluice: invalid arguments, or arguments of another version') end
+local replies, replied = { REPLY_VERSION }, 1
+local function append(value)
+replied = replied + 1
+replies[replied] = value
+end
+local current, mark
+local function appendError(size, err)
+for i = mark + 1, replied do replies[i] = nil end
+replied = mark
+for i = 1, size do append(i == current and err or 'SKIPPED') end
+end
+local function appendDurations(charge, used, over, a, b, c)
+local algorithm, resetMs, nextMs = charge.algorithm, 0, 0
+if used > 0 then
+local remaining = used < charge.capacityUnits and floor((charge.capacityUnits - used) / charge.unitsPerToken) or 0
+local lacking = used - (charge.capacityUnits - (remaining + 1) * charge.unitsPerToken)
+resetMs, nextMs = algorithm.reset(charge, used, a, b, c), algorithm.wait(charge, lacking, a, b, c)
+end
+append(resetMs)
+append(nextMs)
+append(over > 0 and charge.cost <= charge.limit and algorithm.wait(charge, over, a, b, c) or 0)
+return resetMs
+end
+local useds, as, bs, cs = { 0, 0, 0, 0, 0, 0, 0, 0 }, {}, {}, {}
+local values, ttls = { 0, 0, 0, 0, 0, 0, 0, 0 }, { 0, 0, 0, 0, 0, 0, 0, 0 }
+local function readTakes(shape, first)
+local isAdmitted = true
+for i = 1, shape.size do
+local charge, raw = shape[i], try('GET', KEYS[first + i])
+local algorithm, unitsPerMs, used = charge.algorithm, charge.unitsPerMs, 0
+local maxUsed = charge.capacityUnits - charge.amount
+if type(raw) == 'table' then return end
+if not algorithm.refills then
+local a, b, c = algorithm.parse(raw)
+if not a then return end
+used, as[i], bs[i], cs[i] = algorithm.used(charge, a, b, c), a, b, c
+if used > maxUsed and algorithm.isInFuture(charge, used, a, b, c) then return end
+elseif raw then
+local full, part, writtenUnitsPerMs = parseInstant(raw)
+if not full then return end
+local untilFull = full - now
+if untilFull >= 0 then
+used = untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs)
+if untilFull > charge.windowMs or used > charge.capacityUnits then return end
+end
+end
+useds[i] = used
+if used > maxUsed then isAdmitted = false end
+end
+return isAdmitted
+end
+local function computeTakes(shape, isAdmitted)
+for i = 1, shape.size do
+local charge, used = shape[i], useds[i]
+local algorithm, over, ttl = charge.algorithm, used - (charge.capacityUnits - charge.amount), nil
+if isAdmitted then used = used + charge.amount end
+append(over > 0 and -1 - used or used)
+if not algorithm.refills then
+local a, b, c = as[i], bs[i], cs[i]
+if isAdmitted then
+a, b, c = algorithm.add(charge, useds[i], charge.cost, a, b, c)
+values[i] = algorithm.text(a, b, c)
+end
+ttl = appendDurations(charge, used, over, a, b, c)
+elseif isAdmitted then
+local unitsPerMs = charge.unitsPerMs
+ttl = floor(used / unitsPerMs)
+local full, part = now + ttl, used - ttl * unitsPerMs
+if part > 0 then
+values[i], ttl = format(INSTANT, full, part, unitsPerMs), ttl + 1
+else
+values[i] = format(WHOLE, full)
+end
+end
+if isAdmitted then ttls[i] = format(WHOLE, ttl > charge.ttlMs and ttl or charge.ttlMs) end
+end
+end
+local decided = 0
+local function takeGroups()
+for s = 1, #shapes do
+local shape = shapes[s]
+for _ = 1, shape.count do
+mark = replied
+local isAdmitted = readTakes(shape, decided)
+if isAdmitted == nil then return end
+computeTakes(shape, isAdmitted)
+for i = 1, isAdmitted and shape.size or 0 do
+local err = try('SET', KEYS[decided + i], values[i], 'PX', ttls[i]).err
+if err then
+current = i
+appendError(shape.size, err)
+break
+end
+end
+decided = decided + shape.size
+end
+end
+end
+if areTakes then
+if not pcall(takeGroups) then appendError(0) end
+if decided == #KEYS then
+append(now)
+return replies
+end
+end
 local function makeHolds()
-local HOLD, MAX_HOLDS, MAX_ID_CHARS, NEVER = ' ' .. WHOLE .. ':' .. WHOLE .. ':%s', 1000, 64, math.huge
+local HOLD, MAX_ID_CHARS, NEVER = ' ' .. WHOLE .. ':' .. WHOLE .. ':%s', 64, math.huge
+local FRONT_CHARS = 120
 local function parse(bucket, text)
-local writtenAt, list = match(text, '^(%d+)( .+)$')
+local writtenAt, head, list = match(text, '^(%d+)([%d/]*)( .+)$')
 bucket.writtenAt = tonumber(writtenAt)
 if not isWhole(bucket.writtenAt) then return false end
 local ends, amounts, ids, texts = bucket.ends, bucket.amounts, bucket.ids, bucket.texts
@@ -691,7 +894,9 @@ end
 held, chars = held + amount, chars + #whole
 end
 bucket.count, bucket.held = count, held
-return chars == #list
+if chars ~= #list then return false end
+local sum, lastEnd = match(head, '^/(%d+)/(%d+)$')
+return head == '' or (tonumber(sum) == held and tonumber(lastEnd) == last)
 end
 local function usedOf(bucket)
 return bucket.algorithm.used(bucket.policy, bucket.a, bucket.b, bucket.c)
@@ -753,11 +958,40 @@ local function clearIfUnused(bucket)
 if usedOf(bucket) > 0 then return end
 bucket.a, bucket.b, bucket.c = bucket.algorithm.parse(false)
 end
+local function newBucket(policy)
+return { policy = policy, debt = 0, dueAt = 0, held = 0, forgiven = 0, writtenAt = 0, first = 1, count = 0 }
+end
+local function clampToNow(bucket)
+local used = usedOf(bucket)
+bucket.isInFuture = used > 0 and isOwnInFuture(bucket, used)
+if bucket.isInFuture then add(bucket, used, 0) end
+end
+local function readBeside(policy, raw, bar)
+local writtenAt, held, lastEnd, at = match(raw, '^(%d+)/(%d+)/(%d+)()', bar + 1)
+writtenAt, held, lastEnd = tonumber(writtenAt), tonumber(held), tonumber(lastEnd)
+if not (isWhole(writtenAt) and isWhole(held) and isWhole(lastEnd)) or writtenAt > now then return end
+local bucket, own = newBucket(policy), string.sub(raw, 1, bar - 1)
+bucket.algorithm, bucket.held, bucket.lastEnd, bucket.raw, bucket.own = policy.algorithm, held, lastEnd, raw, own
+bucket.a, bucket.b, bucket.c = policy.algorithm.parse(own ~= '' and own)
+if not bucket.a then return end
+while true do
+local endsAt, amount, after = match(raw, '^ (%d+):(%d+):[%w_.~-]+()', at)
+endsAt, amount = tonumber(endsAt), tonumber(amount)
+if not isWhole(endsAt) or not isWhole(amount) then return end
+if endsAt > now then break end
+bucket.held, at = bucket.held - amount, after
+charge(bucket, amount, endsAt)
+if bucket.debt > 0 then return end
+end
+bucket.at = at
+clampToNow(bucket)
+clearIfUnused(bucket)
+bucket.forgiven = 0
+return bucket
+end
 local function read(policy, key, raw)
 local algorithm, err = policy.algorithm, nil
-local bucket = { policy = policy, debt = 0, dueAt = 0, held = 0, forgiven = 0, writtenAt = 0, first = 1, count = 0 }
-bucket.ends, bucket.amounts, bucket.ids, bucket.texts = {}, {}, {}, {}
-bucket.lists = { bucket.ends, bucket.amounts, bucket.ids, bucket.texts }
+local bucket = newBucket(policy)
 if algorithm.makeHeld then
 algorithm.held = algorithm.held or algorithm.makeHeld()
 algorithm = algorithm.held
@@ -768,6 +1002,12 @@ raw = try('GET', key)
 if type(raw) == 'table' then return raw.err end
 end
 local bar = raw and string.find(raw, '|', 1, true)
+if bar and #raw - bar > MANY_CHARS and not bucket.length and (policy.mode == MODES.take or policy.mode == MODES.peek) then
+local beside = readBeside(policy, raw, bar)
+if beside then return nil, beside end
+end
+bucket.ends, bucket.amounts, bucket.ids, bucket.texts = {}, {}, {}, {}
+bucket.lists = { bucket.ends, bucket.amounts, bucket.ids, bucket.texts }
 local own = bar and string.sub(raw, 1, bar - 1) or raw
 if bar and not parse(bucket, string.sub(raw, bar + 1)) then return 'FOREIGN value' end
 if not bucket.a then bucket.a, bucket.b, bucket.c = algorithm.parse(bar ~= 1 and own) end
@@ -782,10 +1022,8 @@ bucket.texts[i] = format(HOLD, bucket.ends[i], bucket.amounts[i], bucket.ids[i])
 end
 end
 endUntil(bucket, now)
-local used = usedOf(bucket)
-local isInFuture = used > 0 and isOwnInFuture(bucket, used)
-if isInFuture then add(bucket, used, 0) end
-bucket.isInFuture = isInFuture or back > 0
+clampToNow(bucket)
+bucket.isInFuture = bucket.isInFuture or back > 0
 if bucket.debt > 0 then reviewDebt(bucket) end
 clearIfUnused(bucket)
 bucket.forgiven = 0
@@ -807,7 +1045,7 @@ if policy.mode.apply ~= 'hold' then return not policy.asks or leavesRoom(bucket,
 local own = find(bucket, policy.hold.id)
 local ownAmount = own and bucket.amounts[own] or 0
 if own and policy.cost <= ownAmount then return true end
-if not own and bucket.count - bucket.first + 1 >= MAX_HOLDS then return false end
+if not own and bucket.count - bucket.first + 1 >= policy.hold.max then return false end
 return leavesRoom(bucket, bucket.held - ownAmount)
 end
 local function remove(bucket, id)
@@ -859,6 +1097,7 @@ end
 local ACTIONS = { add = take, subtract = refund, clear = clear, hold = hold, settle = settle }
 local function resetAfter(bucket)
 local algorithm, present, time = bucket.algorithm, now, now
+if bucket.at then return max(now, bucket.lastEnd) - now + MAX_WINDOWS * bucket.policy.windowMs end
 if algorithm.holdsOnly then return max(now, bucket.ends[bucket.count] or 0) - now end
 local later = { policy = bucket.policy, algorithm = algorithm, a = bucket.a, b = bucket.b, c = bucket.c, forgiven = 0, held = 0 }
 later.first, later.count, later.ends, later.amounts = bucket.first, bucket.count, bucket.ends, bucket.amounts
@@ -883,9 +1122,17 @@ own = ''
 elseif bucket.isOwnChanged then
 own = bucket.algorithm.text(bucket.a, bucket.b, bucket.c)
 end
+if bucket.at then
+local head = headText(own, bucket.held, bucket.lastEnd, bucket.at - 1)
+bucket.isFront = #own + #head == bucket.at - 1
+if bucket.isFront then return own, head end
+return own, headText(own, bucket.held, bucket.lastEnd, FRONT_CHARS) .. string.sub(bucket.raw, bucket.at)
+end
 if bucket.debt == 0 and bucket.first > bucket.count then return own, '' end
 local debt = bucket.debt > 0 and format(HOLD, bucket.dueAt, bucket.debt, '') or ''
-return own, '|' .. format(WHOLE, now) .. debt .. table.concat(bucket.texts, '', bucket.first, bucket.count)
+local list = debt .. table.concat(bucket.texts, '', bucket.first, bucket.count)
+local lastEnd = bucket.first <= bucket.count and bucket.ends[bucket.count] or 0
+return own, headText(own, bucket.held, lastEnd, #list > MANY_CHARS and FRONT_CHARS or 0) .. list
 end
 local function prepare(key, bucket, action, isFit)
 local policy = bucket.policy
@@ -904,84 +1151,21 @@ local own, held = texts(bucket)
 local value = own .. held
 if value == '' then return allowed, value, false end
 local ttl = format(WHOLE, max(1, policy.ttlMs, resetAfter(bucket)))
+if bucket.isFront then return allowed, value, { { 'SETRANGE', key, '0', value }, { 'PEXPIRE', key, ttl } } end
 if bucket.length then return allowed, value, bucket.algorithm.commands(key, bucket, own, held, ttl) end
 return allowed, value, value, ttl
 end
 return { read = read, fits = fits, prepare = prepare }
 end
 local holds
-local algorithms = {}
-local function algorithmOf(name)
-if not algorithms[name] and makers[name] then algorithms[name] = makers[name]() end
-return algorithms[name]
-end
-local function parseCharge(text, isOnly)
-local name, modeName, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs, options =
-match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
-local algorithm, mode = algorithmOf(name or ''), MODES[modeName]
-if not algorithm or not mode then return end
-local grant, hold, forMs, block, rest
-if options ~= '' then
-grant, rest = match(options, '^ grant=(%d+)(.*)$')
-options = rest or options
-hold, forMs, rest = match(options, '^ hold=([%w_.~-]+),(%d+)(.*)$')
-options = rest or options
-block = match(options, '^ block=(%d[%d,]*)$')
-if not block and options ~= '' then return end
-end
-local isHold = mode == MODES.hold or mode == MODES.settle
-if isHold ~= (hold ~= nil) or (algorithm.block ~= nil) ~= (block ~= nil) then return end
-cost = tonumber(cost)
-return {
-algorithm = algorithm,
-mode = mode,
-asks = mode.asks and cost > 0 and not (isHold and block),
-isHold = isHold and not block,
-cost = cost,
-amount = (isOnly and block and mode == MODES.take and min(cost, 1) or cost) * unitsPerToken,
-limit = tonumber(limit),
-windowMs = tonumber(windowMs),
-unitsPerToken = tonumber(unitsPerToken),
-unitsPerMs = tonumber(unitsPerMs),
-capacityUnits = limit * unitsPerToken,
-ttlMs = tonumber(ttlMs),
-grantEndsAt = tonumber(grant),
-hold = hold and { id = hold, forMs = tonumber(forMs) },
-block = block,
-}
-end
-local function parseShapes()
-local shapes, keys, at = {}, 0, 1
-while keys < #KEYS do
-local count, size = match(ARGV[at] or '', '^([1-9]%d*) ([1-9]%d*)$')
-if not count then return end
-local shape = { count = tonumber(count), size = tonumber(size) }
-for c = 1, min(shape.size, #KEYS) do shape[c] = parseCharge(ARGV[at + c], shape.size == 1) end
-if #shape ~= shape.size then return end
-keys, at, shapes[#shapes + 1] = keys + count * size, at + 1 + size, shape
-end
-return keys == #KEYS and shapes
-end
-local shapes = parseShapes()
-if not shapes then return redis.error_reply('ERR sluice: invalid arguments, or arguments of another version') end
-local replies, replied = { REPLY_VERSION }, 1
-local function append(value)
-replied = replied + 1
-replies[replied] = value
-end
-local current, mark
-local function appendError(size, err)
-for i = mark + 1, replied do replies[i] = nil end
-replied = mark
-for i = 1, size do append(i == current and err or 'SKIPPED') end
-end
 local function read(charge, key)
 local load, raw = charge.algorithm.load, nil
 if load and not charge.isHold then
 local err, log = load(key)
 if err ~= HELD then return err, nil, log end
 elseif not charge.isHold then
-raw = try('GET', key)
+raw = heldValues and heldValues[key]
+if raw then heldValues[key] = nil else raw = try('GET', key) end
 if type(raw) == 'table' then return raw.err end
 local a, b, c = charge.algorithm.parse(raw)
 if a then return nil, nil, a, b, c end
@@ -998,18 +1182,6 @@ return log
 end
 local function excess(charge, used)
 return charge.asks and used - (charge.capacityUnits - charge.amount) or 0
-end
-local function appendDurations(charge, used, over, a, b, c)
-if used == 0 then
-append(0)
-append(0)
-else
-local remaining = used < charge.capacityUnits and floor((charge.capacityUnits - used) / charge.unitsPerToken) or 0
-local lacking = used - (charge.capacityUnits - (remaining + 1) * charge.unitsPerToken)
-append(charge.algorithm.reset(charge, used, a, b, c))
-append(charge.algorithm.wait(charge, lacking, a, b, c))
-end
-append(over > 0 and charge.cost <= charge.limit and charge.algorithm.wait(charge, over, a, b, c) or 0)
 end
 local function prepare(charge, action, over, used, a, b, c)
 local algorithm, changed, isAdmitted = charge.algorithm, false, over <= 0
@@ -1072,7 +1244,7 @@ local value, ttl
 if type(used) == 'table' then
 local isAdmitted, text
 isAdmitted, text, value, ttl = holds.prepare(key, used, action, over)
-append({ isAdmitted and 1 or 0, text, used.forgiven })
+append({ isAdmitted and 1 or 0, text, used.forgiven, used.isFront and used.raw or nil, used.at })
 else
 value, ttl = prepare(charge, action, over, used, a, b, c)
 end
@@ -1136,6 +1308,7 @@ local k, present = 0, now
 for s = 1, #shapes do
 local shape = shapes[s]
 for _ = 1, shape.count do
+if k >= decided then
 current, mark = 1, replied
 local ok, err = true, nil
 if taken and taken[k + 2] then
@@ -1145,7 +1318,9 @@ ok, err = pcall(shape.size == 1 and decideOne or decideGroup, shape, k)
 end
 if not ok then err = type(err) == 'table' and err.err or 'FOREIGN value' end
 if err then appendError(shape.size, err) end
-k, now = k + shape.size, present
+now = present
+end
+k = k + shape.size
 end
 end
 append(now)
@@ -1153,4 +1328,4 @@ return replies
 end)()`;
 
 /** The script's SHA-1, its name in Redis. */
-export const sha: string = "668426141dc2dea7f7d8779ab0394dc3bb67cf68";
+export const sha: string = "44eb2f58c3d36af31ecb65ed9769c4736efac4fc";

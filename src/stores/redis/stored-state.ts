@@ -1,13 +1,12 @@
 /** The state of a bucket that has holds or strikes, as the script replies it, and the decision that follows from it. */
-import type { Cells } from "../../algorithms/algorithm.ts";
-import { algorithms } from "../../algorithms/algorithms.ts";
-import type { State } from "../../algorithms/held-state.ts";
+
+import { ALL_MODES } from "../../algorithms/hold-modes.ts";
 import { HeldBucket } from "../../algorithms/holds.ts";
-import { MODES } from "../../algorithms/modes.ts";
 import { peek } from "../../algorithms/step.ts";
-import type { CompiledPolicy } from "../../core/compiled-policy.ts";
+import type { Cells, CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import { recordGrant } from "../../core/grant.ts";
+import type { State } from "../../core/state.ts";
 import { parseHolds } from "../holds-text.ts";
 import type { Action, Step } from "./job.ts";
 
@@ -21,13 +20,17 @@ export interface StateReply {
   readonly forgiven: number;
 }
 
-/** Parses a list `[admitted, value, forgiven]` of the script. Returns `undefined` if the value is damaged. */
+/**
+ * Parses a list `[admitted, value, forgiven]` of the script, or `[admitted, front, forgiven, before, at]`: the front of the
+ * value, and the value before, whose holds start at a character. Returns `undefined` if the value is damaged.
+ */
 export function parseStateReply(
-  [admitted, value, forgiven]: readonly unknown[],
+  [admitted, value, forgiven, before, at]: readonly unknown[],
   policy: CompiledPolicy,
 ): StateReply | undefined {
+  const holds = typeof before === "string" ? before.slice(Number(at) - 1) : "";
   // A client may have parsed a value that is a number.
-  const state = parseValue(String(value), policy);
+  const state = parseValue(`${value}${holds}`, policy);
   return state && { admitted: Number(admitted) === 1, state, forgiven: Number(forgiven ?? 0) };
 }
 
@@ -35,7 +38,7 @@ export function parseStateReply(
 function parseValue(value: string, { algorithm }: CompiledPolicy): State | undefined {
   const bar = value.indexOf("|");
   const base = (bar < 0 ? value : value.slice(0, bar)).match(/\d+/g)?.map(Number) ?? [];
-  const { list, width } = algorithms[algorithm];
+  const { list, width } = algorithm;
   // Some algorithms don't store zeros at the end.
   if (!list && base.length > 0) while (base.length < width) base.push(0);
   if (bar < 0) return base;
@@ -44,14 +47,14 @@ function parseValue(value: string, { algorithm }: CompiledPolicy): State | undef
 }
 
 /** Whether a charge of this mode denies its group if it is not admitted. */
-export function denies(mode: Action, { algorithm }: CompiledPolicy): boolean {
-  return mode !== "inspect" && MODES[mode].asks && !(mode === "hold" && algorithms[algorithm].block);
+export function denies(mode: Action, { kind }: CompiledPolicy): boolean {
+  return mode !== "inspect" && ALL_MODES[mode].asks && !(mode === "hold" && kind === "penalty");
 }
 
 /** Makes the decision on a step from the state after it. */
 export function decisionFromState(step: Step, reply: StateReply, now: number): Decision {
   const { policy } = step;
-  return algorithms[policy.algorithm].block ? penaltyDecision(step, reply, now) : heldDecision(step, reply, now);
+  return policy.kind === "penalty" ? penaltyDecision(step, reply, now) : heldDecision(step, reply, now);
 }
 
 function heldDecision(
@@ -70,10 +73,10 @@ function heldDecision(
 
 /** On a penalty, `take` strikes and `hold` blocks: both report the state after it, as a cost of 1 would find it. */
 function penaltyDecision({ policy, mode, cost }: Step, { admitted, state }: StateReply, now: number): Decision {
-  let asked = mode !== "inspect" && MODES[mode].asks ? cost : 0;
+  let asked = mode !== "inspect" && ALL_MODES[mode].asks ? cost : 0;
   if (mode === "take" && admitted) asked = Math.min(cost, 1);
   if (mode === "hold") asked = admitted ? 1 : 0;
-  const bucket = { algorithm: algorithms[policy.algorithm], cells: state as Cells, at: 0, policy };
+  const bucket = { algorithm: policy.algorithm, cells: state as Cells, at: 0, policy };
   const decision = peek(bucket, asked, now);
   if (mode !== "settle" || admitted) return decision;
   const { limit, remaining, resetAfterMs, nextAfterMs } = decision;

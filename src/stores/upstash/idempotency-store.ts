@@ -9,6 +9,6 @@ export function upstashIdempotencyStore(
   redis: UpstashClient,
   options: RedisIdempotencyStoreOptions = {},
 ): IdempotencyStore {
-  checkNameOptions("upstashIdempotencyStore", options);
+  checkNameOptions("upstashIdempotencyStore", options, ["keyPrefix"]);
   return new ScriptIdempotencyStore(connectionTo(redis), options);
 }

@@ -1,23 +1,13 @@
 /** `upstashRateLimiter`: a limiter from an Upstash client and a policy. */
-import type { PenaltyPolicy, Policy } from "../../core/policy.ts";
+import type { Policy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
-import type { PenaltyLimiter, RateLimiter } from "../../core/rate-limiter.ts";
+import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { limiterForClient, type StoreKind } from "../../limiter/limiter-for-client.ts";
 import { comparableOption, type RedisRateLimiterOptions } from "../redis/rate-limiter.ts";
 import { REDIS_OPTIONS, type RedisStoreOptions } from "../redis/redis-store.ts";
 import { type UpstashClient, upstashStore } from "./upstash-store.ts";
 
 /** Creates a limiter in Upstash Redis. Limiters with the same client and options share a store: `combine` is atomic. */
-export function upstashRateLimiter(
-  redis: UpstashClient,
-  policy: PenaltyPolicy,
-  options?: RedisRateLimiterOptions,
-): PenaltyLimiter;
-export function upstashRateLimiter(
-  redis: UpstashClient,
-  policy: Policy | PolicyText,
-  options?: RedisRateLimiterOptions,
-): RateLimiter;
 export function upstashRateLimiter(
   redis: UpstashClient,
   policy: Policy | PolicyText,

@@ -60,7 +60,16 @@ export class IdempotencyBench {
     checkEqual(result.state, "completed", "the state after a response");
     const completed = result as Extract<BeginResult, { state: "completed" }>;
     checkEqual(completed.same, same, "whether the fingerprints are equal");
-    checkEqual(plain(completed.response), plain(response), "the stored response");
+    // Another fingerprint reads nothing, so the response is read with that of its own request.
+    const { fingerprint = "f1", ...id } = claim ?? {};
+    const stored = await this.read(same ? fingerprint : "f1", id);
+    check(stored !== undefined, "a response that was found must be read");
+    checkEqual(plain(stored as StoredResponse), plain(response), "the stored response");
+  }
+
+  /** Reads a response. */
+  read(fingerprint = "f1", id: Partial<IdempotencyKey> = {}): Promise<StoredResponse | undefined> {
+    return this.store.read({ ...this.id(), ...id }, fingerprint);
   }
 
   complete(

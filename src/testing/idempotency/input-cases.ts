@@ -55,6 +55,7 @@ async function checkAllInvalid(bench: IdempotencyBench): Promise<void> {
   const id = bench.id();
   for (const owner of INVALID_IDS as string[]) {
     await checkInvalid(() => bench.begin(owner), OPTION, "the owner of begin");
+    await checkInvalid(() => store.read(id, owner), OPTION, "the fingerprint of read");
     await checkInvalid(() => store.renew(id, owner, LONG_MS), OPTION, "the owner of renew");
     await checkInvalid(() => store.complete(id, owner, VALID, LONG_MS), OPTION, "the owner of complete");
     await checkInvalid(() => store.release(id, owner), OPTION, "the owner of release");

@@ -104,6 +104,18 @@ export const responseCases: readonly IdempotencyCase[] = [
       ),
   },
   {
+    title: "reads a response with the fingerprint of its request only, and nothing before there is one",
+    async run(bench) {
+      checkEqual(await bench.read(), undefined, "a key that was never claimed");
+      await bench.checkStarted("a", 1);
+      checkEqual(await bench.read(), undefined, "a claim");
+      checkEqual(await bench.complete("a"), true, "complete");
+      checkEqual(await bench.read("f2"), undefined, "another fingerprint");
+      checkEqual(await bench.read("f1", bench.id("other")), undefined, "another key");
+      checkEqual((await bench.read())?.status, 201, "the status of the response");
+    },
+  },
+  {
     title: "returns a copy of the response, and stores a copy of it",
     async run(bench) {
       await bench.checkStarted("a", 1);
@@ -113,10 +125,10 @@ export const responseCases: readonly IdempotencyCase[] = [
       (response.headers as Record<string, string>)["content-type"] = "changed";
       for (let i = 0; i < 2; i++) {
         await bench.checkCompleted(textResponse("original"));
-        const replayed = await bench.begin("b");
-        if (replayed.state !== "completed") throw new Error("The response is gone.");
-        replayed.response.body?.fill(0);
-        (replayed.response.headers as Record<string, string>)["content-type"] = "changed";
+        const replayed = await bench.read();
+        if (!replayed) throw new Error("The response is gone.");
+        replayed.body?.fill(0);
+        (replayed.headers as Record<string, string>)["content-type"] = "changed";
       }
     },
   },

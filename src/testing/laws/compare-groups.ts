@@ -1,10 +1,10 @@
 /** Random groups of charges with holds on a store, compared with the pure function. */
-import { algorithms } from "../../algorithms/algorithms.ts";
-import { decideGroup } from "../../algorithms/decide.ts";
-import type { State } from "../../algorithms/held-state.ts";
-import type { Charge, Group, Mode } from "../../core/charge.ts";
-import type { CompiledPolicy } from "../../core/compiled-policy.ts";
+import { holdTerms } from "../../algorithms/hold-terms.ts";
+import { decideGroup } from "../../algorithms/with-holds.ts";
+import type { Charge, Group } from "../../core/charge.ts";
+import type { CompiledPolicy, Mode } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
+import type { State } from "../../core/state.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, checkEqual, comparedFields } from "../check.ts";
 import type { Random } from "../random.ts";
@@ -89,14 +89,13 @@ function nextGroup(random: Random, policies: readonly CompiledPolicy[], spanMs: 
 }
 
 function nextCharge(random: Random, policy: CompiledPolicy, key: string, spanMs: number): Charge {
-  const { holdsOnly, block } = algorithms[policy.algorithm];
+  const { holdsOnly, block } = policy.algorithm;
   const mode = random.pick(block ? PENALTY_MODES : RATE_MODES);
   const costs = [1, 1, 2, 3, random.whole(0, policy.limit), policy.limit, policy.limit + 1, 2 * policy.limit];
   const cost = block ? random.pick([1, 1, 2]) : random.pick(costs);
   const charge = { policy, key, cost, mode };
-  if (mode === "settle")
-    return { ...charge, cost: holdsOnly || block ? 0 : cost, hold: { id: random.pick(IDS), forMs: 0 } };
+  if (mode === "settle") return { ...charge, cost: holdsOnly || block ? 0 : cost, hold: holdTerms(random.pick(IDS)) };
   if (mode !== "hold") return charge;
   const forMs = Math.max(1, random.pick([1, random.whole(1, spanMs), spanMs, 3 * spanMs]));
-  return { ...charge, cost: Math.max(1, cost), hold: { id: random.pick(IDS), forMs } };
+  return { ...charge, cost: Math.max(1, cost), hold: holdTerms(random.pick(IDS), forMs) };
 }

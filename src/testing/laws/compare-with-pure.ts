@@ -1,9 +1,10 @@
 /** Random calls to a limiter, compared with the pure function. */
-import { compilePolicy } from "../../algorithms/compile-policy.ts";
+
 import { decide } from "../../algorithms/decide.ts";
-import type { State } from "../../algorithms/held-state.ts";
-import type { Mode } from "../../core/charge.ts";
+import type { Mode } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
+import type { State } from "../../core/state.ts";
+import { compilePolicy } from "../../policy/compile-policy.ts";
 import { checkEqual, comparedFields } from "../check.ts";
 import { maxLimitOf, policyOf } from "../subject.ts";
 import { advance, type Bench, windowPhase } from "./law.ts";

@@ -1,8 +1,11 @@
 /** Contract cases for concurrency limits: how much is held at once, and leases that end. */
-import { compilePolicy } from "../../algorithms/compile-policy.ts";
+
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Policy } from "../../core/policy.ts";
+import { concurrency } from "../../holds/concurrency.ts";
+import { hold } from "../../holds/hold.ts";
 import { combine } from "../../limiter/combine.ts";
+import { compilePolicy } from "../../policy/compile-policy.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, checkEqual, checkRejects } from "../check.ts";
 import { compareGroupsWithPure } from "./compare-groups.ts";
@@ -10,33 +13,33 @@ import { holdOf } from "./hold-laws.ts";
 import { applyOne, charge, DAY, holdCharge, type StoreLaw, settleCharge } from "./store-law.ts";
 
 function concurrent(limit: number, name = "streams", leaseMs = 60_000): CompiledPolicy {
-  return compilePolicy({ algorithm: "concurrency", limit, leaseMs, name });
+  return compilePolicy(concurrency(limit, { leaseMs, name }));
 }
 
 export const concurrencyLaws: readonly StoreLaw[] = [
   {
     title: "admits as many holds at once as its limit, and another as soon as one is settled",
     async run(bench) {
-      const limiter = bareLimiter({ algorithm: "concurrency", limit: 3 }, await bench.create());
-      const decisions = await Promise.all(Array.from({ length: 10 }, () => limiter.hold("k")));
+      const limiter = bareLimiter(concurrency(3), await bench.create());
+      const decisions = await Promise.all(Array.from({ length: 10 }, () => hold(limiter, "k")));
       const holds = decisions.flatMap((decision) => (decision.allowed ? [decision.hold] : []));
       checkEqual(holds.length, 3, "admitted of 10 concurrent holds");
       const { remaining, held } = await limiter.peek("k");
       checkEqual([remaining, held], [0, 3], "left while three are held");
-      check((await limiter.hold("another key")).allowed, "another key was denied");
+      check((await hold(limiter, "another key")).allowed, "another key was denied");
       const settled = await holds[0]?.settle();
       checkEqual([settled?.settled, settled?.remaining, settled?.held], [true, 1, 2], "after one was settled");
-      check((await limiter.hold("k")).allowed, "a hold was denied after another was settled");
-      check(!(await limiter.hold("k")).allowed, "a fourth hold was admitted");
+      check((await hold(limiter, "k")).allowed, "a hold was denied after another was settled");
+      check(!(await hold(limiter, "k")).allowed, "a fourth hold was admitted");
     },
   },
   {
     title: "admits exactly its limit of 200 simultaneous holds, from two limiters",
     async run(bench) {
       const store = await bench.create();
-      const policy: Policy = { algorithm: "concurrency", limit: 17, name: "simultaneous", share: true };
+      const policy: Policy = concurrency(17, { name: "simultaneous", share: true });
       const limiters = [bareLimiter(policy, store), bareLimiter(policy, store)];
-      const calls = Array.from({ length: 200 }, (_, i) => (limiters[i % 2] as (typeof limiters)[0]).hold("k"));
+      const calls = Array.from({ length: 200 }, (_, i) => hold(limiters[i % 2] as (typeof limiters)[0], "k"));
       const admitted = (await Promise.all(calls)).filter(({ allowed }) => allowed);
       checkEqual(admitted.length, 17, "admitted of 200 simultaneous holds");
     },
@@ -77,7 +80,7 @@ export const concurrencyLaws: readonly StoreLaw[] = [
     title: "rejects consume(), also in a combination, because that would limit nothing",
     async run(bench) {
       const store = await bench.create();
-      const streams = bareLimiter({ algorithm: "concurrency", limit: 2, name: "streams" }, store);
+      const streams = bareLimiter(concurrency(2, { name: "streams" }), store);
       const requests = bareLimiter({ algorithm: "fixed-window", limit: 5, windowMs: DAY, name: "requests" }, store);
       const both = combine([requests, streams]);
       await checkRejects(() => streams.consume("k"), "unsupported", "consume on a concurrency limit");
@@ -89,13 +92,13 @@ export const concurrencyLaws: readonly StoreLaw[] = [
     title: "counts one per hold of a combination, whatever the amount of the rates",
     async run(bench) {
       const store = await bench.create();
-      const streams = bareLimiter({ algorithm: "concurrency", limit: 2, name: "streams" }, store);
+      const streams = bareLimiter(concurrency(2, { name: "streams" }), store);
       const tokens = bareLimiter({ algorithm: "fixed-window", limit: 100, windowMs: DAY, name: "tokens" }, store);
       const both = combine([tokens, streams]);
-      const first = holdOf(await both.hold("k", 40));
-      holdOf(await both.hold("k", 40));
+      const first = holdOf(await hold(both, "k", 40));
+      holdOf(await hold(both, "k", 40));
       checkEqual([(await tokens.peek("k")).remaining, (await streams.peek("k")).remaining], [20, 0], "left of each");
-      const denied = await both.hold("k", 1);
+      const denied = await hold(both, "k", 1);
       checkEqual([denied.allowed, denied.policy], [false, "streams"], "a third hold");
       await first.settle(10);
       checkEqual([(await tokens.peek("k")).remaining, (await streams.peek("k")).remaining], [50, 1], "left after one");
@@ -120,18 +123,18 @@ export const concurrencyLaws: readonly StoreLaw[] = [
     needs: "fake",
     async run(bench) {
       const { store, advance } = await bench.createTimed();
-      const limiter = bareLimiter({ algorithm: "concurrency", limit: 2, leaseMs: 1000 }, store);
-      const first = holdOf(await limiter.hold("k"));
+      const limiter = bareLimiter(concurrency(2, { leaseMs: 1000 }), store);
+      const first = holdOf(await hold(limiter, "k"));
       await advance?.(400);
-      const second = holdOf(await limiter.hold("k"));
-      const denied = await limiter.hold("k");
+      const second = holdOf(await hold(limiter, "k"));
+      const denied = await hold(limiter, "k");
       check(!denied.allowed, "a third hold was admitted");
       checkEqual([denied.retryAfterMs, denied.earliestRetryMs], [600, 1], "waits of a denied hold");
       await advance?.(599);
-      check(!(await limiter.hold("k")).allowed, "admitted 1 ms before a lease has ended");
+      check(!(await hold(limiter, "k")).allowed, "admitted 1 ms before a lease has ended");
       check((await second.renew()).allowed, "a renewal was denied");
       await advance?.(1);
-      const third = holdOf(await limiter.hold("k"));
+      const third = holdOf(await hold(limiter, "k"));
       checkEqual((await first.settle()).settled, false, "settled after its lease has ended");
       check(!(await first.renew()).allowed, "a lease that has ended was renewed beside two others");
       await advance?.(998);

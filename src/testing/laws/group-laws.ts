@@ -1,5 +1,5 @@
 /** Contract cases for groups of charges, combine() and consumeAll(). */
-import type { Mode } from "../../core/charge.ts";
+import type { Mode } from "../../core/compiled-policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { combine, consumeAll } from "../../limiter/combine.ts";
 import { bareLimiter } from "../bare-limiter.ts";

@@ -3,7 +3,8 @@ import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { Hold, HoldDecision } from "../../core/hold.ts";
 import type { Store } from "../../core/store.ts";
-import { holdAll } from "../../limiter/hold-all.ts";
+import { hold, settle } from "../../holds/hold.ts";
+import { holdAll } from "../../holds/hold-all.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, checkEqual, checkRejects, comparedFields } from "../check.ts";
 import { policyOf } from "../subject.ts";
@@ -59,9 +60,9 @@ export const holdLaws: readonly StoreLaw[] = [
       const store = await bench.create();
       const limiter = bareLimiter(policyOf(bench.algorithm, 10, DAY), store);
       const before = await limiter.peek("k");
-      const hold = holdOf(await limiter.hold("k", 10, { forMs: "1h" }));
+      const held = holdOf(await hold(limiter, "k", 10, { forMs: "1h" }));
       checkEqual((await limiter.peek("k")).remaining, 0, "left while all is held");
-      const { settled, remaining } = await hold.cancel();
+      const { settled, remaining } = await held.cancel();
       checkEqual([settled, remaining], [true, 10], "after the hold was cancelled");
       checkEqual(comparedFields(await limiter.peek("k")), comparedFields(before), "a peek afterwards");
       checkEqual((await limiter.inspect("k")).found, false, "whether anything is stored");
@@ -94,13 +95,13 @@ export const holdLaws: readonly StoreLaw[] = [
     async run(bench) {
       const store = await bench.create();
       const limiter = bareLimiter(policyOf(bench.algorithm, 10, DAY), store);
-      const first = holdOf(await limiter.hold("k", 3, { id: "job-1" }));
-      holdOf(await limiter.hold("k", 3, { id: "job-1" }));
+      const first = holdOf(await hold(limiter, "k", 3, { id: "job-1" }));
+      holdOf(await hold(limiter, "k", 3, { id: "job-1" }));
       checkEqual((await limiter.peek("k")).held, 3, "held after the same id was held twice");
-      const settlements = await Promise.all([first.settle(2), limiter.settle("k", "job-1", 2), first.settle(2)]);
+      const settlements = await Promise.all([first.settle(2), settle(limiter, "k", "job-1", 2), first.settle(2)]);
       checkEqual(settlements.filter(({ settled }) => settled).length, 1, "settlements of three that were applied");
       checkEqual((await limiter.peek("k")).remaining, 8, "left after three settlements of 2");
-      const missing = await limiter.settle("k", "never-held", 7);
+      const missing = await settle(limiter, "k", "never-held", 7);
       checkEqual([missing.settled, missing.remaining], [false, 8], "the settlement of a hold that never existed");
     },
   },
@@ -110,16 +111,16 @@ export const holdLaws: readonly StoreLaw[] = [
     async run(bench) {
       const store = await bench.create();
       const limiter = bareLimiter(policyOf(bench.algorithm, 10, DAY), store);
-      const hold = holdOf(await limiter.hold("k", 4));
+      const ownHold = holdOf(await hold(limiter, "k", 4));
       await limiter.consume("k", 6);
-      check((await hold.renew()).allowed, "a renewal for the same amount was denied");
-      const denied = await hold.renew({ amount: 5 });
-      checkEqual([...numbersOf(denied), hold.amount], [false, 0, 4, 4], "a renewal for more than fits");
-      check((await hold.renew({ amount: 2 })).allowed, "a renewal for less was denied");
-      checkEqual([(await limiter.peek("k")).held, hold.amount], [2, 2], "held after a renewal for 2");
-      check((await hold.renew({ amount: 4 })).allowed, "a renewal for an amount that fits was denied");
+      check((await ownHold.renew()).allowed, "a renewal for the same amount was denied");
+      const denied = await ownHold.renew({ amount: 5 });
+      checkEqual([...numbersOf(denied), ownHold.amount], [false, 0, 4, 4], "a renewal for more than fits");
+      check((await ownHold.renew({ amount: 2 })).allowed, "a renewal for less was denied");
+      checkEqual([(await limiter.peek("k")).held, ownHold.amount], [2, 2], "held after a renewal for 2");
+      check((await ownHold.renew({ amount: 4 })).allowed, "a renewal for an amount that fits was denied");
       checkEqual((await limiter.peek("k")).remaining, 0, "left after a renewal for 4");
-      checkEqual((await hold.settle()).settled, true, "settled");
+      checkEqual((await ownHold.settle()).settled, true, "settled");
       checkEqual((await limiter.peek("k")).remaining, 0, "left after it was settled in full");
     },
   },
@@ -185,9 +186,9 @@ export const holdLaws: readonly StoreLaw[] = [
     async run(bench) {
       const store = await bench.create();
       const limiter = bareLimiter(policyOf(bench.algorithm, 10, DAY), store);
-      const hold = holdOf(await limiter.hold("k", 4));
+      const ownHold = holdOf(await hold(limiter, "k", 4));
       await limiter.reset("k");
-      const { settled, remaining, held } = await hold.settle(4);
+      const { settled, remaining, held } = await ownHold.settle(4);
       checkEqual([settled, remaining, held], [false, 10, undefined], "settled after the key was reset");
     },
   },
@@ -197,7 +198,7 @@ export const holdLaws: readonly StoreLaw[] = [
       const store = await bench.create();
       const limiter = bareLimiter(policyOf(bench.algorithm, 10, DAY), store);
       const [held, taken] = await Promise.all([
-        Promise.all(Array.from({ length: 15 }, () => limiter.hold("k", 2))),
+        Promise.all(Array.from({ length: 15 }, () => hold(limiter, "k", 2))),
         Promise.all(Array.from({ length: 15 }, () => limiter.consume("k", 2))),
       ]);
       const admitted = [...held, ...taken].filter(({ allowed }) => allowed).length;
@@ -274,18 +275,18 @@ export const holdLaws: readonly StoreLaw[] = [
       const store = await bench.create();
       const limiter = bareLimiter(policyOf(bench.algorithm, 10, DAY), store);
       for (const id of ["", "a b", "h".repeat(65), "\u00e9", 7 as never]) {
-        await checkRejects(() => limiter.hold("k", 1, { id }), "invalid-option", `a hold with the id ${id}`);
-        await checkRejects(() => limiter.settle("k", id, 1), "invalid-option", `a settlement of the id ${id}`);
+        await checkRejects(() => hold(limiter, "k", 1, { id }), "invalid-option", `a hold with the id ${id}`);
+        await checkRejects(() => settle(limiter, "k", id, 1), "invalid-option", `a settlement of the id ${id}`);
       }
-      await checkRejects(() => limiter.hold("k", 1, { forMs: 0 }), "invalid-option", "a hold of 0 ms");
-      await checkRejects(() => limiter.hold("k", 1, { forMs: DAY + 1 }), "out-of-range", "a hold of more than a day");
+      await checkRejects(() => hold(limiter, "k", 1, { forMs: 0 }), "invalid-option", "a hold of 0 ms");
+      await checkRejects(() => hold(limiter, "k", 1, { forMs: DAY + 1 }), "out-of-range", "a hold of more than a day");
       for (const amount of [0, -1, 1.5, Number.NaN, "2" as never]) {
-        await checkRejects(() => limiter.hold("k", amount), "invalid-cost", `a hold of ${amount}`);
+        await checkRejects(() => hold(limiter, "k", amount), "invalid-cost", `a hold of ${amount}`);
       }
       for (const actual of [-1, 1.5, Number.NaN, "2" as never]) {
-        await checkRejects(() => limiter.settle("k", "h", actual), "invalid-cost", `a settlement with ${actual}`);
+        await checkRejects(() => settle(limiter, "k", "h", actual), "invalid-cost", `a settlement with ${actual}`);
       }
-      await checkRejects(() => limiter.hold("", 1), "invalid-key", "a hold of the empty key");
+      await checkRejects(() => hold(limiter, "", 1), "invalid-key", "a hold of the empty key");
       checkEqual((await limiter.inspect("k")).found, false, "whether anything is stored");
     },
   },

@@ -2,6 +2,7 @@
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { Store } from "../../core/store.ts";
+import { hold } from "../../holds/hold.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, checkEqual, comparedFields } from "../check.ts";
 import { policyOf } from "../subject.ts";
@@ -138,7 +139,7 @@ export const holdTimeLaws: readonly StoreLaw[] = [
     async run(bench) {
       const { store, advance } = await atWindowStart(bench, 1000);
       const limiter = bareLimiter(policyOf(bench.algorithm, 10, 1000), store);
-      await limiter.hold("k", 6, { id: "h", forMs: 500 });
+      await hold(limiter, "k", 6, { id: "h", forMs: 500 });
       await advance(-HOUR);
       checkEqual([(await limiter.peek("k")).held, (await limiter.peek("k")).remaining], [6, 4], "an hour back");
       // A write makes the earlier time the time of the bucket.
@@ -155,7 +156,7 @@ export const holdTimeLaws: readonly StoreLaw[] = [
     async run(bench) {
       const { store, advance } = await atWindowStart(bench, 1000);
       const limiter = bareLimiter(policyOf(bench.algorithm, 10, 1000), store);
-      const decision = await limiter.hold("k", 6, { forMs: 1500 });
+      const decision = await hold(limiter, "k", 6, { forMs: 1500 });
       holdOf(decision);
       check(decision.resetAfterMs > 1500, `resetAfterMs of ${decision.resetAfterMs} with a hold of 1500 ms`);
       await advance(decision.resetAfterMs - 1);

@@ -1,7 +1,8 @@
 /** The shape of a contract case for limiters, and helpers that most cases use. */
-import { algorithms } from "../../algorithms/algorithms.ts";
+
 import type { AlgorithmName, Policy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
+import { algorithms } from "../../policy/algorithms.ts";
 import { check } from "../check.ts";
 import type { Random } from "../random.ts";
 import { policyOf, type Subject } from "../subject.ts";

@@ -1,26 +1,31 @@
 /** Contract cases for penalties: strikes, blocks that grow, and what is forgotten. */
-import { compilePolicy } from "../../algorithms/compile-policy.ts";
-import type { Charge, Mode } from "../../core/charge.ts";
-import type { CompiledPolicy } from "../../core/compiled-policy.ts";
+
+import { holdTerms } from "../../algorithms/hold-terms.ts";
+import type { Charge } from "../../core/charge.ts";
+import type { CompiledPolicy, Mode } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { Store } from "../../core/store.ts";
+import { concurrency } from "../../holds/concurrency.ts";
 import { combine } from "../../limiter/combine.ts";
+import { penalty } from "../../penalties/penalty.ts";
+import { block, strike, unblock } from "../../penalties/strikes.ts";
+import { compilePolicy } from "../../policy/compile-policy.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, checkEqual } from "../check.ts";
 import { compareGroupsWithPure } from "./compare-groups.ts";
 import { applyGroup, charge, DAY, holdCharge, keysOfOneShard, type StoreLaw } from "./store-law.ts";
 
 /** Blocks from the third strike on: 1 s, 2 s, 4 s and then 5 s each. One strike is forgotten per 3 s. */
-const PENALTY = {
-  algorithm: "penalty",
+const FORGET_MS = 3000;
+const PENALTY = penalty({
   strikes: 3,
   blockMs: 1000,
   factor: 2,
   maxBlockMs: 5000,
-  forgetMs: 3000,
+  forgetMs: FORGET_MS,
   name: "penalty",
-} as const;
+});
 const RATE = { algorithm: "fixed-window", limit: 1, windowMs: DAY, name: "rate" } as const;
 
 /** A rate that is used up, with its penalty, on the keys of one shard. */
@@ -42,7 +47,7 @@ async function status(limiter: RateLimiter, key: string): Promise<[strikes: numb
 /** The same by a decision. Strikes are forgotten one after the other, after the block. */
 function statusOf({ resetAfterMs, retryAfterMs }: Decision): [strikes: number, blockedMs: number] {
   const blockedMs = retryAfterMs ?? 0;
-  return [Math.ceil((resetAfterMs - blockedMs) / PENALTY.forgetMs), blockedMs];
+  return [Math.ceil((resetAfterMs - blockedMs) / FORGET_MS), blockedMs];
 }
 
 /** What one attempt leads to: the milliseconds before it, the strikes after it, and the block. */
@@ -95,7 +100,7 @@ export const penaltyLaws: readonly StoreLaw[] = [
       const cases: Record<string, { rate: Partial<Charge>; modes: readonly Mode[]; strikes: readonly number[] }> = {
         "a take that is denied": { rate: {}, modes: ["penalty"], strikes: [1] },
         "a hold that is denied": {
-          rate: { mode: "hold", hold: { id: "h", forMs: 1000 } },
+          rate: { mode: "hold", hold: holdTerms("h", 1000) },
           modes: ["penalty"],
           strikes: [1],
         },
@@ -152,22 +157,22 @@ export const penaltyLaws: readonly StoreLaw[] = [
     async run(bench) {
       const { store, advance } = await bench.createTimed();
       const limiter = bareLimiter(PENALTY, store);
-      check((await limiter.strike?.("k"))?.allowed === true, "the first strike has blocked the key");
-      check((await limiter.strike?.("k", 2))?.allowed === false, "the third strike has not blocked the key");
-      await limiter.strike?.("k", 10);
+      check((await strike(limiter, "k"))?.allowed === true, "the first strike has blocked the key");
+      check((await strike(limiter, "k", 2))?.allowed === false, "the third strike has not blocked the key");
+      await strike(limiter, "k", 10);
       checkEqual(await status(limiter, "k"), [3, 1000], "struck while it was blocked");
       const { strikes = 3, blockedMs = 1000 } = await limiter.inspect("k");
       checkEqual([strikes, blockedMs], [3, 1000], "strikes and block of inspect, if it shows them");
-      const longer = await limiter.block?.("k", "1m");
+      const longer = await block(limiter, "k", "1m");
       checkEqual([longer?.allowed, longer?.retryAfterMs], [false, 60_000], "blocked by hand");
       await advance?.(1000);
-      await limiter.block?.("k", 10);
+      await block(limiter, "k", 10);
       await limiter.refund("k", 1);
       checkEqual(await status(limiter, "k"), [2, 59_000], "a shorter block and a refund of one strike");
-      checkEqual([await limiter.unblock?.("k"), await limiter.unblock?.("k")], [true, false], "unblocked twice");
+      checkEqual([await unblock(limiter, "k"), await unblock(limiter, "k")], [true, false], "unblocked twice");
       checkEqual(await status(limiter, "k"), [2, 0], "strikes after it was unblocked");
       checkEqual((await limiter.consume("k")).allowed, true, "whether it is admitted");
-      await limiter.block?.("k", "1h");
+      await block(limiter, "k", "1h");
       await limiter.reset("k");
       checkEqual(await status(limiter, "k"), [0, 0], "after a reset");
       checkEqual((await limiter.inspect("k")).raw, null, "stored after a reset");
@@ -179,10 +184,10 @@ export const penaltyLaws: readonly StoreLaw[] = [
     async run(bench) {
       const { store, advance } = await bench.createTimed();
       const limiter = bareLimiter(PENALTY, store);
-      await limiter.strike?.("k", 3);
+      await strike(limiter, "k", 3);
       await advance?.(-3_600_000);
       checkEqual(await status(limiter, "k"), [3, 1000], "an hour back");
-      await limiter.block?.("k", 1);
+      await block(limiter, "k", 1);
       await advance?.(999);
       checkEqual((await limiter.peek("k")).allowed, false, "allowed 1 ms before the block ends");
       await advance?.(1);
@@ -215,7 +220,7 @@ export const penaltyLaws: readonly StoreLaw[] = [
     needs: "fake",
     async run(bench) {
       const rate = compilePolicy({ algorithm: "token-bucket", capacity: 3, tokensPerSecond: "3/1s", name: "rate" });
-      const streams = compilePolicy({ algorithm: "concurrency", limit: 2, name: "streams" });
+      const streams = compilePolicy(concurrency(2, { name: "streams" }));
       await compareGroupsWithPure(bench, [compilePolicy(PENALTY), rate, streams], 1000, 400);
     },
   },

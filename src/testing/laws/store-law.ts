@@ -1,10 +1,12 @@
 /** The shape of a contract case for stores, and helpers that most cases use. */
-import { compilePolicy } from "../../algorithms/compile-policy.ts";
-import type { Charge, Group, Mode } from "../../core/charge.ts";
-import type { CompiledPolicy } from "../../core/compiled-policy.ts";
+
+import { holdTerms } from "../../algorithms/hold-terms.ts";
+import type { Charge, Group } from "../../core/charge.ts";
+import type { CompiledPolicy, Mode } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { AlgorithmName, Policy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
+import { compilePolicy } from "../../policy/compile-policy.ts";
 import type { Random } from "../random.ts";
 import { policyOf } from "../subject.ts";
 
@@ -56,12 +58,12 @@ export function charge(policy: CompiledPolicy, key: string, cost = 1, mode: Mode
 
 /** A charge that holds `amount` under an id. */
 export function holdCharge(policy: CompiledPolicy, key: string, amount: number, id = "h", forMs = 60_000): Charge {
-  return { policy, key, cost: amount, mode: "hold", hold: { id, forMs } };
+  return { policy, key, cost: amount, mode: "hold", hold: holdTerms(id, forMs) };
 }
 
 /** A charge that settles a hold with the actual cost. */
 export function settleCharge(policy: CompiledPolicy, key: string, actual: number, id = "h"): Charge {
-  return { policy, key, cost: actual, mode: "settle", hold: { id, forMs: 0 } };
+  return { policy, key, cost: actual, mode: "settle", hold: holdTerms(id) };
 }
 
 /** Applies one group. */

@@ -1,8 +1,9 @@
 /** Contract cases for a store that a single limiter does not cover. */
-import { compilePolicy } from "../../algorithms/compile-policy.ts";
+
 import type { Charge } from "../../core/charge.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
+import { compilePolicy } from "../../policy/compile-policy.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, checkEqual, checkRejects } from "../check.ts";
 import { PlanBounds, planBatches, planPair } from "../plan-charges.ts";

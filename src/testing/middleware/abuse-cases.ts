@@ -68,6 +68,51 @@ export const abuseCases: readonly MiddlewareCase[] = [
     },
   },
   {
+    title: "applies deny lists and blocks to preflights, and charges those with credentials (issue 30)",
+    routes: {
+      listedPreflights: () => ({
+        rateLimits: [
+          {
+            policy: slow(2, "listed-preflights"),
+            abuse: abuse({ deny: [ipList("203.0.113.104")], traps: ["/listedPreflights/.env"] }),
+          },
+        ],
+      }),
+    },
+    async drive({ as, statuses, seen }) {
+      const headers = { Origin: "https://elsewhere.example", "Access-Control-Request-Method": "POST" };
+      const preflight = (address: string, more: Record<string, string> = {}) => ({
+        method: "OPTIONS",
+        headers: { ...headers, ...as(address), ...more },
+      });
+      checkEqual(
+        await statuses(3, "/listedPreflights", preflight("203.0.113.104")),
+        [403, 403, 403],
+        "a client on the deny list",
+      );
+      const scanner = { headers: as("203.0.113.105") };
+      checkEqual(await statuses(1, "/listedPreflights/.env", scanner), [404], "a trap");
+      checkEqual(
+        await statuses(3, "/listedPreflights", preflight("203.0.113.105")),
+        [429, 429, 429],
+        "preflights of a blocked client",
+      );
+      checkEqual((await seen("listedPreflights")).handled, 0, "how often the handler was called");
+      checkEqual(
+        await statuses(3, "/listedPreflights", preflight("203.0.113.106")),
+        [200, 200, 200],
+        "preflights of any other client",
+      );
+      for (const [i, credentials] of [{ Authorization: "Bearer x" }, { Cookie: "session=x" }].entries()) {
+        checkEqual(
+          await statuses(3, "/listedPreflights", preflight(`203.0.113.${107 + i}`, credentials)),
+          [200, 200, 429],
+          `no browser sends a preflight with ${Object.keys(credentials)}`,
+        );
+      }
+    },
+  },
+  {
     title: "challenges clients over a limit, and accepts a solution for a second budget",
     routes: {
       challenged: () => ({

@@ -13,11 +13,22 @@ export interface TestResponse {
   json(): Record<string, unknown>;
 }
 
+/** A request as it is written to a socket. */
+interface RawRequest {
+  readonly path: string;
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Text in ASCII. */
+  readonly body?: string;
+}
+
 /** A client of the server under test. */
 export interface Client {
   send(path: string, init?: RequestInit & { duplex?: "half" }): Promise<TestResponse>;
   /** Sends a request whose response is read by the case. */
   open(path: string, init?: RequestInit): Promise<Response>;
+  /** Sends requests on a new connection without waiting for responses. Returns a function that disconnects. */
+  write(...requests: RawRequest[]): Promise<() => void>;
   /** The statuses of requests that are sent one after the other. */
   statuses(count: number, path: string, init?: RequestInit): Promise<number[]>;
   /** The log of a route. */
@@ -46,6 +57,20 @@ export function clientOf(url: () => string, as: Client["as"]): Client {
         header: (name) => response.headers.get(name),
         json: () => JSON.parse(text) as Record<string, unknown>,
       };
+    },
+    async write(...requests) {
+      // Not with fetch, which does not pipeline, and uses connections again.
+      const { connect } = await import("node:net");
+      const { hostname, port, host } = new URL(url());
+      const socket = connect(Number(port), hostname.replace(/^\[|\]$/g, ""));
+      socket.on("error", () => {});
+      socket.resume();
+      for (const { method = "GET", path, headers = {}, body = "" } of requests) {
+        const fields = { Host: host, ...headers, ...(body ? { "Content-Length": `${body.length}` } : {}) };
+        const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
+        socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join("")}\r\n${body}`);
+      }
+      return () => void socket.destroy();
     },
     async statuses(count, path, init) {
       const statuses: number[] = [];

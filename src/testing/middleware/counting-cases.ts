@@ -22,7 +22,9 @@ export const countingCases: readonly MiddlewareCase[] = [
       );
       checkEqual(denied.header("Cache-Control"), "no-store", "Cache-Control");
       checkEqual(denied.header("Content-Type"), "application/problem+json", "Content-Type");
-      const { type, title, status, detail, "violated-policies": violated } = denied.json();
+      const { type, title, status, detail, "violated-policies": violated, retryAfterMs } = denied.json();
+      const seconds = Number(denied.header("Retry-After"));
+      check(Math.ceil(Number(retryAfterMs) / 1000) === seconds, `retryAfterMs: ${retryAfterMs}, ${seconds} s`);
       checkEqual(type, "https://iana.org/assignments/http-problem-types#quota-exceeded", "type");
       checkEqual([title, status, violated], ["Quota Exceeded", 429, ["burst"]], "the problem");
       checkEqual(detail, "Limit of 5 requests per 86400 s reached.", "detail");

@@ -1,4 +1,6 @@
 /** Cases about holds: concurrent requests, costs that are known only afterwards, and blocked clients. */
+import { concurrency } from "../../holds/concurrency.ts";
+import { penalty } from "../../penalties/penalty.ts";
 import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, pathOf, slow } from "./case.ts";
 import type { Client, TestResponse } from "./client.ts";
@@ -19,7 +21,7 @@ export function waitingRoom(): { wait(): Promise<void>; open(): void } {
 }
 
 /** Sends requests until one has the status: a hold is released just after its response. */
-async function untilStatus(client: Client, path: string, status: number): Promise<TestResponse> {
+export async function untilStatus(client: Client, path: string, status: number): Promise<TestResponse> {
   for (let i = 0; i < 200; i++) {
     const response = await client.send(path);
     if (response.status === status) return response;
@@ -28,10 +30,16 @@ async function untilStatus(client: Client, path: string, status: number): Promis
   throw new Error(`${path} never responded with ${status}`);
 }
 
-/** Sends requests until `r` of the RateLimit field has a value. */
-async function untilRemaining(client: Client, path: string, remaining: number): Promise<void> {
+/** Sends requests until `r` of the RateLimit field has a value. `before` is called before each of them. */
+export async function untilRemaining(
+  client: Client,
+  path: string,
+  remaining: number,
+  before?: () => Promise<unknown>,
+): Promise<void> {
   let last: string | null = null;
   for (let i = 0; i < 200; i++) {
+    await before?.();
     last = (await client.send(path)).header("RateLimit");
     if (last?.includes(`;r=${remaining}`)) return;
     await new Promise((resolve) => setTimeout(resolve, 10));
@@ -48,7 +56,7 @@ export const holdCases: readonly MiddlewareCase[] = [
         return {
           rateLimits: [
             {
-              limiter: limiter({ algorithm: "concurrency", limit: 2, leaseMs: LEASE, name: "in-flight" }),
+              limiter: limiter(concurrency(2, { leaseMs: LEASE, name: "in-flight" })),
               skip: (...args) => pathOf(args).endsWith("/open"),
             },
           ],
@@ -83,7 +91,7 @@ export const holdCases: readonly MiddlewareCase[] = [
     title: "releases a concurrent request when its handler throws",
     routes: {
       inFlightThrown: ({ limiter }) => ({
-        rateLimits: [{ limiter: limiter({ algorithm: "concurrency", limit: 1, leaseMs: LEASE, name: "thrown" }) }],
+        rateLimits: [{ limiter: limiter(concurrency(1, { leaseMs: LEASE, name: "thrown" })) }],
         handle(path) {
           if (path.endsWith("/throw")) throw new Error("on purpose");
           return {};
@@ -99,7 +107,7 @@ export const holdCases: readonly MiddlewareCase[] = [
     title: "releases a concurrent request when its client disconnects",
     routes: {
       inFlightLeft: ({ limiter }) => ({
-        rateLimits: [{ limiter: limiter({ algorithm: "concurrency", limit: 1, leaseMs: LEASE, name: "left" }) }],
+        rateLimits: [{ limiter: limiter(concurrency(1, { leaseMs: LEASE, name: "left" })) }],
         async handle(path, disconnected) {
           if (path.endsWith("/wait")) await disconnected;
           return {};
@@ -164,13 +172,7 @@ export const holdCases: readonly MiddlewareCase[] = [
             limits: [
               { limiter: limiter(slow(1, "attempts")) },
               {
-                limiter: limiter({
-                  algorithm: "penalty",
-                  strikes: 2,
-                  blockMs: "2d",
-                  maxBlockMs: "2d",
-                  name: "penalty",
-                }),
+                limiter: limiter(penalty({ strikes: 2, blockMs: "2d", maxBlockMs: "2d", name: "penalty" })),
               },
             ],
           },

@@ -38,7 +38,31 @@ export function checkProblem(response: TestResponse, status: number, code: strin
   check(response.header("Cache-Control") === "no-store", `${what}: no-store`);
 }
 
+/** JSON text that is nested too deeply for code that is recursive. */
+const deep = (open: string, close: string): string => `${open.repeat(5000)}1${close.repeat(5000)}`;
+
 export const idempotencyCases: readonly MiddlewareCase[] = [
+  {
+    title: "compares JSON that is nested 5000 deep, and does not fail",
+    routes: { nested: ({ limiter }) => ({ idempotency: {}, rateLimits: [{ limiter: limiter(slow(9, "nested")) }] }) },
+    async drive(client) {
+      const headers = { "Content-Type": "application/json", "X-User": "ada" };
+      const statuses = async (key: string, body: string) =>
+        (await client.send("/nested", { method: "POST", headers: { ...headers, "Idempotency-Key": key }, body }))
+          .status;
+      for (const [key, body] of [
+        ["lists", deep("[", "]")],
+        ["objects", deep('{"a":', "}")],
+        ["an empty object", deep("[", "]").replace("1", "{}")],
+      ] as const) {
+        const name = key.replaceAll(" ", "-");
+        const first = await statuses(name, body);
+        check(first < 300, `${key}: status ${first}`);
+        checkEqual(await statuses(name, body), first, `${key}, sent again`);
+        checkEqual(await statuses(name, body.replace(/1|\{\}/, "2")), 422, `${key}, with another value`);
+      }
+    },
+  },
   {
     title: "runs a request with an idempotency key once, and replays its response without a charge",
     routes: {

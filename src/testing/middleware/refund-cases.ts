@@ -1,5 +1,5 @@
 /** Cases about refunds: which outcomes of a request refund its cost. */
-import type { RequestOutcome } from "../../middleware/gate/options.ts";
+import type { RequestDecision, RequestOutcome } from "../../middleware/gate/options.ts";
 import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, slow, times } from "./case.ts";
 
@@ -38,6 +38,36 @@ export const refundCases: readonly MiddlewareCase[] = [
     },
   },
   {
+    title: "counts redirects as failures, and refunds what the handler reports (issue 30)",
+    routes: {
+      refundRedirect: ({ limiter }) => ({
+        rateLimits: [{ limiter: limiter(slow(2, "refund-redirect")), refundIf: "succeeded" }],
+        handle: redirect,
+      }),
+      refundReported: ({ limiter }) => ({
+        rateLimits: [{ limiter: limiter(slow(2, "refund-reported")), refundIf: "reported" }],
+        handle: redirect,
+      }),
+    },
+    async drive({ statuses }) {
+      // A refund may be made just after the response, so a request that follows may be denied for a moment.
+      const allowed = async (path: string) => {
+        for (let tries = 0; tries < 200; tries++) {
+          const [status] = await statuses(1, path);
+          if (status !== 429) return status;
+          await new Promise((resolve) => setTimeout(resolve, 10));
+        }
+        return 429;
+      };
+      for (const name of ["refundRedirect", "refundReported"]) {
+        for (let i = 0; i < 5; i++) checkEqual(await allowed(`/${name}/right/303`), 303, `${name}: a success`);
+        for (let i = 0; i < 2; i++) checkEqual(await allowed(`/${name}/wrong/302`), 302, `${name}: a failure`);
+        checkEqual(await statuses(3, `/${name}/wrong/302`), [429, 429, 429], `${name}: after two failures`);
+      }
+      checkEqual(await statuses(1, "/refundReported/wrong/200"), [429], "a form that is rendered again");
+    },
+  },
+  {
     title: "does not refund a failed request whose client disconnected early (issue 13)",
     routes: {
       abandoned: ({ limiter }) => ({
@@ -66,6 +96,13 @@ export const refundCases: readonly MiddlewareCase[] = [
     },
   },
 ];
+
+/** A login that answers with the status in the path, and reports what it accepts. */
+function redirect(path: string, _: unknown, decision: RequestDecision | undefined): object {
+  const [, , password, status] = path.split("/");
+  if (password === "right") decision?.succeeded?.();
+  return { status: Number(status), headers: { Location: "/" }, body: "" };
+}
 
 /** A handler that passes its signal on, so it throws when the client disconnects. */
 async function failWhenAbandoned(path: string, disconnected: PromiseLike<unknown> | undefined): Promise<object> {

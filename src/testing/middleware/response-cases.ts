@@ -60,6 +60,25 @@ export const responseCases: readonly MiddlewareCase[] = [
     },
   },
   {
+    title: "names the unit of a policy in fields and in the 429, and the text that a policy was written as",
+    routes: {
+      tokens: ({ limiter }) => ({
+        rateLimits: [{ limiter: limiter({ ...slow(2, "budget"), unit: "tokens" }), cost: 2 }],
+      }),
+      written: () => ({ rateLimits: [{ policy: "1/15m" }] }),
+    },
+    async drive({ send }) {
+      const first = await send("/tokens");
+      checkEqual(first.header("RateLimit-Policy"), '"budget";q=2;qu="tokens";w=86400', "RateLimit-Policy");
+      const denied = await send("/tokens");
+      checkEqual([denied.status, denied.json().detail], [429, "Limit of 2 tokens per 86400 s reached."], "the detail");
+      const text = await send("/tokens", { headers: { Accept: "text/plain" } });
+      check(text.text.includes("Limit of 2 tokens per 86400 s reached."), `the text: ${text.text}`);
+      const written = await send("/written");
+      checkEqual(written.header("RateLimit-Policy"), '"1/15m";q=1;w=900', "the name of a policy without one");
+    },
+  },
+  {
     title: "lists every policy of a combination, and charges all or nothing",
     routes: {
       combined: () => ({

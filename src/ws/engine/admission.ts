@@ -2,7 +2,7 @@
  * Decides whether a client may connect: upgrades per IP address, and open connections per IP address and per user. Runs
  * before the upgrade, when rejecting a client is cheapest.
  */
-import { optionError, SluiceError } from "../../core/errors.ts";
+import { SluiceError } from "../../core/errors.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
@@ -19,7 +19,7 @@ import {
 import type { Preset } from "../../http/identity/presets.ts";
 import { internalError, type ProblemResponse, tooManyConnections, tooManyRequests } from "../../http/rejection.ts";
 import { callListener, type ReportError } from "./callbacks.ts";
-import { isLimiter } from "./guard-config.ts";
+import { isLimiter, notALimiter } from "./guard-config.ts";
 import { userKey } from "./keys.ts";
 import { type ConnectionCounter, OpenCounts } from "./open-counts.ts";
 import type { LimitExceeded } from "./replies.ts";
@@ -40,7 +40,7 @@ export interface AdmissionOptions {
   upgrades?: RateLimiter;
   /**
    * Maximum number of open connections per IP address in this process, or a limiter with a concurrency policy, such as
-   * `redisRateLimiter(redis, "20 concurrent")`, which counts those of all processes. Default: no limit.
+   * `redisRateLimiter(redis, concurrency(20))`, which counts those of all processes. Default: no limit.
    */
   maxOpenPerAddress?: number | RateLimiter;
   /** The same per user. Default: no limit. */
@@ -99,7 +99,7 @@ export class AdmissionControl {
   constructor(options: AdmissionOptions, listeners: AdmissionListeners, counter?: ConnectionCounter) {
     const { identity = "peer", upgrades, maxOpenPerAddress, maxOpenPerUser } = options;
     if (upgrades !== undefined && !isLimiter(upgrades)) {
-      throw optionError("invalid-limiter", "upgrades", "a limiter", upgrades);
+      throw notALimiter("upgrades", "a limiter", upgrades);
     }
     this.upgrades = upgrades;
     this.maxOpenPerAddress = checkMaxOpen("maxOpenPerAddress", maxOpenPerAddress);

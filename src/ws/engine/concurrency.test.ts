@@ -144,6 +144,6 @@ describe("open connections in all processes", () => {
 
   it("need a limiter with one concurrency policy", () => {
     const limiter = createLimiter({ policy: "5/s", store: memoryStore() });
-    expect(() => createGuard({ maxOpenPerUser: limiter })).toThrow('such as "20 concurrent"');
+    expect(() => createGuard({ maxOpenPerUser: limiter })).toThrow("such as concurrency(20)");
   });
 });

@@ -1,8 +1,7 @@
 /** A bucket of one connection: a few numbers in memory, without a key or a store. */
-import type { Cells } from "../../algorithms/algorithm.ts";
-import { algorithms } from "../../algorithms/algorithms.ts";
+
 import { take } from "../../algorithms/step.ts";
-import type { CompiledPolicy } from "../../core/compiled-policy.ts";
+import type { Cells, CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 
 /** The numbers of a bucket, for servers that persist connections while they hibernate. */
@@ -15,13 +14,13 @@ export class ConnectionBucket {
 
   constructor(policy: CompiledPolicy, state?: BucketState) {
     this.policy = policy;
-    const { list, width } = algorithms[policy.algorithm];
+    const { list, width } = policy.algorithm;
     const numbers = state && isState(state, list ? state.length : width) ? [...state] : undefined;
     this.cells = list ? [numbers ?? []] : (numbers ?? new Array<number>(width).fill(0));
   }
 
   take(cost: number, now: number): Decision {
-    return take(algorithms[this.policy.algorithm], this.cells, 0, this.policy, cost, now);
+    return take(this.policy.algorithm, this.cells, 0, this.policy, cost, now);
   }
 
   state(): BucketState {

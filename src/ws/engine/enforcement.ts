@@ -43,7 +43,7 @@ const MAX_NOTICE_INTERVAL_MS = 60_000;
 /** Maximum number of different notices per interval. */
 const MAX_NOTICES = 8;
 /** Time after the last denial in which strikes expire. */
-const STRIKES_EXPIRE_MS = 60_000;
+export const STRIKES_EXPIRE_MS = 60_000;
 
 type Wait = { readonly retryAfterMs?: number | null };
 const NO_WAIT: Wait = {};

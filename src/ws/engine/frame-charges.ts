@@ -1,13 +1,12 @@
 /** Computes the charges of a frame from the configured limits. */
 import { checkCost, checkKey } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
-import { optionError } from "../../core/errors.ts";
 import type { Hold } from "../../core/hold.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
+import { holdCharges } from "../../holds/hold-all.ts";
 import { applyCharges, type CheckedCharge, hasConcurrency } from "../../limiter/charges.ts";
-import { holdCharges } from "../../limiter/hold-all.ts";
 import { requireSync } from "./callbacks.ts";
-import { isLimiter } from "./guard-config.ts";
+import { isLimiter, notALimiter } from "./guard-config.ts";
 import type { Ingress } from "./ingress.ts";
 import type { KeyCache } from "./keys.ts";
 import type { FrameLimit } from "./options.ts";
@@ -38,7 +37,7 @@ export function chargesOf<Data>(
     const limiter = isFunction ? requireSync("limiter", limiterOption(ingress)) : limiterOption;
     if (limiter === undefined) continue;
     if (!isLimiter(limiter)) {
-      throw optionError("invalid-limiter", "limiter", "a function that returns a limiter or undefined", limiter);
+      throw notALimiter("limiter", "a function that returns a limiter or undefined", limiter);
     }
     const cost = requireSync("cost", costOf(ingress));
     checkCost(cost);

@@ -1,6 +1,5 @@
 /** Parses the options of a guard. An invalid option throws instead of becoming a silent default. */
-import { compilePolicy } from "../../algorithms/compile-policy.ts";
-import { policyFromText } from "../../algorithms/policy-text.ts";
+
 import { type Clock, checkedClock, systemClock } from "../../core/clock.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
@@ -8,13 +7,15 @@ import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { PolicyText } from "../../core/policy-text.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
-import { tokenBucket } from "../../core/shorthand.ts";
+import { OpenHolds } from "../../holds/open-holds.ts";
 import { hasConcurrency } from "../../limiter/charges.ts";
 import { partsOf } from "../../limiter/limiter-part.ts";
-import { OpenHolds } from "../../limiter/open-holds.ts";
+import { compilePolicy } from "../../policy/compile-policy.ts";
+import { policyFromText } from "../../policy/policy-text.ts";
+import { tokenBucket } from "../../policy/shorthand.ts";
 import { errorReporter, type ReportError } from "./callbacks.ts";
 import type { Frame, Ingress } from "./ingress.ts";
-import { keyPerUserOrIpPerType } from "./keys.ts";
+import { keyPerUserOrIpPerType, watchedKey } from "./keys.ts";
 import type { FrameLimit, FrameOptions } from "./options.ts";
 import type { CloseCodes, EncodeNotice, ExceededAction, LimitExceeded } from "./replies.ts";
 
@@ -128,7 +129,8 @@ function checkNames(option: string, names: unknown): void {
   throw optionError("invalid-option", option, "an array of strings", names);
 }
 
-function parseCloseCodes(codes: CloseCodes): Required<CloseCodes> {
+/** Checks close codes, and adds those that are missing. */
+export function parseCloseCodes(codes: CloseCodes): Required<CloseCodes> {
   checkOptions("closeCodes", codes, ["rate", "payload", "ban"]);
   const { rate = 1013, payload = 1009, ban = 1008 } = codes;
   for (const [name, code] of Object.entries({ rate, payload, ban })) {
@@ -153,14 +155,14 @@ function parseLimits<Data>(limits: FrameLimit<Data> | readonly FrameLimit<Data>[
     const { limiter, key = keyPerUserOrIpPerType, cost = costOfOne } = limit;
     if (typeof limiter !== "function") {
       if (!isLimiter(limiter)) {
-        throw optionError("invalid-limiter", "limiter", "a limiter, or a function that returns one", limiter);
+        throw notALimiter("limiter", "a limiter, or a function that returns one", limiter);
       }
       // Throws for limiters that can't be charged together with others.
       if (list.length > 1) partsOf(limiter);
     }
     checkFunction("key", key);
     checkFunction("cost", cost);
-    return { limiter, key, cost };
+    return { limiter, key: watchedKey<Ingress<Data>>(key), cost };
   });
 }
 
@@ -168,6 +170,15 @@ function parseLimits<Data>(limits: FrameLimit<Data> | readonly FrameLimit<Data>[
 export function isLimiter(limiter: unknown): limiter is RateLimiter {
   const { consume, getPolicy } = (limiter ?? {}) as Partial<RateLimiter>;
   return typeof consume === "function" && typeof getPolicy === "function";
+}
+
+/** The error for a value that is not a limiter. Names what one of another library lacks. */
+export function notALimiter(option: string, expected: string, received: unknown): SluiceError {
+  if (typeof (received as Partial<RateLimiter> | null | undefined)?.consume !== "function") {
+    return optionError("invalid-limiter", option, expected, received);
+  }
+  const message = `${option} needs getPolicy() besides consume(). Add a method that returns the policy, such as { capacity: 100 }.`;
+  return new SluiceError("invalid-limiter", message, { option, expected: "getPolicy()", received });
 }
 
 function costOfOne(): number {

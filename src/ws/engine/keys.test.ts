@@ -25,6 +25,16 @@ describe("keys", () => {
     expect(perUserKey(anonymous)).toBe("public:connection:c1");
   });
 
+  it("read the data of the socket, which the context of the ws-kit proposal has (issue 30)", () => {
+    const proposal = { type: "say", id: "c1", ws: { data: { tenantId: "acme", userId: "ann" } } };
+    expect(keyPerUserPerType(proposal)).toBe("acme:user:ann:say");
+    expect(keyPerUserOrIpPerType(proposal)).toBe("acme:user:ann:say");
+    expect(perUserKey(proposal)).toBe("acme:user:ann");
+    // Data of the context comes first.
+    expect(perUserKey({ ...proposal, data: { userId: "bob" } })).toBe("acme:user:bob");
+    expect(perUserKey({ type: "say", clientId: "k1", data: {}, ws: {} })).toBe("public:connection:k1");
+  });
+
   it("are made of a ws-kit context in the same way", () => {
     expect(keyPerUserOrIpPerType(wsKit)).toBe("public:connection:k1:say");
     expect(keyPerUserPerType({ ...wsKit, data: { userId: 7 } })).toBe("public:user:7:say");

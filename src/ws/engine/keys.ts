@@ -4,6 +4,8 @@
  */
 import { copyKey } from "../../core/copy-key.ts";
 import { SluiceError } from "../../core/errors.ts";
+import { emitProcessWarning } from "../../core/warnings.ts";
+import { watchKeys } from "../../http/key-cardinality.ts";
 
 /** Input of the key functions: the `Ingress` of a frame, or a ws-kit context, which has a `clientId`. */
 export interface KeyContext {
@@ -17,6 +19,8 @@ export interface KeyContext {
   readonly ip?: string | undefined;
   /** The data of the connection. Only `userId` and `tenantId` are read. */
   readonly data?: unknown;
+  /** The socket of the connection. Its data is read as well, if there is any. */
+  readonly ws?: object | undefined;
 }
 
 /** One bucket per user and frame type. Without a user it is per IP address, and without an address per connection. */
@@ -50,7 +54,8 @@ export class KeyCache {
   /** Returns `makeKey(context)`. Only the key functions of this file are cached: others may depend on anything. */
   keyOf<Context extends KeyContext>(makeKey: (context: Context) => string, context: Context): string {
     if (!CACHEABLE.has(makeKey)) return makeKey(context);
-    const { userId, tenantId } = (context.data ?? {}) as { userId?: unknown; tenantId?: unknown };
+    const userId = memberOf(context, "userId");
+    const tenantId = memberOf(context, "tenantId");
     if (userId !== this.userId || tenantId !== this.tenantId) {
       this.keys.clear();
       this.userId = userId;
@@ -70,18 +75,37 @@ export class KeyCache {
 
 const CACHEABLE: ReadonlySet<unknown> = new Set([keyPerUserOrIpPerType, keyPerUserPerType, perUserKey]);
 
+/** A key function of the application that warns once about keys that do not distinguish clients. */
+export function watchedKey<Context extends KeyContext>(makeKey: (context: Context) => string): typeof makeKey {
+  if (CACHEABLE.has(makeKey)) return makeKey;
+  const warn = (message: string): void => emitProcessWarning("SLUICE_MISUSE", message);
+  const watch = watchKeys<undefined>(warn, { of: "messages", isEager: true });
+  return (context) => {
+    const key = makeKey(context);
+    watch(key, undefined);
+    return key;
+  };
+}
+
 /** Returns the key of the verified user and tenant in a connection's data, if there is one. */
 export function userKey(data: unknown): string | undefined {
   const user = userOf({ type: "", data });
   return user && `${tenantOf({ type: "", data })}:${user}`;
 }
 
-function tenantOf({ data }: KeyContext): string {
-  return part(nameOf((data as { tenantId?: unknown } | undefined)?.tenantId) ?? "public");
+function tenantOf(context: KeyContext): string {
+  return part(nameOf(memberOf(context, "tenantId")) ?? "public");
 }
 
-function userOf({ data }: KeyContext): string | undefined {
-  const name = nameOf((data as { userId?: unknown } | undefined)?.userId);
+/** A member of the connection's data: that of the context, or that of its socket. */
+function memberOf({ data, ws }: KeyContext, name: "userId" | "tenantId"): unknown {
+  const own = (data as { userId?: unknown; tenantId?: unknown } | null | undefined)?.[name];
+  if (own !== undefined || ws === undefined) return own;
+  return (ws as { data?: { userId?: unknown; tenantId?: unknown } }).data?.[name];
+}
+
+function userOf(context: KeyContext): string | undefined {
+  const name = nameOf(memberOf(context, "userId"));
   return name === undefined ? undefined : `user:${part(name)}`;
 }
 

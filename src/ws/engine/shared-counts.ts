@@ -6,7 +6,8 @@ import type { DecisionSource } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
 import type { Hold } from "../../core/hold.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
-import { OpenHolds } from "../../limiter/open-holds.ts";
+import { hold } from "../../holds/hold.ts";
+import { OpenHolds } from "../../holds/open-holds.ts";
 import type { AcquireResult } from "./open-counts.ts";
 
 /** The connections of one key in this process. */
@@ -33,7 +34,7 @@ export class SharedCounts {
   constructor(option: string, limiter: RateLimiter) {
     this.limiter = limiter;
     if (limiter.getPolicies === undefined && limiter.getPolicy().algorithm === "concurrency") return;
-    const expected = 'a number, or a limiter with one concurrency policy, such as "20 concurrent"';
+    const expected = "a number, or a limiter with one concurrency policy, such as concurrency(20)";
     throw new SluiceError("invalid-limiter", `${option} must be ${expected}.`, { option, expected, received: limiter });
   }
 
@@ -91,7 +92,7 @@ export class SharedCounts {
       return allowed;
     }
     // Also in place of a lease that was granted without the store: it may be available again.
-    const decision = await limiter.hold(key, open, { id });
+    const decision = await hold(limiter, key, open, { id });
     if (!decision.allowed) return false;
     local.open = open;
     local.hold = decision.hold;

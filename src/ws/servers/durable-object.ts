@@ -82,7 +82,7 @@ export class DurableObjectGuard<Data, Socket extends DurableSocket = DurableSock
     this.openSockets = new OpenSockets(ctx);
     this.guard = buildGuard("guardDurableObject", { ...options, identity }, [], this.openSockets);
     for (const option of ["connection", "heartbeat"] as const) {
-      if (this.guard.config[option]?.algorithm !== "sliding-log") continue;
+      if (this.guard.config[option]?.algorithm.name !== "sliding-log") continue;
       const message = `${option} can't use sliding-log, because its state may not fit into a socket attachment.`;
       const details = { option, expected: "an algorithm other than sliding-log", received: "sliding-log" };
       throw new SluiceError("unsupported", message, details);

@@ -1,7 +1,9 @@
 /** The decisions of limiters of sluice and of ws-kit, as far as the ws-kit middleware uses them. */
 
 /** The part of a decision that the middleware uses. */
-export type WsKitDecision = { readonly allowed: true; readonly delayMs?: number } | WsKitDenied;
+export type WsKitDecision =
+  | { readonly allowed: true; readonly remaining?: number; readonly delayMs?: number }
+  | WsKitDenied;
 
 /** The part of a denial that the middleware uses. */
 export interface WsKitDenied {
@@ -14,3 +16,6 @@ export interface WsKitDenied {
   /** Denied because the store is unavailable. */
   readonly unavailable?: true;
 }
+
+/** The same as `WsKitDecision`, under the name that ws-kit uses. @alias */
+export type RateLimitDecision = WsKitDecision;

@@ -4,15 +4,16 @@
  */
 import { checkKey, isCost } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
-import { optionError } from "../../core/errors.ts";
 import { isPromise } from "../../core/maybe-promise.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
-import { callListener, errorReporter, requireSync } from "../engine/callbacks.ts";
-import { checkFunction, isLimiter } from "../engine/guard-config.ts";
-import { keyPerUserPerType } from "../engine/keys.ts";
-import { type LimitExceeded, remainingWait } from "../engine/replies.ts";
+import { errorReporter, requireSync } from "../engine/callbacks.ts";
+import { checkFunction, isLimiter, notALimiter } from "../engine/guard-config.ts";
+import { keyPerUserPerType, watchedKey } from "../engine/keys.ts";
+import { remainingWait } from "../engine/replies.ts";
 import type { WsKitDecision, WsKitDenied } from "./decision.ts";
+import { Exceeded, type ExceededOptions } from "./exceeded.ts";
 import { FREE, MessageQueue, type TimedDecision, waitUntilDue } from "./message-queue.ts";
+import { addSocketData } from "./socket-data.ts";
 
 /** The part of a limiter that the middleware uses. Limiters of sluice and of ws-kit have it. */
 export interface WsKitLimiter {
@@ -24,14 +25,25 @@ export interface WsKitLimiter {
   getPolicy(): { readonly capacity: number };
 }
 
+/** The part of a socket of ws-kit that the middleware uses. */
+export interface WsKitSocket {
+  /** The state of the connection: a word in ws-kit, a number in the sockets that it wraps. */
+  readonly readyState?: unknown;
+  /** The data of the connection, for key and cost functions. On Bun it lacks what `assignData` added later. */
+  // biome-ignore lint/suspicious/noExplicitAny: as in ws-kit, whose applications declare the data
+  readonly data?: any;
+  /** Closes the connection. */
+  close?(code?: number, reason?: string): void;
+}
+
 /** The part of a ws-kit context that the middleware uses. */
 export interface WsKitContext {
   /** The type of the message. */
   readonly type: string;
   /** The id of the connection. */
   readonly clientId: string;
-  /** The socket of the connection. */
-  readonly ws: object;
+  /** The socket of the connection. Its data is read by the key functions, if it has any. */
+  readonly ws: WsKitSocket;
   /** The data of the connection. */
   readonly data: unknown;
   /** Sends an error message to the client. */
@@ -43,8 +55,11 @@ export interface WsKitContext {
   ): void;
 }
 
+/** The same as `WsKitContext`, under the name of the ws-kit proposal. @alias */
+export type IngressContext = WsKitContext;
+
 /** Options of `rateLimit`. */
-export interface WsKitOptions<Context extends WsKitContext = WsKitContext> {
+export interface WsKitOptions<Context extends WsKitContext = WsKitContext> extends ExceededOptions<Context> {
   /** The limiter, of sluice or of ws-kit. */
   limiter: WsKitLimiter;
   /** Returns the key to charge. Default: `keyPerUserPerType`, which is per connection for clients without a user. */
@@ -53,30 +68,48 @@ export interface WsKitOptions<Context extends WsKitContext = WsKitContext> {
   cost?: (context: Context) => number;
   /** Maximum number of messages of one connection that wait for a decision. Default: 1000. */
   maxQueued?: number;
-  /** Called once for each rejected message. Not awaited; its errors are passed to `onError`. Default: none. */
-  onLimitExceeded?: (info: LimitExceeded) => unknown;
-  /** Called with errors of `onLimitExceeded`. Default: the first one is a process warning. */
+  /** Called with errors of `onLimitExceeded` and `onExceeded`. Default: the first one is a process warning. */
   onError?: (error: unknown) => unknown;
 }
+
+const OPTIONS = [
+  "limiter",
+  "key",
+  "cost",
+  "maxQueued",
+  "onExceeded",
+  "closeAfter",
+  "closeCodes",
+  "onLimitExceeded",
+  "onError",
+];
 
 /** Creates a ws-kit middleware that limits messages. Clients of rejected messages get an error with the time to wait. */
 export function rateLimit<Context extends WsKitContext = WsKitContext>(
   options: WsKitOptions<Context>,
 ): (context: Context, next: () => Promise<void>) => Promise<void> {
-  checkOptions("rateLimit", options, ["limiter", "key", "cost", "maxQueued", "onLimitExceeded", "onError"]);
-  const { limiter, key: keyOf = keyPerUserPerType, cost: costOf = () => 1, onLimitExceeded, onError } = options;
+  checkOptions("rateLimit", options, OPTIONS, {
+    store: "Pass a limiter that uses the store instead: limiter: createLimiter({ policy, store }).",
+    policy: "Pass a limiter with this policy instead: limiter: memoryRateLimiter(policy).",
+  });
+  const { limiter, key: givenKey = keyPerUserPerType, cost: costOf = () => 1, onLimitExceeded, onError } = options;
   const maxQueued = checkWhole("maxQueued", options.maxQueued ?? 1000, 1, 2 ** 31 - 1);
   if (!isLimiter(limiter)) {
-    throw optionError("invalid-limiter", "limiter", "a limiter", limiter);
+    throw notALimiter("limiter", "a limiter", limiter);
   }
-  const callbacks = { key: keyOf, cost: costOf, onLimitExceeded, onError };
+  const callbacks = { key: givenKey, cost: costOf, onLimitExceeded, onError };
   for (const [name, value] of Object.entries(callbacks)) checkFunction(name, value);
-  const reportError = errorReporter(onError);
+  const keyOf = watchedKey<Context>(givenKey);
+  const exceeded = new Exceeded<Context>(options, errorReporter(onError));
   const queue = new MessageQueue();
+  const isContextRead = options.key !== undefined || options.cost !== undefined;
 
   return async (context, next) => {
+    if (exceeded.isClosed(context.ws)) return;
+    if (isContextRead) addSocketData(context);
     const cost = requireSync("cost", costOf(context));
     if (!isCost(cost)) {
+      if (!exceeded.sendsInvalid) return;
       const message = "The cost of a message must be a whole number >= 0.";
       return context.error("INVALID_ARGUMENT", message, {}, { retryable: false });
     }
@@ -84,7 +117,9 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
     if (cost > 0) checkKey(key);
     const waiting = queue.length(context.ws);
     if (waiting >= maxQueued) {
-      report(context, { type: "inflight", observed: waiting + 1, limit: maxQueued, key });
+      const observed = waiting + 1;
+      const rejected = { type: "inflight", observed, limit: maxQueued, key, isClientFault: true } as const;
+      if (!exceeded.enforce(context, rejected)) return;
       return context.error("RESOURCE_EXHAUSTED", "Too many messages at once.", {}, { retryable: true });
     }
     let timed: TimedDecision;
@@ -92,12 +127,12 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
       const result = queue.inOrder(context.ws, cost === 0 ? FREE : consume(key, cost));
       timed = isPromise(result) ? await result : result;
     } catch (error) {
-      report(context, { type: "rate", observed: cost, limit: 0, key });
+      const isSent = exceeded.enforce(context, { type: "rate", observed: cost, limit: 0, key, isClientFault: false });
       // Reply here: the router reports the error that is rethrown, but sends nothing to the client.
-      context.error("UNAVAILABLE", "The limit can't be checked.", {}, { retryable: true });
+      if (isSent) context.error("UNAVAILABLE", "The limit can't be checked.", {}, { retryable: true });
       throw error;
     }
-    if (isClosed(context.ws)) return;
+    if (exceeded.isClosed(context.ws)) return;
     const { decision, decidedAt } = timed;
     if (decision.allowed) return next();
     const retryAfterMs = remainingWait(decision.retryAfterMs, waiting > 0 ? decidedAt : undefined);
@@ -109,14 +144,12 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
     return isPromise(decision) ? decision.then(waitUntilDue) : waitUntilDue(decision);
   }
 
-  function report(context: Context, info: Omit<LimitExceeded, "id" | "action">): void {
-    callListener(onLimitExceeded, reportError, { ...info, id: context.clientId, action: "send" });
-  }
-
   function reject(context: Context, key: string, cost: number, denied: WsKitDenied): void {
     const { remaining, retryAfterMs, unavailable } = denied;
     const { capacity } = limiter.getPolicy();
-    report(context, { type: "rate", observed: cost, limit: capacity, retryAfterMs, key });
+    const isClientFault = !unavailable && retryAfterMs !== null;
+    const rejected = { type: "rate", observed: cost, limit: capacity, retryAfterMs, key, isClientFault } as const;
+    if (!exceeded.enforce(context, rejected)) return;
     if (retryAfterMs === null) {
       const details = { cost, capacity };
       context.error("FAILED_PRECONDITION", "This costs more than the limit.", details, { retryable: false });
@@ -127,9 +160,4 @@ export function rateLimit<Context extends WsKitContext = WsKitContext>(
     if (unavailable) context.error("UNAVAILABLE", "The limit can't be checked.", details, options);
     else context.error("RESOURCE_EXHAUSTED", "Too many messages.", details, options);
   }
-}
-
-/** Whether a socket is closed. `readyState` is a word in ws-kit, and a number in the sockets that it wraps. */
-function isClosed({ readyState }: { readyState?: unknown }): boolean {
-  return readyState === "CLOSING" || readyState === "CLOSED" || readyState === 2 || readyState === 3;
 }

@@ -10,7 +10,7 @@ import {
   type RateLimiter,
   type Store,
 } from "sluice";
-import { compilePolicy } from "sluice/algorithms";
+import { compilePolicy, holdTerms } from "sluice/algorithms";
 import { durableObjectStore } from "sluice/cloudflare";
 import { describeRateLimiter, storeSuite } from "sluice/testing";
 import { checkEqual } from "../../../src/testing/check.ts";
@@ -83,7 +83,7 @@ export const lawTasks: Tasks<Env> = {
           const cost = [0, 1, 1, 2, upTo(policy.limit), policy.limit + 1][upTo(5)] as number;
           if (mode !== "hold" && mode !== "settle") return { policy, key, cost, mode };
           const forMs = mode === "hold" ? 1 + upTo([5, 200, 8000][upTo(2)] as number) : 0;
-          return { policy, key, cost: Math.max(1, cost), mode, hold: { id: `h${upTo(3)}`, forMs } };
+          return { policy, key, cost: Math.max(1, cost), mode, hold: holdTerms(`h${upTo(3)}`, forMs) };
         });
         if (random() < 0.02) {
           await namespace.crash();

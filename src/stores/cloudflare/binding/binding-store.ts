@@ -2,8 +2,8 @@
  * A store on the Workers rate limit binding. The binding counts per location in periods of 10 or 60 seconds and returns
  * only whether a request is within the limit, so `peek`, `refund`, `reset` and `inspect` are not supported.
  */
-import type { Group, Mode } from "../../../core/charge.ts";
-import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
+import type { Group } from "../../../core/charge.ts";
+import type { CompiledPolicy, Mode } from "../../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
 import { optionError, rejectDisposed, SluiceError } from "../../../core/errors.ts";
 import type { Store } from "../../../core/store.ts";
@@ -38,8 +38,8 @@ class BindingStore implements Store {
       const message = "A rate limit binding does not support holds. Use durableObjectRateLimiter().";
       throw new SluiceError("unsupported", message, { option: "hold", expected: "an exact store" });
     }
-    if (algorithm !== "fixed-window") {
-      throw optionError("unsupported", "algorithm", "fixed-window for a rate limit binding", algorithm);
+    if (algorithm.name !== "fixed-window") {
+      throw optionError("unsupported", "algorithm", "fixed-window for a rate limit binding", algorithm.name);
     }
     if (!PERIODS_MS.includes(windowMs)) {
       throw optionError("unsupported", "windowMs", "10000 or 60000 for a rate limit binding", windowMs);

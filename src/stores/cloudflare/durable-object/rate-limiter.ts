@@ -1,7 +1,7 @@
 /** `durableObjectRateLimiter`: a limiter from a Durable Object namespace and a policy. */
-import type { PenaltyPolicy, Policy } from "../../../core/policy.ts";
+import type { Policy } from "../../../core/policy.ts";
 import type { PolicyText } from "../../../core/policy-text.ts";
-import type { PenaltyLimiter, RateLimiter } from "../../../core/rate-limiter.ts";
+import type { RateLimiter } from "../../../core/rate-limiter.ts";
 import { limiterForClient, type StoreKind } from "../../../limiter/limiter-for-client.ts";
 import type { FailureOptions } from "../../../resilience/failure-policy.ts";
 import type { DurableObjectNamespaceLike } from "../platform.ts";
@@ -16,16 +16,6 @@ import {
 export interface DurableObjectRateLimiterOptions extends DurableObjectStoreOptions, FailureOptions {}
 
 /** Creates a limiter in the Durable Objects of a namespace. Limiters with the same namespace and options share a store. */
-export function durableObjectRateLimiter(
-  namespace: DurableObjectNamespaceLike,
-  policy: PenaltyPolicy,
-  options?: DurableObjectRateLimiterOptions,
-): PenaltyLimiter;
-export function durableObjectRateLimiter(
-  namespace: DurableObjectNamespaceLike,
-  policy: Policy | PolicyText,
-  options?: DurableObjectRateLimiterOptions,
-): RateLimiter;
 export function durableObjectRateLimiter(
   namespace: DurableObjectNamespaceLike,
   policy: Policy | PolicyText,

@@ -2,7 +2,7 @@
 import { wallClockMs } from "../../../core/clock.ts";
 import { SluiceError } from "../../../core/errors.ts";
 import { checkDuration } from "../../../idempotency/check-input.ts";
-import { begin, complete, release, renew } from "../../../idempotency/entry.ts";
+import { begin, complete, read, release, renew } from "../../../idempotency/entry.ts";
 import type { DurableObjectStateLike } from "../platform.ts";
 import { EntryTable } from "./entry-table.ts";
 import {
@@ -12,8 +12,11 @@ import {
   checkBeginCall,
   checkCall,
   checkCompleteCall,
+  checkReadCall,
   type EntryCall,
   type HeldReply,
+  type ReadCall,
+  type ReadReply,
   type RenewCall,
   PROTOCOL_VERSION as version,
 } from "./wire.ts";
@@ -22,6 +25,8 @@ import {
 export interface IdempotencyObject {
   /** Claims an entry, or reports its state. */
   begin(call: BeginCall): Promise<BeginReply>;
+  /** Returns a response. */
+  read(call: ReadCall): Promise<ReadReply>;
   /** Extends a lease. */
   renew(call: RenewCall): Promise<HeldReply>;
   /** Stores a response. */
@@ -62,6 +67,12 @@ export function idempotencyObject(Base: new (ctx: never, env: never) => object):
       checkBeginCall(call);
       const now = wallClockMs();
       return { version, ...(await this.#table.step(call.entry, now, (entry) => begin(entry, call, now))) };
+    }
+
+    async read(call: ReadCall): Promise<ReadReply> {
+      const { entry: name, fingerprint } = checkReadCall(call);
+      const response = await this.#table.step(name, wallClockMs(), (entry) => read(entry, fingerprint));
+      return { version, response: response ?? null };
     }
 
     async renew(call: RenewCall): Promise<HeldReply> {

@@ -12,7 +12,7 @@ import type {
 import { decodeResponse, encodeResponse } from "../../../idempotency/response-text.ts";
 import { type DurableObjectNamespaceLike, hasMethods } from "../platform.ts";
 import type { IdempotencyObject } from "./idempotency-do.ts";
-import { checkReply, type EntryCall, PROTOCOL_VERSION } from "./wire.ts";
+import { checkReply, PROTOCOL_VERSION } from "./wire.ts";
 
 /** Options of `durableObjectIdempotencyStore`. */
 export interface DurableObjectIdempotencyStoreOptions extends EntryNameOptions {}
@@ -31,8 +31,8 @@ export function durableObjectIdempotencyStore(
   return new DurableObjectIdempotencyStore(namespace, options);
 }
 
-type Method = "begin" | "renew" | "complete" | "release";
-type Fields<M extends Method> = Omit<Parameters<IdempotencyObject[M]>[0], keyof EntryCall>;
+type Method = "begin" | "read" | "renew" | "complete" | "release";
+type Fields<M extends Method> = Omit<Parameters<IdempotencyObject[M]>[0], "version" | "entry">;
 
 class DurableObjectIdempotencyStore implements IdempotencyStore {
   /** As that of Durable Objects with buckets: an object may be far away, or start. */
@@ -49,15 +49,22 @@ class DurableObjectIdempotencyStore implements IdempotencyStore {
   async begin(claim: IdempotencyClaim): Promise<BeginResult> {
     checkClaim(claim);
     const { owner, fingerprint, leaseMs, ttlMs } = claim;
-    const { version: _, ...begun } = await this.call("begin", claim, owner, { fingerprint, leaseMs, ttlMs });
-    return begun.state === "completed" ? { ...begun, response: decodeResponse(begun.response) } : begun;
+    const { version: _, ...begun } = await this.call("begin", claim, { owner, fingerprint, leaseMs, ttlMs });
+    return begun;
+  }
+
+  async read(key: IdempotencyKey, fingerprint: string): Promise<StoredResponse | undefined> {
+    checkKey(key);
+    checkId("fingerprint", fingerprint);
+    const { response } = await this.call("read", key, { fingerprint });
+    return response === null ? undefined : decodeResponse(response);
   }
 
   async renew(key: IdempotencyKey, owner: string, leaseMs: number): Promise<boolean> {
     checkKey(key);
     checkId("owner", owner);
     checkDuration("leaseMs", leaseMs);
-    return (await this.call("renew", key, owner, { leaseMs })).held;
+    return (await this.call("renew", key, { owner, leaseMs })).held;
   }
 
   async complete(key: IdempotencyKey, owner: string, response: StoredResponse, ttlMs: number): Promise<boolean> {
@@ -65,23 +72,22 @@ class DurableObjectIdempotencyStore implements IdempotencyStore {
     checkId("owner", owner);
     checkResponse(response);
     checkDuration("ttlMs", ttlMs);
-    return (await this.call("complete", key, owner, { response: encodeResponse(response), ttlMs })).held;
+    return (await this.call("complete", key, { owner, response: encodeResponse(response), ttlMs })).held;
   }
 
   async release(key: IdempotencyKey, owner: string): Promise<void> {
     checkKey(key);
     checkId("owner", owner);
-    await this.call("release", key, owner, {});
+    await this.call("release", key, { owner });
   }
 
   /** Calls a method of the scope's object by RPC. */
   private async call<M extends Method>(
     method: M,
     key: IdempotencyKey,
-    owner: string,
     fields: Fields<M>,
   ): Promise<Awaited<ReturnType<IdempotencyObject[M]>>> {
-    const call = { version: PROTOCOL_VERSION, entry: entryName(key, this.options), owner, ...fields };
+    const call = { version: PROTOCOL_VERSION, entry: entryName(key, this.options), ...fields };
     try {
       const id = this.namespace.idFromName(scopeName(key.scope, this.options));
       const object = this.namespace.get(id as never) as Partial<Record<M, (call: object) => Promise<never>>>;

@@ -1,13 +1,13 @@
 /** The calls that a Worker sends to an `IdempotencyDO` by RPC, and its replies. */
 import { optionError, SluiceError, show } from "../../../core/errors.ts";
 import { checkDuration, checkId, checkTimes, MAX_BODY_BYTES } from "../../../idempotency/check-input.ts";
-import type { Begun } from "../../../idempotency/entry.ts";
+import type { BeginResult } from "../../../idempotency/idempotency-store.ts";
 
 /**
  * Version of the calls and replies. Increase it with every change of their shape: while a deployment rolls out, a Worker
  * of one version calls objects of another.
  */
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;
 
 /** An entry and the request that claims or owns it. */
 export interface EntryCall {
@@ -36,8 +36,20 @@ export interface CompleteCall extends EntryCall {
   readonly ttlMs: number;
 }
 
-/** The reply to a `BeginCall`, with the encoded response. */
-export type BeginReply = { readonly version: number } & Begun<string>;
+/** Reads the response to the request with a fingerprint. */
+export interface ReadCall extends Omit<EntryCall, "owner"> {
+  readonly fingerprint: string;
+}
+
+/** The reply to a `BeginCall`. */
+export type BeginReply = { readonly version: number } & BeginResult;
+
+/** The reply to a `ReadCall`. */
+export interface ReadReply {
+  readonly version: number;
+  /** The encoded response; `null` if there is none. */
+  readonly response: string | null;
+}
 
 /** The reply to the other calls. */
 export interface HeldReply {
@@ -52,7 +64,20 @@ const MAX_RESPONSE_CHARS = 2 * MAX_BODY_BYTES;
 
 /** Throws unless the call is of this version. Every Worker with a binding to the object can call it. */
 export function checkCall<C extends EntryCall>(call: C): C {
-  const { version, entry, owner } = (call ?? {}) as Partial<EntryCall>;
+  checkEntry(call);
+  checkId("owner", call.owner);
+  return call;
+}
+
+/** Throws unless the call can read a response. */
+export function checkReadCall(call: ReadCall): ReadCall {
+  checkEntry(call);
+  checkId("fingerprint", call.fingerprint);
+  return call;
+}
+
+function checkEntry(call: Omit<EntryCall, "owner">): void {
+  const { version, entry } = (call ?? {}) as Partial<EntryCall>;
   if (version !== PROTOCOL_VERSION) {
     throw new SluiceError(
       "invalid-option",
@@ -63,8 +88,6 @@ export function checkCall<C extends EntryCall>(call: C): C {
   if (typeof entry !== "string" || !ENTRY_NAME.test(entry)) {
     throw optionError("invalid-key", "entry", "the stored name of an entry");
   }
-  checkId("owner", owner);
-  return call;
 }
 
 /** Throws unless the call can claim an entry. */

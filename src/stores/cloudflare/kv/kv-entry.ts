@@ -1,5 +1,4 @@
 /** The cached counts of one KV key in this isolate: its own grants, and those that other isolates have written. */
-import { algorithms } from "../../../algorithms/algorithms.ts";
 import { usage } from "../../../algorithms/step.ts";
 import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 import { copyKey } from "../../../core/copy-key.ts";
@@ -134,6 +133,6 @@ export class Entry {
 }
 
 function usageOf(state: readonly number[], policy: CompiledPolicy, now: number): number {
-  const algorithm = algorithms[policy.algorithm];
+  const { algorithm } = policy;
   return usage({ algorithm, cells: algorithm.list ? [[...state]] : [...state], at: 0, policy }, now);
 }

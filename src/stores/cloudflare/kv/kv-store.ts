@@ -8,16 +8,15 @@
  *
  * KV accepts one write per second and key, so an isolate reads and writes a key about once per second.
  */
-import { algorithms } from "../../../algorithms/algorithms.ts";
 import { decide, decideGroup } from "../../../algorithms/decide.ts";
-import type { PlainState } from "../../../algorithms/held-state.ts";
-import type { Charge, Group, Mode } from "../../../core/charge.ts";
+import type { Charge, Group } from "../../../core/charge.ts";
 import { monotonicMs, wallClockMs } from "../../../core/clock.ts";
-import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
+import type { CompiledPolicy, Mode } from "../../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
 import { optionError, rejectDisposed, SluiceError } from "../../../core/errors.ts";
 import { copyGrant } from "../../../core/grant.ts";
 import { checkOptions } from "../../../core/options.ts";
+import type { PlainState } from "../../../core/state.ts";
 import type { CallState, Store } from "../../../core/store.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, keyTag, storedKey } from "../../stored-key.ts";
 import { hasMethods, type KVNamespaceLike, type WaitUntil } from "../platform.ts";
@@ -93,9 +92,9 @@ class KV implements KVStore {
         "kvStore does not support holds, because KV is eventually consistent. Use Durable Objects or Redis.";
       throw new SluiceError("unsupported", message, { option: "hold", expected: "an exact store" });
     }
-    if (algorithms[algorithm].mergesAs) return;
+    if (algorithm.mergesAs) return;
     const expected = "fixed-window, sliding-window or sliding-log on KV";
-    throw optionError("unsupported", "algorithm", expected, algorithm);
+    throw optionError("unsupported", "algorithm", expected, algorithm.name);
   }
 
   async apply(groups: readonly Group[], callState?: CallState): Promise<Decision[][]> {

@@ -1,8 +1,7 @@
 /** The value of a KV key: JSON with one count per isolate, `{ isolates: { id: [version, ...state] }, until, resetAt? }`. */
 
 import { isState } from "../../../algorithms/algorithm.ts";
-import { algorithms } from "../../../algorithms/algorithms.ts";
-import type { AlgorithmName } from "../../../core/policy.ts";
+import type { Algorithm } from "../../../core/compiled-policy.ts";
 
 /** The grants of one isolate. */
 export interface IsolateCount {
@@ -23,13 +22,13 @@ export interface KVValue {
 }
 
 /** Parses a value. Parts that are damaged or belong to another algorithm are left out. */
-export function parseValue(text: string | null, algorithm: AlgorithmName): KVValue {
+export function parseValue(text: string | null, algorithm: Algorithm): KVValue {
   const counts = new Map<string, IsolateCount>();
   const { isolates = {}, resetAt, until } = parseObject(text);
   for (const [id, count] of Object.entries(isolates ?? {})) {
     const [version, ...state] = Array.isArray(count) ? (count as unknown[]) : [];
     if (!isWhole(version) || !state.every(isWhole)) continue;
-    if (state.length === 0 || isState(state, algorithms[algorithm])) {
+    if (state.length === 0 || isState(state, algorithm)) {
       counts.set(id, { version, state: state.length > 0 ? state : undefined });
     }
   }

@@ -1,10 +1,10 @@
 /** Property test of merged states. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { compilePolicy } from "../../../algorithms/compile-policy.ts";
 import { decide } from "../../../algorithms/decide.ts";
-import type { PlainState } from "../../../algorithms/held-state.ts";
 import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
+import type { PlainState } from "../../../core/state.ts";
+import { compilePolicy } from "../../../policy/compile-policy.ts";
 import { mergeStates } from "./merge-states.ts";
 
 function take(state: PlainState, policy: CompiledPolicy, cost: number, now: number): PlainState {

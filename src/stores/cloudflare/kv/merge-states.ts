@@ -1,6 +1,5 @@
 /** Merges what KV holds with what this isolate has granted since it was read. */
 import { windowStart } from "../../../algorithms/algorithm.ts";
-import { algorithms } from "../../../algorithms/algorithms.ts";
 import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 
 type State = readonly number[];
@@ -23,7 +22,7 @@ export function mergeStates(a: State, b: State, policy: CompiledPolicy): State {
 
 /** `kvStore` rejects algorithms without it. */
 function mergingOf({ algorithm }: CompiledPolicy): Merging {
-  return algorithms[algorithm].mergesAs === "log" ? logMerging : windowMerging;
+  return algorithm.mergesAs === "log" ? logMerging : windowMerging;
 }
 
 /** For states of a window's start and one or two counters, the current one last. */

@@ -10,19 +10,20 @@ import type {
   StoredResponse,
 } from "../../../idempotency/idempotency-store.ts";
 import { decodeResponse, encodeResponse, foreignValue } from "../../../idempotency/response-text.ts";
+import { checkKeyPrefix, type KeyPrefixOptions } from "../key-prefix.ts";
 import { type Connection, connectionTo, type RedisClient } from "../redis-client.ts";
 import { callScript } from "../script-call.ts";
 import { script, sha } from "./script.ts";
 
 /** Options of `redisIdempotencyStore` and `upstashIdempotencyStore`. */
-export interface RedisIdempotencyStoreOptions extends EntryNameOptions {}
+export interface RedisIdempotencyStoreOptions extends EntryNameOptions, KeyPrefixOptions {}
 
 /** Creates an idempotency store in Redis or Valkey. You connect the client and close it yourself. */
 export function redisIdempotencyStore(
   client: RedisClient,
   options: RedisIdempotencyStoreOptions = {},
 ): IdempotencyStore {
-  checkNameOptions("redisIdempotencyStore", options);
+  checkNameOptions("redisIdempotencyStore", options, ["keyPrefix"]);
   return new ScriptIdempotencyStore(connectionTo(client), options);
 }
 
@@ -30,16 +31,24 @@ export function redisIdempotencyStore(
 export class ScriptIdempotencyStore implements IdempotencyStore {
   private readonly connection: Connection;
   private readonly options: EntryNameOptions;
+  private readonly keyPrefix: string;
 
-  constructor(connection: Connection, options: EntryNameOptions) {
+  constructor(connection: Connection, options: RedisIdempotencyStoreOptions) {
     this.connection = connection;
     this.options = options;
+    this.keyPrefix = checkKeyPrefix(options);
   }
 
   async begin(claim: IdempotencyClaim): Promise<BeginResult> {
     checkClaim(claim);
     const { owner, fingerprint, leaseMs, ttlMs } = claim;
     return parseBegun(await this.call(claim, ["begin", owner, fingerprint, `${leaseMs}`, `${ttlMs}`]));
+  }
+
+  async read(key: IdempotencyKey, fingerprint: string): Promise<StoredResponse | undefined> {
+    checkKey(key);
+    checkId("fingerprint", fingerprint);
+    return parseRead(await this.call(key, ["read", fingerprint]));
   }
 
   async renew(key: IdempotencyKey, owner: string, leaseMs: number): Promise<boolean> {
@@ -65,7 +74,7 @@ export class ScriptIdempotencyStore implements IdempotencyStore {
 
   /** Runs the script on one entry. Every step may run twice, so a client that resends commands does no harm. */
   private async call(key: IdempotencyKey, args: string[]): Promise<string> {
-    const name = entryName(key, this.options);
+    const name = this.keyPrefix + entryName(key, this.options);
     let reply: string;
     try {
       // A client may return buffers.
@@ -87,6 +96,8 @@ export class ScriptIdempotencyStore implements IdempotencyStore {
   }
 }
 
+const RESPONSE_REPLY = "i1 response\n";
+
 function isHeld(reply: string): boolean {
   if (reply === "i1 held") return true;
   if (reply === "i1 lost") return false;
@@ -94,20 +105,20 @@ function isHeld(reply: string): boolean {
 }
 
 function parseBegun(reply: string): BeginResult {
-  const [head = "", rest] = splitOnce(reply, "\n");
-  const [version, state, first, second] = head.split(" ");
+  const [version, state, first, second] = reply.split(" ");
   if (version === "i1") {
     const same = first === "1";
     if (state === "started") return { state, attempt: Number(first) };
     if (state === "in-progress") return { state, same, leaseMs: Number(second) };
-    if (state === "completed" && rest !== undefined) return { state, same, response: decodeResponse(rest) };
+    if (state === "completed") return { state, same };
   }
   throw unknownReply();
 }
 
-function splitOnce(text: string, separator: string): [string, string?] {
-  const at = text.indexOf(separator);
-  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + separator.length)];
+function parseRead(reply: string): StoredResponse | undefined {
+  if (reply === "i1 none") return undefined;
+  if (reply.startsWith(RESPONSE_REPLY)) return decodeResponse(reply.slice(RESPONSE_REPLY.length));
+  throw unknownReply();
 }
 
 /** A proxy or another build may run another script. */

@@ -1,13 +1,17 @@
--- Begins, renews, completes or releases an idempotency key in one atomic step. See src/idempotency/entry.ts.
+-- Begins, reads, renews, completes or releases an idempotency key in one atomic step. See src/idempotency/entry.ts.
 -- KEYS: the entry.
--- ARGV: "begin", owner, fingerprint, leaseMs, ttlMs; "renew", owner, leaseMs; "complete", owner, ttlMs, response; or
---       "release", owner.
+-- ARGV: "begin", owner, fingerprint, leaseMs, ttlMs; "read", fingerprint; "renew", owner, leaseMs; "complete", owner,
+--       ttlMs, response; or "release", owner.
 -- Stores a string, always with a TTL: "i1 claim attempt leaseEndsAt leaseMs ttlMs owner fingerprint", whose owner is *
 --       after a release, or "i1 response owner fingerprint", a line feed and the response.
--- Returns "i1 started attempt", "i1 in-progress same leaseMs", or "i1 completed same", a line feed and the response, where
---       same is 1 or 0; for the other operations "i1 held" or "i1 lost". "i1 foreign": the key has another value.
+-- Returns "i1 started attempt", "i1 in-progress same leaseMs", or "i1 completed same", where same is 1 or 0; for "read"
+--       "i1 response", a line feed and the response, or "i1 none"; for the other operations "i1 held" or "i1 lost".
+--       "i1 foreign": the key has another value.
+-- Only "read" reads a response: another operation reads the head of the value, so it takes as long beside 1 MiB as beside 1 kB.
 -- Each operation writes at most once, after all checks, because Redis does not roll back.
 local NO_OWNER = '*'
+-- Longer than a claim, and than the head of a response: owner and fingerprint have at most 128 characters each.
+local HEAD_BYTES = 512
 local operation, owner = ARGV[1], ARGV[2]
 
 local function write(value, ttlMs)
@@ -46,14 +50,16 @@ local function writeClaim(claim, reply)
   return written.err and written or reply
 end
 
-local raw = redis.pcall('GET', KEYS[1])
-local claim, responseOwner, responseFingerprint, response
+local raw = redis.pcall('GETRANGE', KEYS[1], 0, HEAD_BYTES - 1)
+-- A key that does not exist is read as an empty text. An empty text that is stored is foreign.
+if raw == '' and redis.call('PTTL', KEYS[1]) == -2 then raw = nil end
+local claim, responseOwner, responseFingerprint
 if type(raw) == 'table' then
   -- A value of another type. Other errors are those of the server.
   if string.find(raw.err, 'WRONGTYPE', 1, true) then return 'i1 foreign' end
   return raw
 elseif raw then
-  responseOwner, responseFingerprint, response = string.match(raw, '^i1 response (%S+) (%S+)\n(.*)$')
+  responseOwner, responseFingerprint = string.match(raw, '^i1 response (%S+) (%S+)\n')
   claim = not responseOwner and parseClaim(raw) or nil
   if not responseOwner and not claim then return 'i1 foreign' end
 end
@@ -62,9 +68,7 @@ local isOwner = claim and claim.owner == owner
 local operations = {}
 
 function operations.begin(fingerprint, leaseMs, ttlMs)
-  if responseOwner then
-    return 'i1 completed ' .. (responseFingerprint == fingerprint and '1' or '0') .. '\n' .. response
-  end
+  if responseOwner then return 'i1 completed ' .. (responseFingerprint == fingerprint and '1' or '0') end
   local same = claim and claim.fingerprint == fingerprint
   -- Sent again after a lost reply.
   local isOwn = same and isOwner
@@ -86,6 +90,13 @@ function operations.begin(fingerprint, leaseMs, ttlMs)
   -- has caught up.
   claim.leaseEndsAt = now + claim.leaseMs
   return writeClaim(claim, reply)
+end
+
+function operations.read(fingerprint)
+  if not responseOwner or responseFingerprint ~= fingerprint then return 'i1 none' end
+  local value = redis.pcall('GET', KEYS[1])
+  if type(value) == 'table' then return value end
+  return 'i1 response' .. string.sub(value, string.find(value, '\n', 1, true), -1)
 end
 
 function operations.renew(leaseMs)
@@ -124,6 +135,8 @@ if isId(owner) then
   if operation == 'begin' and isId(ARGV[3]) and isDuration(ARGV[4]) and isDuration(ARGV[5]) then
     local leaseMs, ttlMs = tonumber(ARGV[4]), tonumber(ARGV[5])
     if ttlMs >= leaseMs then return operations.begin(ARGV[3], leaseMs, ttlMs) end
+  elseif operation == 'read' then
+    return operations.read(owner)
   elseif operation == 'renew' and isDuration(ARGV[3]) then
     return operations.renew(tonumber(ARGV[3]))
   elseif operation == 'complete' and isDuration(ARGV[3]) and ARGV[4] then

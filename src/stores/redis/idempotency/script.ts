@@ -8,6 +8,7 @@ local function isWhole(n)
 return n and n >= 0 and n <= 9007199254740991 and floor(n) == n
 end
 local NO_OWNER = '*'
+local HEAD_BYTES = 512
 local operation, owner = ARGV[1], ARGV[2]
 local function write(value, ttlMs)
 return redis.pcall('SET', KEYS[1], value, 'PX', format(WHOLE, ttlMs))
@@ -40,22 +41,21 @@ claim.ttlMs
 )
 return written.err and written or reply
 end
-local raw = redis.pcall('GET', KEYS[1])
-local claim, responseOwner, responseFingerprint, response
+local raw = redis.pcall('GETRANGE', KEYS[1], 0, HEAD_BYTES - 1)
+if raw == '' and redis.call('PTTL', KEYS[1]) == -2 then raw = nil end
+local claim, responseOwner, responseFingerprint
 if type(raw) == 'table' then
 if string.find(raw.err, 'WRONGTYPE', 1, true) then return 'i1 foreign' end
 return raw
 elseif raw then
-responseOwner, responseFingerprint, response = string.match(raw, '^i1 response (%S+) (%S+)\\n(.*)$')
+responseOwner, responseFingerprint = string.match(raw, '^i1 response (%S+) (%S+)\\n')
 claim = not responseOwner and parseClaim(raw) or nil
 if not responseOwner and not claim then return 'i1 foreign' end
 end
 local isOwner = claim and claim.owner == owner
 local operations = {}
 function operations.begin(fingerprint, leaseMs, ttlMs)
-if responseOwner then
-return 'i1 completed ' .. (responseFingerprint == fingerprint and '1' or '0') .. '\\n' .. response
-end
+if responseOwner then return 'i1 completed ' .. (responseFingerprint == fingerprint and '1' or '0') end
 local same = claim and claim.fingerprint == fingerprint
 local isOwn = same and isOwner
 local left = claim and claim.leaseEndsAt - now or 0
@@ -74,6 +74,12 @@ local reply = 'i1 in-progress ' .. (same and '1' or '0') .. ' ' .. format(WHOLE,
 if left <= claim.leaseMs then return reply end
 claim.leaseEndsAt = now + claim.leaseMs
 return writeClaim(claim, reply)
+end
+function operations.read(fingerprint)
+if not responseOwner or responseFingerprint ~= fingerprint then return 'i1 none' end
+local value = redis.pcall('GET', KEYS[1])
+if type(value) == 'table' then return value end
+return 'i1 response' .. string.sub(value, string.find(value, '\\n', 1, true), -1)
 end
 function operations.renew(leaseMs)
 if not isOwner then return 'i1 lost' end
@@ -105,6 +111,8 @@ if isId(owner) then
 if operation == 'begin' and isId(ARGV[3]) and isDuration(ARGV[4]) and isDuration(ARGV[5]) then
 local leaseMs, ttlMs = tonumber(ARGV[4]), tonumber(ARGV[5])
 if ttlMs >= leaseMs then return operations.begin(ARGV[3], leaseMs, ttlMs) end
+elseif operation == 'read' then
+return operations.read(owner)
 elseif operation == 'renew' and isDuration(ARGV[3]) then
 return operations.renew(tonumber(ARGV[3]))
 elseif operation == 'complete' and isDuration(ARGV[3]) and ARGV[4] then
@@ -116,4 +124,4 @@ end
 return redis.error_reply('ERR invalid arguments of the idempotency script')`;
 
 /** The script's SHA-1, its name in Redis. */
-export const sha: string = "f1b95b5912e4f360812d7aac2e79ff0fba24b9de";
+export const sha: string = "ec6959a4ab8f466e055f92e144a4b0fbb1d9f808";

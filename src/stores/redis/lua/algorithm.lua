@@ -2,6 +2,7 @@
 -- returns a table with the functions of its TypeScript twin (algorithm.ts) and these:
 --   parse(raw)             the state in a stored value, or an untouched one if raw is false; nil if the value is foreign
 --   text(a, b, c)          the value to store
+--   refills                whether it refills continuously: take-groups.lua computes its takes
 -- A state is up to three values, passed as a, b, c: tables would cost more than the arithmetic.
 -- An algorithm whose state is not one string has other functions in place of parse and text:
 --   load(key)              an error text or nil, then the state at the key, or an untouched one if key is false

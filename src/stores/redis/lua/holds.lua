@@ -1,6 +1,9 @@
 -- Holds: amounts of a bucket that are reserved under an id. See holds.ts.
--- Stored:  after the algorithm's own text, which is empty if nothing is in use: "|writtenAt", then " end:amount:id" for each
---          hold, ordered by end, then age. A debt comes first and has an empty id; its end is when it is due.
+-- Stored:  after the algorithm's own text, which is empty if nothing is in use: "|writtenAt/held/lastEnd", then
+--          " end:amount:id" for each hold, ordered by end, then age. A debt comes first and has an empty id; its end is when it
+--          is due. `held` is the sum of all amounts, and `lastEnd` the end of the last hold, or 0. Before many holds, `held`
+--          starts with zeros, so that a take can replace the front of the value by one of the same length. Earlier versions
+--          stored writtenAt alone.
 -- A bucket is a table here:
 --   policy, algorithm, a, b, c     the charge with its policy, the algorithm, and its own state
 --   ends, amounts, ids, texts      the holds, also as `lists`; those before index `first` have ended
@@ -8,13 +11,17 @@
 --   raw, own                       the stored value, and the algorithm's part of it
 --   length, total                  of a log: the number of stored elements, and the running total in the first
 --   isOwnChanged                   whether the algorithm's part has to be formatted again
+--   at, lastEnd, isFront           beside many holds, which are not parsed: where those that have not ended start in `raw`,
+--                                  the last end, and whether only what precedes them is written
 -- Algorithms read the time from `now`, which is set to the end of a hold while that hold is charged.
 local function makeHolds()
-  local HOLD, MAX_HOLDS, MAX_ID_CHARS, NEVER = ' ' .. WHOLE .. ':' .. WHOLE .. ':%s', 1000, 64, math.huge
+  local HOLD, MAX_ID_CHARS, NEVER = ' ' .. WHOLE .. ':' .. WHOLE .. ':%s', 64, math.huge
+  -- Length of the algorithm's own text and the head of many holds, with zeros for texts that get longer.
+  local FRONT_CHARS = 120
 
   -- Adds the holds in the text after the bar to a bucket. Returns whether the text is valid.
   local function parse(bucket, text)
-    local writtenAt, list = match(text, '^(%d+)( .+)$')
+    local writtenAt, head, list = match(text, '^(%d+)([%d/]*)( .+)$')
     bucket.writtenAt = tonumber(writtenAt)
     if not isWhole(bucket.writtenAt) then return false end
     local ends, amounts, ids, texts = bucket.ends, bucket.amounts, bucket.ids, bucket.texts
@@ -33,7 +40,9 @@ local function makeHolds()
       held, chars = held + amount, chars + #whole
     end
     bucket.count, bucket.held = count, held
-    return chars == #list
+    if chars ~= #list then return false end
+    local sum, lastEnd = match(head, '^/(%d+)/(%d+)$')
+    return head == '' or (tonumber(sum) == held and tonumber(lastEnd) == last)
   end
 
   local function usedOf(bucket)
@@ -111,12 +120,48 @@ local function makeHolds()
     bucket.a, bucket.b, bucket.c = bucket.algorithm.parse(false)
   end
 
+  local function newBucket(policy)
+    return { policy = policy, debt = 0, dueAt = 0, held = 0, forgiven = 0, writtenAt = 0, first = 1, count = 0 }
+  end
+
+  -- Clamps a state dated in the future.
+  local function clampToNow(bucket)
+    local used = usedOf(bucket)
+    bucket.isInFuture = used > 0 and isOwnInFuture(bucket, used)
+    if bucket.isInFuture then add(bucket, used, 0) end
+  end
+
+  -- The bucket for a take or a peek beside many holds, of which only those that have ended are parsed: the sum of all is in
+  -- front of them. Returns nil if all have to be parsed: after a step back of the clock, and if there is a debt.
+  local function readBeside(policy, raw, bar)
+    local writtenAt, held, lastEnd, at = match(raw, '^(%d+)/(%d+)/(%d+)()', bar + 1)
+    writtenAt, held, lastEnd = tonumber(writtenAt), tonumber(held), tonumber(lastEnd)
+    if not (isWhole(writtenAt) and isWhole(held) and isWhole(lastEnd)) or writtenAt > now then return end
+    local bucket, own = newBucket(policy), string.sub(raw, 1, bar - 1)
+    bucket.algorithm, bucket.held, bucket.lastEnd, bucket.raw, bucket.own = policy.algorithm, held, lastEnd, raw, own
+    bucket.a, bucket.b, bucket.c = policy.algorithm.parse(own ~= '' and own)
+    if not bucket.a then return end
+    while true do
+      -- Only a debt has no id.
+      local endsAt, amount, after = match(raw, '^ (%d+):(%d+):[%w_.~-]+()', at)
+      endsAt, amount = tonumber(endsAt), tonumber(amount)
+      if not isWhole(endsAt) or not isWhole(amount) then return end
+      if endsAt > now then break end
+      bucket.held, at = bucket.held - amount, after
+      charge(bucket, amount, endsAt)
+      if bucket.debt > 0 then return end
+    end
+    bucket.at = at
+    clampToNow(bucket)
+    clearIfUnused(bucket)
+    bucket.forgiven = 0
+    return bucket
+  end
+
   -- Returns an error text or nil, then the bucket at a key as of now. `raw` is the value of a string, if it is known.
   local function read(policy, key, raw)
     local algorithm, err = policy.algorithm, nil
-    local bucket = { policy = policy, debt = 0, dueAt = 0, held = 0, forgiven = 0, writtenAt = 0, first = 1, count = 0 }
-    bucket.ends, bucket.amounts, bucket.ids, bucket.texts = {}, {}, {}, {}
-    bucket.lists = { bucket.ends, bucket.amounts, bucket.ids, bucket.texts }
+    local bucket = newBucket(policy)
     if algorithm.makeHeld then
       algorithm.held = algorithm.held or algorithm.makeHeld()
       algorithm = algorithm.held
@@ -127,6 +172,12 @@ local function makeHolds()
       if type(raw) == 'table' then return raw.err end
     end
     local bar = raw and string.find(raw, '|', 1, true)
+    if bar and #raw - bar > MANY_CHARS and not bucket.length and (policy.mode == MODES.take or policy.mode == MODES.peek) then
+      local beside = readBeside(policy, raw, bar)
+      if beside then return nil, beside end
+    end
+    bucket.ends, bucket.amounts, bucket.ids, bucket.texts = {}, {}, {}, {}
+    bucket.lists = { bucket.ends, bucket.amounts, bucket.ids, bucket.texts }
     local own = bar and string.sub(raw, 1, bar - 1) or raw
     if bar and not parse(bucket, string.sub(raw, bar + 1)) then return 'FOREIGN value' end
     if not bucket.a then bucket.a, bucket.b, bucket.c = algorithm.parse(bar ~= 1 and own) end
@@ -142,10 +193,8 @@ local function makeHolds()
       end
     end
     endUntil(bucket, now)
-    local used = usedOf(bucket)
-    local isInFuture = used > 0 and isOwnInFuture(bucket, used)
-    if isInFuture then add(bucket, used, 0) end
-    bucket.isInFuture = isInFuture or back > 0
+    clampToNow(bucket)
+    bucket.isInFuture = bucket.isInFuture or back > 0
     if bucket.debt > 0 then reviewDebt(bucket) end
     clearIfUnused(bucket)
     bucket.forgiven = 0
@@ -173,7 +222,7 @@ local function makeHolds()
     local own = find(bucket, policy.hold.id)
     local ownAmount = own and bucket.amounts[own] or 0
     if own and policy.cost <= ownAmount then return true end
-    if not own and bucket.count - bucket.first + 1 >= MAX_HOLDS then return false end
+    if not own and bucket.count - bucket.first + 1 >= policy.hold.max then return false end
     return leavesRoom(bucket, bucket.held - ownAmount)
   end
 
@@ -237,6 +286,7 @@ local function makeHolds()
   -- Milliseconds until nothing is in use, if nothing is settled.
   local function resetAfter(bucket)
     local algorithm, present, time = bucket.algorithm, now, now
+    if bucket.at then return max(now, bucket.lastEnd) - now + MAX_WINDOWS * bucket.policy.windowMs end
     if algorithm.holdsOnly then return max(now, bucket.ends[bucket.count] or 0) - now end
     local later = { policy = bucket.policy, algorithm = algorithm, a = bucket.a, b = bucket.b, c = bucket.c, forgiven = 0, held = 0 }
     later.first, later.count, later.ends, later.amounts = bucket.first, bucket.count, bucket.ends, bucket.amounts
@@ -263,9 +313,17 @@ local function makeHolds()
     elseif bucket.isOwnChanged then
       own = bucket.algorithm.text(bucket.a, bucket.b, bucket.c)
     end
+    if bucket.at then
+      local head = headText(own, bucket.held, bucket.lastEnd, bucket.at - 1)
+      bucket.isFront = #own + #head == bucket.at - 1
+      if bucket.isFront then return own, head end
+      return own, headText(own, bucket.held, bucket.lastEnd, FRONT_CHARS) .. string.sub(bucket.raw, bucket.at)
+    end
     if bucket.debt == 0 and bucket.first > bucket.count then return own, '' end
     local debt = bucket.debt > 0 and format(HOLD, bucket.dueAt, bucket.debt, '') or ''
-    return own, '|' .. format(WHOLE, now) .. debt .. table.concat(bucket.texts, '', bucket.first, bucket.count)
+    local list = debt .. table.concat(bucket.texts, '', bucket.first, bucket.count)
+    local lastEnd = bucket.first <= bucket.count and bucket.ends[bucket.count] or 0
+    return own, headText(own, bucket.held, lastEnd, #list > MANY_CHARS and FRONT_CHARS or 0) .. list
   end
 
   -- Applies an action, or none. Returns whether the charge is allowed, the value after it, and what to store: nil if nothing
@@ -288,6 +346,7 @@ local function makeHolds()
     local value = own .. held
     if value == '' then return allowed, value, false end
     local ttl = format(WHOLE, max(1, policy.ttlMs, resetAfter(bucket)))
+    if bucket.isFront then return allowed, value, { { 'SETRANGE', key, '0', value }, { 'PEXPIRE', key, ttl } } end
     if bucket.length then return allowed, value, bucket.algorithm.commands(key, bucket, own, held, ttl) end
     return allowed, value, value, ttl
   end

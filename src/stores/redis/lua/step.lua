@@ -3,96 +3,17 @@
 -- ARGV: the shapes of the groups. Consecutive groups that differ only in their keys share one: "count size" (how many
 --       groups, how many charges each), then for each charge
 --       "algorithm mode cost limit windowMs unitsPerToken unitsPerMs ttlMs", followed by " grant=endsAt",
---       " hold=id,forMs" and " block=durationMs,..." if it has them. ttlMs is the minimum time to live of the value.
+--       " hold=id,forMs,maxHolds" and " block=durationMs,..." if it has them. ttlMs is the minimum time to live of the value.
 -- Returns a version, then for each charge the units in use, or -1 minus that if its cost does not fit. An algorithm that
 --       does not refill continuously adds three durations in ms: until nothing is in use, until more is left, and until
 --       the cost fits (0: it does, or never can). A penalty, and a bucket that has holds or gets one, has a list instead:
 --       1 or 0, whether the charge is admitted or its hold settled, the value after the charge (as text, that of a list in
---       the form of its TypeScript twin), and what a settlement did not charge. `inspect` adds the stored value and its
+--       the form of its TypeScript twin), and what a settlement did not charge; or the front of that value, 0, the value
+--       before the charge, and at which character of it the holds start. `inspect` adds the stored value and its
 --       time to live. If a bucket can't be read or written, its group has a text for each charge instead: the error, or
 --       SKIPPED. Last comes the time.
 -- All arguments are checked before the first write, and each group is computed before its own first write, because Redis
 -- does not roll back. An error while a group is computed fails that group alone.
-local algorithms = {}
-
-local function algorithmOf(name)
-  if not algorithms[name] and makers[name] then algorithms[name] = makers[name]() end
-  return algorithms[name]
-end
-
--- A charge with its policy, or nil if the text is not one. `isOnly`: it is the only charge of its group.
-local function parseCharge(text, isOnly)
-  local name, modeName, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs, options =
-    match(text or '', '^(%S+) (%a+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
-  local algorithm, mode = algorithmOf(name or ''), MODES[modeName]
-  if not algorithm or not mode then return end
-  local grant, hold, forMs, block, rest
-  if options ~= '' then
-    grant, rest = match(options, '^ grant=(%d+)(.*)$')
-    options = rest or options
-    hold, forMs, rest = match(options, '^ hold=([%w_.~-]+),(%d+)(.*)$')
-    options = rest or options
-    block = match(options, '^ block=(%d[%d,]*)$')
-    if not block and options ~= '' then return end
-  end
-  local isHold = mode == MODES.hold or mode == MODES.settle
-  if isHold ~= (hold ~= nil) or (algorithm.block ~= nil) ~= (block ~= nil) then return end
-  cost = tonumber(cost)
-  return {
-    algorithm = algorithm,
-    mode = mode,
-    -- Cost 0 always fits, and blocking a key is never denied.
-    asks = mode.asks and cost > 0 and not (isHold and block),
-    isHold = isHold and not block,
-    cost = cost,
-    -- A lone take on a penalty strikes unless the key is blocked, whatever its cost.
-    amount = (isOnly and block and mode == MODES.take and min(cost, 1) or cost) * unitsPerToken,
-    limit = tonumber(limit),
-    windowMs = tonumber(windowMs),
-    unitsPerToken = tonumber(unitsPerToken),
-    unitsPerMs = tonumber(unitsPerMs),
-    capacityUnits = limit * unitsPerToken,
-    ttlMs = tonumber(ttlMs),
-    grantEndsAt = tonumber(grant),
-    hold = hold and { id = hold, forMs = tonumber(forMs) },
-    block = block,
-  }
-end
-
--- Parses all arguments. Returns nil if they do not fit together.
-local function parseShapes()
-  local shapes, keys, at = {}, 0, 1
-  while keys < #KEYS do
-    local count, size = match(ARGV[at] or '', '^([1-9]%d*) ([1-9]%d*)$')
-    if not count then return end
-    local shape = { count = tonumber(count), size = tonumber(size) }
-    for c = 1, min(shape.size, #KEYS) do shape[c] = parseCharge(ARGV[at + c], shape.size == 1) end
-    if #shape ~= shape.size then return end
-    keys, at, shapes[#shapes + 1] = keys + count * size, at + 1 + size, shape
-  end
-  return keys == #KEYS and shapes
-end
-
-local shapes = parseShapes()
-if not shapes then return redis.error_reply('ERR sluice: invalid arguments, or arguments of another version') end
-
-local replies, replied = { REPLY_VERSION }, 1
-
-local function append(value)
-  replied = replied + 1
-  replies[replied] = value
-end
-
--- The charge of the group that is being computed, and the number of replies before the group.
-local current, mark
-
--- Replaces the replies of a group by an error at its current charge.
-local function appendError(size, err)
-  for i = mark + 1, replied do replies[i] = nil end
-  replied = mark
-  for i = 1, size do append(i == current and err or 'SKIPPED') end
-end
-
 -- An error text or nil, then the bucket if it has holds or may get one, or nil and the state of the algorithm.
 local function read(charge, key)
   local load, raw = charge.algorithm.load, nil
@@ -100,7 +21,9 @@ local function read(charge, key)
     local err, log = load(key)
     if err ~= HELD then return err, nil, log end
   elseif not charge.isHold then
-    raw = try('GET', key)
+    raw = heldValues and heldValues[key]
+    -- A second charge to the key reads what the first has written.
+    if raw then heldValues[key] = nil else raw = try('GET', key) end
     if type(raw) == 'table' then return raw.err end
     local a, b, c = charge.algorithm.parse(raw)
     if a then return nil, nil, a, b, c end
@@ -121,20 +44,6 @@ end
 -- By how much the cost does not fit; it fits at 0 or less.
 local function excess(charge, used)
   return charge.asks and used - (charge.capacityUnits - charge.amount) or 0
-end
-
--- Appends the durations of a decision on an algorithm that does not refill continuously.
-local function appendDurations(charge, used, over, a, b, c)
-  if used == 0 then
-    append(0)
-    append(0)
-  else
-    local remaining = used < charge.capacityUnits and floor((charge.capacityUnits - used) / charge.unitsPerToken) or 0
-    local lacking = used - (charge.capacityUnits - (remaining + 1) * charge.unitsPerToken)
-    append(charge.algorithm.reset(charge, used, a, b, c))
-    append(charge.algorithm.wait(charge, lacking, a, b, c))
-  end
-  append(over > 0 and charge.cost <= charge.limit and charge.algorithm.wait(charge, over, a, b, c) or 0)
 end
 
 -- Applies an action, or none, and appends the reply. Returns the value to store and its time to live: nil if nothing
@@ -208,7 +117,7 @@ local function apply(charge, key, action, over, used, a, b, c)
   if type(used) == 'table' then
     local isAdmitted, text
     isAdmitted, text, value, ttl = holds.prepare(key, used, action, over)
-    append({ isAdmitted and 1 or 0, text, used.forgiven })
+    append({ isAdmitted and 1 or 0, text, used.forgiven, used.isFront and used.raw or nil, used.at })
   else
     value, ttl = prepare(charge, action, over, used, a, b, c)
   end
@@ -279,18 +188,21 @@ local k, present = 0, now
 for s = 1, #shapes do
   local shape = shapes[s]
   for _ = 1, shape.count do
-    current, mark = 1, replied
-    local ok, err = true, nil
-    if taken and taken[k + 2] then
-      append(taken[k + 2])
-    else
-      ok, err = pcall(shape.size == 1 and decideOne or decideGroup, shape, k)
+    if k >= decided then
+      current, mark = 1, replied
+      local ok, err = true, nil
+      if taken and taken[k + 2] then
+        append(taken[k + 2])
+      else
+        ok, err = pcall(shape.size == 1 and decideOne or decideGroup, shape, k)
+      end
+      -- The error of a command is a table since Redis 7.
+      if not ok then err = type(err) == 'table' and err.err or 'FOREIGN value' end
+      if err then appendError(shape.size, err) end
+      -- An error may have occurred while a hold was charged as of its own end.
+      now = present
     end
-    -- The error of a command is a table since Redis 7.
-    if not ok then err = type(err) == 'table' and err.err or 'FOREIGN value' end
-    if err then appendError(shape.size, err) end
-    -- An error may have occurred while a hold was charged as of its own end.
-    k, now = k + shape.size, present
+    k = k + shape.size
   end
 end
 append(now)

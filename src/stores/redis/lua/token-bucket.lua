@@ -8,8 +8,7 @@ makers['token-bucket'] = function()
   end
 
   local function text(full, part, unitsPerMs)
-    local whole = format(WHOLE, full)
-    return part == 0 and whole or whole .. format(PART, part, unitsPerMs)
+    return part == 0 and format(WHOLE, full) or format(INSTANT, full, part, unitsPerMs)
   end
 
   local function used(policy, full, part, writtenUnitsPerMs)
@@ -53,6 +52,7 @@ makers['token-bucket'] = function()
   end
 
   return {
+    refills = true,
     parse = parse,
     text = text,
     used = used,

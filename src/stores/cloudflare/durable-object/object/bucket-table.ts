@@ -5,8 +5,8 @@
  * `kept_until` is rounded up: a bucket in constant use moves in the index only now and then, not with every grant.
  */
 
-import { isHeldState, type State } from "../../../../algorithms/held-state.ts";
-import type { AlgorithmName } from "../../../../core/policy.ts";
+import type { Algorithm } from "../../../../core/compiled-policy.ts";
+import { isHeldState, type State } from "../../../../core/state.ts";
 import type { DurableObjectStorageLike } from "../../platform.ts";
 import { formatState, isStateOf, parseState, stateSize } from "./state-text.ts";
 
@@ -51,7 +51,7 @@ export class BucketTable {
   }
 
   /** Returns the state of a bucket, or `undefined` if there is none that the algorithm can read. */
-  read(bucket: string, algorithm: AlgorithmName): State | undefined {
+  read(bucket: string, algorithm: Algorithm): State | undefined {
     const cached = this.cache.get(bucket);
     if (cached) return isStateOf(cached.state, algorithm) ? cached.state : undefined;
     const row = this.readRow(bucket);

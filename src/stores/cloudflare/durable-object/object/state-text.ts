@@ -1,8 +1,7 @@
 /** Stores a bucket's state as text: its whole numbers, separated by commas, followed by its holds. */
 import { isState } from "../../../../algorithms/algorithm.ts";
-import { algorithms } from "../../../../algorithms/algorithms.ts";
-import { isHeldState, type State } from "../../../../algorithms/held-state.ts";
-import type { AlgorithmName } from "../../../../core/policy.ts";
+import type { Algorithm } from "../../../../core/compiled-policy.ts";
+import { isHeldState, type State } from "../../../../core/state.ts";
 import { formatHolds, parseHolds } from "../../../holds-text.ts";
 
 /** Formats a state. */
@@ -11,11 +10,11 @@ export function formatState(state: State): string {
 }
 
 /** Parses a state. Returns `undefined` for damaged text and for text of another version; the bucket is then full. */
-export function parseState(text: unknown, algorithm: AlgorithmName): State | undefined {
+export function parseState(text: unknown, algorithm: Algorithm): State | undefined {
   const [, own, held] = (typeof text === "string" && /^((?:\d+(?:,\d+)*)?)(?:\|(.*))?$/.exec(text)) || [];
   if (own === undefined) return undefined;
   const base = own === "" ? [] : own.split(",").map(Number);
-  if (base.length > 0 && !isState(base, algorithms[algorithm])) return undefined;
+  if (base.length > 0 && !isState(base, algorithm)) return undefined;
   if (held === undefined) return base.length > 0 ? base : undefined;
   const holds = parseHolds(held);
   return holds && { base, ...holds };
@@ -27,7 +26,7 @@ export function stateSize(state: State): number {
 }
 
 /** Whether a cached state is one of this algorithm. */
-export function isStateOf(state: State, algorithm: AlgorithmName): boolean {
+export function isStateOf(state: State, algorithm: Algorithm): boolean {
   const base = isHeldState(state) ? state.base : state;
-  return (isHeldState(state) && base.length === 0) || isState(base, algorithms[algorithm]);
+  return (isHeldState(state) && base.length === 0) || isState(base, algorithm);
 }

@@ -1,5 +1,4 @@
 /** The replies of a Durable Object: encoded in the object, decoded in the Worker. */
-import { algorithms } from "../../../../algorithms/algorithms.ts";
 import type { StateDescription } from "../../../../algorithms/describe-state.ts";
 import type { Charge } from "../../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../../core/compiled-policy.ts";
@@ -104,6 +103,6 @@ function decodeDecision(
   if (!allowed) {
     return { allowed: false, policy, limit, remaining, resetAfterMs, nextAfterMs, retryAfterMs: waitMs };
   }
-  if (!algorithms[algorithm].queues) return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs };
+  if (!algorithm.queues) return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs };
   return { allowed: true, policy, limit, remaining, resetAfterMs, nextAfterMs, delayMs: waitMs as number };
 }

@@ -1,0 +1,2 @@
+/** Stands in for `@ws-kit/adapters/cloudflare-do`. */
+export * from "sluice/cloudflare";

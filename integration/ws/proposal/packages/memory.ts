@@ -1,0 +1,2 @@
+/** Stands in for `@ws-kit/adapters/memory`. */
+export * from "sluice";

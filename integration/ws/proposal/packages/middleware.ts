@@ -1,0 +1,2 @@
+/** Stands in for `@ws-kit/middleware`. */
+export * from "sluice/ws-kit";

@@ -1,0 +1,2 @@
+/** Stands in for `@ws-kit/adapters/redis`. */
+export * from "sluice/redis";

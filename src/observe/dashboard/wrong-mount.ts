@@ -1,0 +1,41 @@
+/** Fails a call of the dashboard with the arguments of a framework in place of a `Request`, and names the right call. */
+import { SluiceError } from "../../core/errors.ts";
+import { emitProcessWarning } from "../../core/warnings.ts";
+
+const ON_NODE = 'app.use("/_sluice", toNodeHandler(dashboard(observer, options))), with toNodeHandler of sluice/node';
+
+/** What the arguments of frameworks have. */
+interface MountArgs {
+  readonly req?: { readonly raw?: unknown };
+  readonly raw?: unknown;
+  readonly request?: unknown;
+}
+
+/** Whether a value is a `Request`, of any runtime or polyfill. */
+export function isRequest(value: unknown): value is Request {
+  const { url, headers } = (value ?? {}) as Partial<Request>;
+  return typeof url === "string" && typeof headers?.get === "function";
+}
+
+/** Throws, or passes the error on where a rejected promise would not be handled: in Express 4 and `node:http`. */
+export function rejectMount(first: unknown, response: unknown, next: unknown): void {
+  const error = wrongMount(first as MountArgs | undefined);
+  const { setHeader, end } = (response ?? {}) as { setHeader?: unknown; end?: unknown };
+  if (typeof setHeader !== "function") throw error;
+  if (typeof next === "function") next(error);
+  else {
+    emitProcessWarning("SLUICE_MISUSE", error.message.replace(/ See \S+$/, ""));
+    Object.assign(response as object, { statusCode: 500 });
+    (end as () => void).call(response);
+  }
+}
+
+function wrongMount(first: MountArgs | undefined): SluiceError {
+  const expected = first?.req?.raw
+    ? 'app.all("/_sluice/*", (context) => page(context.req.raw))'
+    : first?.raw
+      ? 'a hook "onRequest" that calls reply.hijack() and page(request.raw, reply.raw), where page is toNodeHandler(dashboard(observer, options))'
+      : ON_NODE;
+  const message = `dashboard() returns a handler of Request and Response, and was called with other arguments. Mount it as ${expected}.`;
+  return new SluiceError("invalid-option", message, { option: "dashboard", expected, received: first });
+}

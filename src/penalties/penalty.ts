@@ -1,0 +1,11 @@
+/** Creates penalty policies, which bring their algorithm. */
+import { penalty as algorithm } from "../algorithms/penalty.ts";
+import type { PenaltyPolicy } from "../core/policy.ts";
+import { type Bare, plain } from "../policy/shorthand.ts";
+
+const OPTIONS = ["strikes", "blockMs", "factor", "maxBlockMs", "forgetMs"];
+
+/** Creates a penalty policy: `penalty({ strikes: 3, blockMs: "1m" })` blocks a key from its third strike on. */
+export function penalty(policy: Bare<PenaltyPolicy>): PenaltyPolicy {
+  return { ...plain(policy, undefined, "penalty", OPTIONS), algorithm };
+}

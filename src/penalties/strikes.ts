@@ -1,0 +1,59 @@
+/** Strikes and blocks by hand, on limiters with a penalty policy. */
+import { blockTerms } from "../algorithms/block-terms.ts";
+import { checkCost, checkKey } from "../core/charge.ts";
+import type { Decision } from "../core/decision.ts";
+import { SluiceError } from "../core/errors.ts";
+import { checkWhole } from "../core/options.ts";
+import { type Duration, parseDuration } from "../core/rate.ts";
+import type { RateLimiter } from "../core/rate-limiter.ts";
+import { chargeTo, type JointCharge, type LimiterPart, partsOf } from "../limiter/limiter-part.ts";
+import { isStoreFailure } from "../resilience/store-health.ts";
+
+/** A year: a longer block belongs on a deny list. */
+const MAX_BLOCK_MS = 31_536_000_000;
+
+/**
+ * Records strikes (default 1), such as wrong passwords, and returns the state after them: denied if the key is blocked now.
+ * No effect while it is blocked. The limiter must have a penalty policy.
+ */
+export async function strike(limiter: RateLimiter, key: string, times = 1): Promise<Decision> {
+  const part = penaltyOf("strike", limiter);
+  checkKey(key);
+  checkCost(times);
+  const decision = await part.port.applyOne(chargeTo(part, key, times, "take"));
+  if (!decision.allowed) part.failurePolicy.observed?.detectBlock(decision, key);
+  return decision;
+}
+
+/** Blocks a key for at least `forMs`. The limiter must have a penalty policy. */
+export async function block(limiter: RateLimiter, key: string, forMs: Duration): Promise<Decision> {
+  const part = penaltyOf("block", limiter);
+  checkKey(key);
+  const ms = checkWhole("forMs", parseDuration("forMs", forMs), 1, MAX_BLOCK_MS);
+  const decision = await sendOrThrow({ ...chargeTo(part, key, 1, "hold"), hold: blockTerms(ms) });
+  part.failurePolicy.observed?.blocked(key, ms);
+  return decision;
+}
+
+/** Ends a block and returns whether there was one. Strikes remain; `reset` clears them. The limiter must have a penalty policy. */
+export async function unblock(limiter: RateLimiter, key: string): Promise<boolean> {
+  const part = penaltyOf("unblock", limiter);
+  checkKey(key);
+  return (await sendOrThrow({ ...chargeTo(part, key, 0, "settle"), hold: blockTerms() })).allowed;
+}
+
+/** Applies a charge. Rejects if the store fails, whatever the failure policy: the caller has to know. */
+async function sendOrThrow(charge: JointCharge): Promise<Decision> {
+  const reply = await charge.port.send(charge);
+  if (isStoreFailure(reply)) throw reply.error;
+  return reply;
+}
+
+/** The only part of a limiter with a penalty policy. */
+function penaltyOf(call: string, limiter: RateLimiter): LimiterPart {
+  const [part, ...others] = partsOf(limiter);
+  if (part && others.length === 0 && part.policy.kind === "penalty") return part;
+  const expected =
+    'a limiter with a penalty policy alone, such as createLimiter({ policy: penalty({ blockMs: "1m" }), store })';
+  throw new SluiceError("invalid-limiter", `${call}() needs ${expected}.`, { option: "limiter", expected });
+}
