@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 import { scaled } from "../scripts/scale.js";
 import type { Charge } from "../src/core/charge.ts";
 import type { Decision } from "../src/core/decision.ts";
-import { createLimiter } from "../src/limiter/create-limiter.ts";
+import { createLimiter } from "../src/remote/create-limiter.ts";
 import { PlanBounds, planBatches, planPair } from "../src/testing/plan-charges.ts";
 import { randomFrom } from "../src/testing/random.ts";
 import { ALGORITHMS, policyOf } from "../src/testing/subject.ts";

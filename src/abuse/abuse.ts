@@ -3,7 +3,7 @@ import { checkKey, isCost } from "../core/charge.ts";
 import { optionError, SluiceError, show } from "../core/errors.ts";
 import type { ObserverLike } from "../core/observer.ts";
 import { checkOptions } from "../core/options.ts";
-import { type Duration, parseDuration } from "../core/rate.ts";
+import { type Duration, parseDuration } from "../policy/rate.ts";
 import { isSync, originOf, type Store } from "../core/store.ts";
 import { type Address, networkOf } from "../http/identity/address.ts";
 import { checkKey as keyProblem } from "../http/identity/identities.ts";
@@ -15,9 +15,9 @@ import {
   type ScreenedMiddleware,
 } from "../http/request-abuse.ts";
 import type { LimitStorage } from "../http/request-charges.ts";
-import { createLimiter } from "../limiter/create-limiter.ts";
+import { createLimiter } from "../remote/create-limiter.ts";
 import { block, strike, unblock } from "../penalties/strikes.ts";
-import { memoryStore } from "../stores/memory/memory-store.ts";
+import { memoryStore } from "../memory/memory-store.ts";
 import { canonicalKey } from "./canonical-key.ts";
 import { CHALLENGE } from "./challenge/challenge-types.ts";
 import { LIST } from "./lists/list.ts";

@@ -6,7 +6,7 @@ import type { AddedCharge, DeniedPreflight, ScreenedMiddleware } from "../http/r
 import type { RequestCharges, RequestPenalty } from "../http/request-charges.ts";
 import type { RequestContext } from "../http/request-context.ts";
 import { RequestValues } from "../http/request-values.ts";
-import type { ComposableLimiter } from "../limiter/limiter-part.ts";
+import type { ComposableLimiter } from "../core/limiter-part.ts";
 
 /** Throws if the limiters of a middleware can't be charged together with penalties. */
 export function checkPenalizable(limiters: readonly unknown[], penalties: readonly RequestPenalty[]): void {

@@ -1,14 +1,14 @@
 /** Penalties: which identities are blocked, for how long, and the limiters that count their strikes. */
-import { penalty as algorithm } from "../algorithms/penalty.ts";
+import { penalty as algorithm } from "../penalties/penalty-algorithm.ts";
 import { optionError, SluiceError, show } from "../core/errors.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
 import type { PenaltyPolicy } from "../core/policy.ts";
-import { parseDuration } from "../core/rate.ts";
+import { parseDuration } from "../policy/rate.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
 import { isFact, parsePer } from "../http/identity/identities.ts";
 import type { RequestPenalty } from "../http/request-charges.ts";
-import { createLimiter, type LimiterOptions } from "../limiter/create-limiter.ts";
+import { createLimiter, type LimiterOptions } from "../remote/create-limiter.ts";
 import type { PenaltyOptions } from "./options.ts";
 
 /** A joint charge has room for two penalties beside the limits of a rule. */

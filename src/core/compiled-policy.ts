@@ -1,6 +1,6 @@
 /**
  * A validated policy in whole numbers, with nothing left to parse, and the interface of the algorithm that it brings: how
- * much is in use, how long until some of it is available again, and how a change is recorded. algorithms/step.ts builds
+ * much is in use, how long until some of it is available again, and how a change is recorded. core/step.ts builds
  * every decision from these functions. No clock and no I/O: time is an argument.
  */
 import type { Decision, Inspection } from "./decision.ts";

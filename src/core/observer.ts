@@ -5,7 +5,7 @@
 import type { CompiledPolicy } from "./compiled-policy.ts";
 import type { Decision } from "./decision.ts";
 import { optionError, type SluiceError } from "./errors.ts";
-import type { HoldDecision, HoldOptions } from "./hold.ts";
+import type { HoldDecision, HoldOptions } from "../holds/hold-options.ts";
 import type { RateLimiter } from "./rate-limiter.ts";
 import type { Store } from "./store.ts";
 

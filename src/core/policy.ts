@@ -1,6 +1,6 @@
 /** Policies as users write them, and the frozen form that limiters return. */
 import type { OptionHints } from "./options.ts";
-import type { Duration, RateText } from "./rate.ts";
+import type { Duration, RateText } from "../policy/rate.ts";
 
 /** The algorithms. */
 export type AlgorithmName =

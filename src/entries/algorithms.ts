@@ -1,10 +1,10 @@
 /** `sluice/algorithms`: the pure algorithms and the group engine, for store authors. Time is an argument; there is no I/O. */
 
-export type { ReadState } from "../algorithms/decide.ts";
-export type { StateDescription } from "../algorithms/describe-state.ts";
-export { holdTerms } from "../algorithms/hold-terms.ts";
-export { type Bucket, fits, peek, refund, take, usage } from "../algorithms/step.ts";
-export { decide, decideGroup, describeState } from "../algorithms/with-holds.ts";
+export type { ReadState } from "../core/decide.ts";
+export type { StateDescription } from "../core/describe-state.ts";
+export { holdTerms } from "../holds/hold-terms.ts";
+export { type Bucket, fits, peek, refund, take, usage } from "../core/step.ts";
+export { decide, decideGroup, describeState } from "../holds/with-holds.ts";
 export type {
   Algorithm,
   Cells,

@@ -3,7 +3,7 @@
  * tools that import a Worker without running it.
  */
 
-export { hybridRateLimiter } from "../limiter/hybrid-rate-limiter.ts";
+export { hybridRateLimiter } from "../remote/hybrid-rate-limiter.ts";
 export { bindingRateLimiter } from "../stores/cloudflare/binding/rate-limiter.ts";
 export {
   type DurableObjectStore,

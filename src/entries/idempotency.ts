@@ -12,4 +12,4 @@ export {
   type MemoryIdempotencyStore,
   type MemoryIdempotencyStoreOptions,
   memoryIdempotencyStore,
-} from "../stores/memory/idempotency-store.ts";
+} from "../idempotency/memory-store.ts";

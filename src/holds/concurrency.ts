@@ -1,8 +1,8 @@
 /** Creates concurrency policies, which bring their algorithm. */
-import { concurrency as algorithm } from "../algorithms/concurrency.ts";
+import { concurrency as algorithm } from "./concurrency-algorithm.ts";
 import { checkOptions } from "../core/options.ts";
 import type { ConcurrencyPolicy } from "../core/policy.ts";
-import type { Duration } from "../core/rate.ts";
+import type { Duration } from "../policy/rate.ts";
 import { LABELS, type LabelOptions } from "../policy/shorthand.ts";
 
 /** Options beside the limit of a concurrency policy. */

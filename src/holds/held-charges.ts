@@ -1,5 +1,5 @@
 /** Holds of one or more parts: the handle that `hold` and `holdAll` return, and settlements. */
-import { holdTerms } from "../algorithms/hold-terms.ts";
+import { holdTerms } from "./hold-terms.ts";
 import { isCost, MAX_COST } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Allowed, Decision, DecisionFields, DecisionSource } from "../core/decision.ts";
@@ -12,12 +12,12 @@ import {
   parseHoldMs,
   type RenewOptions,
   type Settlement,
-} from "../core/hold.ts";
+} from "./hold-options.ts";
 import { checkOptions } from "../core/options.ts";
 import { originOf } from "../core/store.ts";
-import type { JointCharge } from "../limiter/limiter-part.ts";
-import { merge } from "../limiter/merge.ts";
-import { emitForgiven } from "../resilience/events.ts";
+import type { JointCharge } from "../core/limiter-part.ts";
+import { merge } from "../joint/merge.ts";
+import { emitForgiven } from "../core/events.ts";
 import { renewCharge, settleCharge, settlementOf } from "./hold-acts.ts";
 import { addLease, type Leased, removeLease } from "./leases.ts";
 

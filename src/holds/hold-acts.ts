@@ -1,12 +1,12 @@
 /** What the calls of charges that hold have to do besides: settle, renew, cancel, and retry that in the background. */
-import { holdTerms } from "../algorithms/hold-terms.ts";
+import { holdTerms } from "./hold-terms.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision, DecisionSource } from "../core/decision.ts";
 import type { SluiceError } from "../core/errors.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
-import type { HoldActs, JointCharge } from "../limiter/limiter-part.ts";
-import { emit, emitForgiven } from "../resilience/events.ts";
-import { isStoreFailure } from "../resilience/store-health.ts";
+import type { HoldActs, JointCharge } from "../core/limiter-part.ts";
+import { emit, emitForgiven } from "../core/events.ts";
+import { isStoreFailure } from "../remote/store-health.ts";
 import { queueOf } from "./settlement-queue.ts";
 
 /** The acts of every charge that holds. Other charges may be copies of one, in mode `peek`. */

@@ -2,14 +2,14 @@
 import { checkCost, checkKey } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import { optionError, SluiceError } from "../core/errors.ts";
-import { type HoldDecision, type HoldOptions, parseHoldOptions } from "../core/hold.ts";
+import { type HoldDecision, type HoldOptions, parseHoldOptions } from "./hold-options.ts";
 import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import { checkOptions } from "../core/options.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import type { CheckedCharge } from "../limiter/combine.ts";
-import { applyJointly, checkTogether } from "../limiter/joint-charge.ts";
-import { type JointCharge, type LimiterPart, partsOf } from "../limiter/limiter-part.ts";
-import { peekCharge, takeCharge } from "../limiter/part-charges.ts";
+import type { CheckedCharge } from "../joint/combine.ts";
+import { applyJointly, checkTogether } from "../joint/joint-charge.ts";
+import { type JointCharge, type LimiterPart, partsOf } from "../core/limiter-part.ts";
+import { peekCharge, takeCharge } from "../core/part-charges.ts";
 import { checkAmount, withHold } from "./held-charges.ts";
 import { holdCharge, leaseOf } from "./hold-charge.ts";
 

@@ -1,9 +1,9 @@
 /** The charges of holds, and which policies support them. */
-import { holdTerms } from "../algorithms/hold-terms.ts";
+import { holdTerms } from "./hold-terms.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { SluiceError } from "../core/errors.ts";
-import { DEFAULT_HOLD_MS } from "../core/hold.ts";
-import { chargeTo, type JointCharge, type LimiterPart } from "../limiter/limiter-part.ts";
+import { DEFAULT_HOLD_MS } from "./hold-options.ts";
+import { chargeTo, type JointCharge, type LimiterPart } from "../core/limiter-part.ts";
 import { holdActs } from "./hold-acts.ts";
 
 /** Largest limit of a sliding log with holds: while there are holds, each call reads the whole log. */

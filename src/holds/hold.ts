@@ -10,7 +10,7 @@ import {
   MAX_HOLD_MS,
   parseHoldOptions,
   type Settlement,
-} from "../core/hold.ts";
+} from "./hold-options.ts";
 import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import {
@@ -19,8 +19,8 @@ import {
   type JointCharge,
   type LimiterPart,
   partsOf,
-} from "../limiter/limiter-part.ts";
-import { observeCall, observeDecision } from "../limiter/observed-charges.ts";
+} from "../core/limiter-part.ts";
+import { observeCall, observeDecision } from "../joint/observed-charges.ts";
 import { checkActual, checkAmount, settleAll, withHold } from "./held-charges.ts";
 import { settlementOf } from "./hold-acts.ts";
 import { holdCharge, leaseOf } from "./hold-charge.ts";

@@ -1,7 +1,7 @@
 /** The leases of each limiter with a concurrency policy, so that `dispose` can release them. */
 import { monotonicMs } from "../core/clock.ts";
 import { shared } from "../core/shared-state.ts";
-import type { FailurePolicy } from "../resilience/failure-policy.ts";
+import type { FailurePolicy } from "../remote/failure-policy.ts";
 
 /** A hold whose lease can be released. */
 export interface Leased {

@@ -1,6 +1,6 @@
 /** Renews holds while their work is open: of requests, handlers and connections. */
 import { monotonicMs } from "../core/clock.ts";
-import { type Hold, MAX_HOLD_MS } from "../core/hold.ts";
+import { type Hold, MAX_HOLD_MS } from "./hold-options.ts";
 
 /** Renewals within the duration of a hold: two may fail before it ends. */
 const RENEWALS_PER_HOLD = 3;

@@ -7,8 +7,8 @@ import type { Decision } from "../core/decision.ts";
 import type { SluiceError } from "../core/errors.ts";
 import { shared } from "../core/shared-state.ts";
 import { originOf, type Store } from "../core/store.ts";
-import type { JointCharge } from "../limiter/limiter-part.ts";
-import { isStoreFailure } from "../resilience/store-health.ts";
+import type { JointCharge } from "../core/limiter-part.ts";
+import { isStoreFailure } from "../remote/store-health.ts";
 
 /** Maximum number of waiting calls per store. The oldest one is lost first. */
 const MAX_ENTRIES = 1000;

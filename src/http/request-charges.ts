@@ -3,7 +3,7 @@
  * rules. The gate knows nothing else about them, so an application without rules does not contain them.
  */
 import type { Decision } from "../core/decision.ts";
-import type { Hold } from "../core/hold.ts";
+import type { Hold } from "../holds/hold-options.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { ObserverLike } from "../core/observer.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";

@@ -2,7 +2,7 @@
 
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import { SluiceError } from "../core/errors.ts";
-import type { PolicyText } from "../core/policy-text.ts";
+import type { PolicyText } from "../policy/text-type.ts";
 import { compilePolicy } from "../policy/compile-policy.ts";
 
 /** A policy as text and as stores use it. */

@@ -19,7 +19,7 @@ import {
 import { checkOptions, checkWhole } from "../core/options.ts";
 import { isSync, type Store } from "../core/store.ts";
 import type { RequestObserver, RequestObserverPort } from "../http/request-observer.ts";
-import { healthOf } from "../resilience/store-health.ts";
+import { healthOf } from "../remote/store-health.ts";
 import { ObservedDecision, type ObserverEvent, type TransitionEvent, transitionEvent } from "./events.ts";
 import type { Logger } from "./json-log.ts";
 import { LabelTable } from "./label-table.ts";

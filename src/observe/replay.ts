@@ -1,5 +1,5 @@
 /** Replays recorded traffic against a policy. */
-import { decide } from "../algorithms/decide.ts";
+import { decide } from "../core/decide.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { State } from "../core/state.ts";
 import type { Traffic } from "./recorded-traffic.ts";

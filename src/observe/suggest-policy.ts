@@ -2,8 +2,8 @@
 import { optionError } from "../core/errors.ts";
 import { hmacTag } from "../core/hmac-tag.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
-import type { PolicyText } from "../core/policy-text.ts";
-import { type Duration, durationText, parseDuration } from "../core/rate.ts";
+import type { PolicyText } from "../policy/text-type.ts";
+import { type Duration, durationText, parseDuration } from "../policy/rate.ts";
 import { candidatePolicies } from "./candidate-policies.ts";
 import { keyRates, rankOf } from "./key-rates.ts";
 import { readTraffic, type Traffic, type TrafficSample } from "./recorded-traffic.ts";

@@ -1,5 +1,5 @@
 /** Creates penalty policies, which bring their algorithm. */
-import { penalty as algorithm } from "../algorithms/penalty.ts";
+import { penalty as algorithm } from "./penalty-algorithm.ts";
 import type { PenaltyPolicy } from "../core/policy.ts";
 import { type Bare, plain } from "../policy/shorthand.ts";
 

@@ -1,13 +1,13 @@
 /** Strikes and blocks by hand, on limiters with a penalty policy. */
-import { blockTerms } from "../algorithms/block-terms.ts";
+import { blockTerms } from "./block-terms.ts";
 import { checkCost, checkKey } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
 import { SluiceError } from "../core/errors.ts";
 import { checkWhole } from "../core/options.ts";
-import { type Duration, parseDuration } from "../core/rate.ts";
+import { type Duration, parseDuration } from "../policy/rate.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import { chargeTo, type JointCharge, type LimiterPart, partsOf } from "../limiter/limiter-part.ts";
-import { isStoreFailure } from "../resilience/store-health.ts";
+import { chargeTo, type JointCharge, type LimiterPart, partsOf } from "../core/limiter-part.ts";
+import { isStoreFailure } from "../remote/store-health.ts";
 
 /** A year: a longer block belongs on a deny list. */
 const MAX_BLOCK_MS = 31_536_000_000;

@@ -1,7 +1,7 @@
 /** All algorithms by name, for policies as data: those of rules files, and those that are sent elsewhere. */
 
-import { concurrency } from "../algorithms/concurrency.ts";
-import { penalty } from "../algorithms/penalty.ts";
+import { concurrency } from "../holds/concurrency-algorithm.ts";
+import { penalty } from "../penalties/penalty-algorithm.ts";
 import type { Algorithm } from "../core/compiled-policy.ts";
 import type { AlgorithmName } from "../core/policy.ts";
 import { rates } from "./rates.ts";

@@ -1,6 +1,6 @@
 /** Validates a policy and turns it into whole numbers. */
 
-import { defaultMaxHolds, MAX_HOLDS } from "../algorithms/max-holds.ts";
+import { defaultMaxHolds, MAX_HOLDS } from "../holds/max-holds.ts";
 import {
   type Algorithm,
   type CompiledPolicy,
@@ -11,7 +11,7 @@ import {
 import { optionError, SluiceError, show } from "../core/errors.ts";
 import { checkOptions, checkWhole } from "../core/options.ts";
 import { POLICY_HINTS, type Policy, type ResolvedPolicy } from "../core/policy.ts";
-import type { PolicyText } from "../core/policy-text.ts";
+import type { PolicyText } from "./text-type.ts";
 import { policyFromText } from "./policy-text.ts";
 import { type Algorithms, rates } from "./rates.ts";
 import { writtenText } from "./written-text.ts";

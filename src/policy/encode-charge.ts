@@ -1,13 +1,13 @@
 /** Charges as data, for stores that decide elsewhere: an algorithm has functions, which can't be sent. */
 
-import { ALL_MODES } from "../algorithms/hold-modes.ts";
-import { holdTerms } from "../algorithms/hold-terms.ts";
-import { defaultMaxHolds } from "../algorithms/max-holds.ts";
+import { ALL_MODES } from "../holds/hold-modes.ts";
+import { holdTerms } from "../holds/hold-terms.ts";
+import { defaultMaxHolds } from "../holds/max-holds.ts";
 import { BoundedMap } from "../core/bounded-map.ts";
 import { type Charge, checkCost } from "../core/charge.ts";
 import type { CompiledPolicy, EncodedPolicy, Mode } from "../core/compiled-policy.ts";
 import { optionError } from "../core/errors.ts";
-import { HOLD_ID, MAX_HOLD_MS } from "../core/hold.ts";
+import { HOLD_ID, MAX_HOLD_MS } from "../holds/hold-options.ts";
 import { checkWhole } from "../core/options.ts";
 import { algorithms } from "./algorithms.ts";
 import { compileWith } from "./compile-policy.ts";

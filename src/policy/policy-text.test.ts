@@ -2,9 +2,9 @@
 
 import { describe, expect, it } from "vitest";
 import type { Policy } from "../core/policy.ts";
-import type { PolicyText } from "../core/policy-text.ts";
-import { createLimiter } from "../limiter/create-limiter.ts";
-import { memoryRateLimiter } from "../stores/memory/rate-limiter.ts";
+import type { PolicyText } from "./text-type.ts";
+import { createLimiter } from "../remote/create-limiter.ts";
+import { memoryRateLimiter } from "../memory/rate-limiter.ts";
 import { algorithms } from "./algorithms.ts";
 import { compilePolicy } from "./compile-policy.ts";
 import { parsePolicy, policyFromText } from "./policy-text.ts";

@@ -9,7 +9,7 @@ import {
   type SlidingWindowPolicy,
   type TokenBucketPolicy,
 } from "../core/policy.ts";
-import { parseRate, type RateText } from "../core/rate.ts";
+import { parseRate, type RateText } from "./rate.ts";
 import { withText } from "./written-text.ts";
 
 /** Options beside a rate, for every algorithm. */

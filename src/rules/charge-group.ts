@@ -1,10 +1,10 @@
 /** The charges of one request in groups that are decided all or nothing, and what they hold. */
 import type { Decision } from "../core/decision.ts";
-import { type Hold, parseHoldOptions } from "../core/hold.ts";
+import { type Hold, parseHoldOptions } from "../holds/hold-options.ts";
 import { createHold } from "../holds/held-charges.ts";
 import { holdTo } from "../holds/hold-charge.ts";
-import { chargeTo, type JointCharge } from "../limiter/limiter-part.ts";
-import { takeCharge } from "../limiter/part-charges.ts";
+import { chargeTo, type JointCharge } from "../core/limiter-part.ts";
+import { takeCharge } from "../core/part-charges.ts";
 import type { RuleCharge } from "./compiled-rules.ts";
 import { isByPlan, type LimitSpec, type ParsedRule } from "./parsed-rules.ts";
 

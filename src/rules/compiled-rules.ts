@@ -8,15 +8,15 @@ import type { Steps } from "../core/slices.ts";
 import type { Store } from "../core/store.ts";
 import { checkHoldable } from "../holds/hold-charge.ts";
 import { isOfAllCallers } from "../http/identity/identities.ts";
-import type { LimiterPart } from "../limiter/limiter-part.ts";
-import { portOf } from "../limiter/store-port.ts";
+import type { LimiterPart } from "../core/limiter-part.ts";
+import { portOf } from "../remote/store-port.ts";
 import { compilePolicy } from "../policy/compile-policy.ts";
 import {
   type FailureOptions,
   type FailurePolicy,
   type OnStoreError,
   parseFailureOptions,
-} from "../resilience/failure-policy.ts";
+} from "../remote/failure-policy.ts";
 import { cannotHold, countsWeight } from "./check-laws.ts";
 import { hexHash } from "./hex-hash.ts";
 import type { CompiledSpec } from "./limit-text.ts";

@@ -4,7 +4,7 @@ import { monotonicMs } from "../core/clock.ts";
 import { SluiceError, show } from "../core/errors.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import { emitProcessWarning } from "../core/warnings.ts";
-import { type EventTarget, emit } from "../resilience/events.ts";
+import { type EventTarget, emit } from "../core/events.ts";
 import type { LimitSpec } from "./parsed-rules.ts";
 import type { LimitText } from "./rules-data.ts";
 

@@ -1,7 +1,7 @@
 /** Parses one rule or the fallback: applies its preset and the defaults, and resolves its budgets. */
-import { MAX_HOLD_MS } from "../core/hold.ts";
-import { parseDuration } from "../core/rate.ts";
-import type { OnStoreError } from "../resilience/failure-policy.ts";
+import { MAX_HOLD_MS } from "../holds/hold-options.ts";
+import { parseDuration } from "../policy/rate.ts";
+import type { OnStoreError } from "../remote/failure-policy.ts";
 import { at, type Issues, type Place, pathOf, quoted } from "./issues.ts";
 import { type Pattern, parsePattern } from "./matching/pattern.ts";
 import { patternAdvice } from "./matching/pattern-advice.ts";

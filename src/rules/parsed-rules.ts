@@ -1,7 +1,7 @@
 /** Rules that were validated: every reference is resolved, and presets and defaults are applied. */
 import type { Policy } from "../core/policy.ts";
 import type { RefundIf } from "../http/request-ending.ts";
-import type { OnStoreError } from "../resilience/failure-policy.ts";
+import type { OnStoreError } from "../remote/failure-policy.ts";
 import type { Pattern } from "./matching/pattern.ts";
 import type { Action, LimitText, RulesData } from "./rules-data.ts";
 

@@ -3,7 +3,7 @@ import type { ResolvedPolicy } from "../core/policy.ts";
 import { isFact } from "../http/identity/identities.ts";
 import type { RequestPenalty } from "../http/request-charges.ts";
 import { type Known, PENDING, type RequestValues } from "../http/request-values.ts";
-import { type LimiterPart, partsOf } from "../limiter/limiter-part.ts";
+import { type LimiterPart, partsOf } from "../core/limiter-part.ts";
 import type { ActiveCharge } from "./charge-group.ts";
 import type { RuleCharge, RulePlan } from "./compiled-rules.ts";
 import type { FoundRule } from "./found-rules.ts";

@@ -4,16 +4,16 @@ import { isCost } from "../core/charge.ts";
 import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
 import { optionError } from "../core/errors.ts";
-import { ASYNC_DISPOSE, type Hold, type HoldMethods, type Settlement } from "../core/hold.ts";
+import { ASYNC_DISPOSE, type Hold, type HoldMethods, type Settlement } from "../holds/hold-options.ts";
 import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
 import type { CountedDecision, RequestCharges, RuleOutcome } from "../http/request-charges.ts";
 import { isRefundDue, type RequestEnding } from "../http/request-ending.ts";
-import { applyGroups, type GroupDecisions } from "../limiter/charge-groups.ts";
-import { refundJointly } from "../limiter/joint-charge.ts";
-import type { JointCharge } from "../limiter/limiter-part.ts";
-import { merge } from "../limiter/merge.ts";
-import type { StorePort } from "../limiter/sync-port.ts";
+import { applyGroups, type GroupDecisions } from "../joint/charge-groups.ts";
+import { refundJointly } from "../joint/joint-charge.ts";
+import type { JointCharge } from "../core/limiter-part.ts";
+import { merge } from "../joint/merge.ts";
+import type { StorePort } from "../core/sync-port.ts";
 import {
   type ActiveCharge,
   type Group,

@@ -3,7 +3,7 @@ import { MAX_CHARGES } from "../core/charge.ts";
 import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { Steps } from "../core/slices.ts";
 import { type Known, PENDING, type RequestValues } from "../http/request-values.ts";
-import type { StorePort } from "../limiter/sync-port.ts";
+import type { StorePort } from "../core/sync-port.ts";
 import type { ActiveCharge } from "./charge-group.ts";
 import {
   ANY_PLAN,

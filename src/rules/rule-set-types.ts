@@ -4,7 +4,7 @@ import type { ObserverLike } from "../core/observer.ts";
 import type { Store } from "../core/store.ts";
 import type { OptionalFact } from "../http/identity/identities.ts";
 import type { RequestRules } from "../http/request-charges.ts";
-import type { OnEvent } from "../resilience/events.ts";
+import type { OnEvent } from "../core/events.ts";
 import type { FindOverride } from "./overrides.ts";
 import type { RuleHold } from "./rule-charges.ts";
 import type { RuleMatch } from "./rule-match.ts";

@@ -18,7 +18,7 @@ export interface Change {
 }
 
 const inFile = (file: string) => (from: string, to: string) => ({ file, from, to });
-const ledger = readFileSync(new URL("../../src/algorithms/held-ledger.ts", import.meta.url), "utf8");
+const ledger = readFileSync(new URL("../../src/holds/held-ledger.ts", import.meta.url), "utf8");
 /** A change of a bucket with holds, in whichever of its two files the text is. */
 const holds = (from: string, to: string) => inFile(ledger.includes(from) ? "held-ledger.ts" : "holds.ts")(from, to);
 const penalty = inFile("penalty.ts");

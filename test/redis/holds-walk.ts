@@ -6,7 +6,7 @@ import { concurrency, penalty } from "sluice";
 import { holdTerms } from "sluice/algorithms";
 import { expect } from "vitest";
 import { joinScript, readPart } from "../../scripts/make-redis-script.js";
-import { decideGroup } from "../../src/algorithms/with-holds.ts";
+import { decideGroup } from "../../src/holds/with-holds.ts";
 import type { Charge, Group } from "../../src/core/charge.ts";
 import type { CompiledPolicy, Mode } from "../../src/core/compiled-policy.ts";
 import type { Decision } from "../../src/core/decision.ts";

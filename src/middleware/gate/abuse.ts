@@ -3,7 +3,7 @@ import { optionError } from "../../core/errors.ts";
 import { type MountedAbuse, REQUEST_ABUSE } from "../../http/request-abuse.ts";
 import { type LimitStorage, REQUEST_RULES, type RequestRules } from "../../http/request-charges.ts";
 import type { RequestObserver } from "../../http/request-observer.ts";
-import type { ComposableLimiter } from "../../limiter/limiter-part.ts";
+import type { ComposableLimiter } from "../../core/limiter-part.ts";
 import type { WithDeadline } from "./callback-deadlines.ts";
 import type { Keys } from "./keys.ts";
 import type { RateLimitOptions } from "./options.ts";

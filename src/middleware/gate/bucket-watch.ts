@@ -3,7 +3,7 @@ import { shared } from "../../core/shared-state.ts";
 import { originOf } from "../../core/store.ts";
 import type { WarningCode } from "../../core/warnings.ts";
 import { keyHash } from "../../http/key-hash.ts";
-import type { ComposableLimiter } from "../../limiter/limiter-part.ts";
+import type { ComposableLimiter } from "../../core/limiter-part.ts";
 import type { LimiterLike } from "./options.ts";
 
 const SAMPLE = 1000;

@@ -2,7 +2,7 @@
 import { SluiceError } from "../../core/errors.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import { checkWhole } from "../../core/options.ts";
-import { parseDuration } from "../../core/rate.ts";
+import { parseDuration } from "../../policy/rate.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 

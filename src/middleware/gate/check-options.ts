@@ -1,7 +1,7 @@
 /** Validates the options of `rateLimit` when it is called, before the first request. */
 import { checkCost } from "../../core/charge.ts";
 import { optionError, SluiceError, show } from "../../core/errors.ts";
-import { parseHoldMs } from "../../core/hold.ts";
+import { parseHoldMs } from "../../holds/hold-options.ts";
 import { checkOptions, checkWhole, type OptionHints } from "../../core/options.ts";
 import { checkAbuse } from "./abuse.ts";
 import { refundedHold } from "./holds.ts";

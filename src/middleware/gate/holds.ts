@@ -2,7 +2,7 @@
 import { isCost } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
-import type { Hold } from "../../core/hold.ts";
+import type { Hold } from "../../holds/hold-options.ts";
 import { checkActual } from "../../holds/held-charges.ts";
 import { OpenHolds } from "../../holds/open-holds.ts";
 import { runsOnWorkers } from "../../http/identity/presets.ts";

@@ -1,8 +1,8 @@
 /** Detects a `limiter` function that creates a limiter per request: each has an empty store, so nothing is limited. */
 import type { WarningCode } from "../../core/warnings.ts";
 import { keyHash } from "../../http/key-hash.ts";
-import type { ComposableLimiter } from "../../limiter/limiter-part.ts";
-import { memoryStoreCount } from "../../stores/memory/memory-store.ts";
+import type { ComposableLimiter } from "../../core/limiter-part.ts";
+import { memoryStoreCount } from "../../memory/memory-store.ts";
 import type { LimiterLike } from "./options.ts";
 
 /** New limiters in a row for one key and policy. One per tenant or plan is new only once for each of them. */

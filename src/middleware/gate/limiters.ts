@@ -6,14 +6,14 @@ import { optionError, SluiceError, show } from "../../core/errors.ts";
 import { andThen } from "../../core/maybe-promise.ts";
 import { type ObserverPort, observerPort } from "../../core/observer.ts";
 import type { Policy } from "../../core/policy.ts";
-import type { PolicyText } from "../../core/policy-text.ts";
+import type { PolicyText } from "../../policy/text-type.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { areResolved, type Policies } from "../../http/headers/policies.ts";
-import { combine } from "../../limiter/combine.ts";
-import { limiterOwning } from "../../limiter/owning-limiter.ts";
+import { combine } from "../../joint/combine.ts";
+import { limiterOwning } from "../../memory/owning-limiter.ts";
 import { compilePolicy } from "../../policy/compile-policy.ts";
 import { policyFromText } from "../../policy/policy-text.ts";
-import { memoryStore } from "../../stores/memory/memory-store.ts";
+import { memoryStore } from "../../memory/memory-store.ts";
 import type { LimiterLike, RateLimitOptions } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 

@@ -2,7 +2,7 @@
 import { isPromise } from "../../core/maybe-promise.ts";
 import { type ObserverPort, observerPort } from "../../core/observer.ts";
 import { describeError, emitProcessWarning, type WarningCode } from "../../core/warnings.ts";
-import type { LimiterEvent } from "../../resilience/events.ts";
+import type { LimiterEvent } from "../../core/events.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 

@@ -2,7 +2,7 @@
 import { checkCost, checkKey } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
-import type { HoldOptions } from "../../core/hold.ts";
+import type { HoldOptions } from "../../holds/hold-options.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { ResolvedPolicy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
@@ -12,7 +12,7 @@ import type { Policies } from "../../http/headers/policies.ts";
 import type { ResponseData } from "../../http/rejection.ts";
 import type { ScreenedRequest } from "../../http/request-abuse.ts";
 import type { RequestCharges } from "../../http/request-charges.ts";
-import { applyCharges, type CheckedCharge, limitingCharge, refundCharges, refundTaken } from "../../limiter/charges.ts";
+import { applyCharges, type CheckedCharge, limitingCharge, refundCharges, refundTaken } from "../../joint/charges.ts";
 import { checkDecision, policiesOf } from "./limiters.ts";
 import type { LimiterLike, RequestDecision } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";

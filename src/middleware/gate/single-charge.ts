@@ -1,9 +1,9 @@
 /** Finds the charge of a request for the options `policy`, `policies` and `limiter`: one limiter, one key, one cost. */
 import { SluiceError } from "../../core/errors.ts";
-import type { HoldOptions } from "../../core/hold.ts";
+import type { HoldOptions } from "../../holds/hold-options.ts";
 import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { WarningCode } from "../../core/warnings.ts";
-import { hasConcurrency } from "../../limiter/charges.ts";
+import { hasConcurrency } from "../../joint/charges.ts";
 import { bucketWatch } from "./bucket-watch.ts";
 import { refundedHold } from "./holds.ts";
 import type { Keys } from "./keys.ts";

@@ -4,13 +4,13 @@ import type { MaybePromise } from "../../core/maybe-promise.ts";
 import type { ObserverLike } from "../../core/observer.ts";
 import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { Policy } from "../../core/policy.ts";
-import type { PolicyText } from "../../core/policy-text.ts";
-import { type Duration, durationText, parseDuration } from "../../core/rate.ts";
+import type { PolicyText } from "../../policy/text-type.ts";
+import { type Duration, durationText, parseDuration } from "../../policy/rate.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { Identity } from "../../http/identity/client-key.ts";
 import { MAX_BODY_BYTES } from "../../idempotency/check-input.ts";
 import type { IdempotencyStore } from "../../idempotency/idempotency-store.ts";
-import type { OnEvent } from "../../resilience/events.ts";
+import type { OnEvent } from "../../core/events.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
 import { DEFAULT_STORED_HEADERS, isNeverStored, isStoredByDefault } from "./stored-response.ts";
 

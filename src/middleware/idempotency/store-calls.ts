@@ -10,7 +10,7 @@ import type {
   IdempotencyStore,
   StoredResponse,
 } from "../../idempotency/idempotency-store.ts";
-import { healthOf, StoreFailure, type StoreHealth } from "../../resilience/store-health.ts";
+import { healthOf, StoreFailure, type StoreHealth } from "../../remote/store-health.ts";
 import { Waiters } from "./waiters.ts";
 
 /** All middleware on one store share its waiting requests. */

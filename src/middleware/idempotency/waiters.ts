@@ -4,8 +4,8 @@
  */
 import type { BeginResult, IdempotencyClaim, IdempotencyKey } from "../../idempotency/idempotency-store.ts";
 import { joinKey } from "../../idempotency/join-key.ts";
-import { hasTimersPerRequest } from "../../resilience/deadlines.ts";
-import { isStoreFailure, type StoreFailure } from "../../resilience/store-health.ts";
+import { hasTimersPerRequest } from "../../remote/deadlines.ts";
+import { isStoreFailure, type StoreFailure } from "../../remote/store-health.ts";
 
 /** Requests of one scope that wait at once. Further ones get a 409 at once. */
 const MAX_WAITERS_PER_SCOPE = 100;

@@ -1,6 +1,6 @@
 /** Who may see the dashboard: checks of the browser's headers, `authorize`, and a limit. */
 
-import { decide } from "../../algorithms/decide.ts";
+import { decide } from "../../core/decide.ts";
 import { monotonicMs } from "../../core/clock.ts";
 import type { MaybePromise } from "../../core/maybe-promise.ts";
 import type { State } from "../../core/state.ts";

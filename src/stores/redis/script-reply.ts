@@ -1,6 +1,6 @@
 /** Reads the script's reply, a list of numbers, texts and lists. step.lua documents the format. */
 
-import { report } from "../../algorithms/step.ts";
+import { report } from "../../core/step.ts";
 import type { Cells } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import { SluiceError, show } from "../../core/errors.ts";

@@ -1,8 +1,8 @@
 /** `upstashRateLimiter`: a limiter from an Upstash client and a policy. */
 import type { Policy } from "../../core/policy.ts";
-import type { PolicyText } from "../../core/policy-text.ts";
+import type { PolicyText } from "../../policy/text-type.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
-import { limiterForClient, type StoreKind } from "../../limiter/limiter-for-client.ts";
+import { limiterForClient, type StoreKind } from "../../remote/limiter-for-client.ts";
 import { comparableOption, type RedisRateLimiterOptions } from "../redis/rate-limiter.ts";
 import { REDIS_OPTIONS, type RedisStoreOptions } from "../redis/redis-store.ts";
 import { type UpstashClient, upstashStore } from "./upstash-store.ts";

@@ -1,6 +1,6 @@
 /** Random groups of charges with holds on a store, compared with the pure function. */
-import { holdTerms } from "../../algorithms/hold-terms.ts";
-import { decideGroup } from "../../algorithms/with-holds.ts";
+import { holdTerms } from "../../holds/hold-terms.ts";
+import { decideGroup } from "../../holds/with-holds.ts";
 import type { Charge, Group } from "../../core/charge.ts";
 import type { CompiledPolicy, Mode } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";

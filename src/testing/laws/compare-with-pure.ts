@@ -1,6 +1,6 @@
 /** Random calls to a limiter, compared with the pure function. */
 
-import { decide } from "../../algorithms/decide.ts";
+import { decide } from "../../core/decide.ts";
 import type { Mode } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { State } from "../../core/state.ts";

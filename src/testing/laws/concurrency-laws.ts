@@ -4,7 +4,7 @@ import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Policy } from "../../core/policy.ts";
 import { concurrency } from "../../holds/concurrency.ts";
 import { hold } from "../../holds/hold.ts";
-import { combine } from "../../limiter/combine.ts";
+import { combine } from "../../joint/combine.ts";
 import { compilePolicy } from "../../policy/compile-policy.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, checkEqual, checkRejects } from "../check.ts";

@@ -1,7 +1,7 @@
 /** Contract cases for groups of charges, combine() and consumeAll(). */
 import type { Mode } from "../../core/compiled-policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
-import { combine, consumeAll } from "../../limiter/combine.ts";
+import { combine, consumeAll } from "../../joint/combine.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, checkEqual } from "../check.ts";
 import { policyOf } from "../subject.ts";

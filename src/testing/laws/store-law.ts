@@ -1,6 +1,6 @@
 /** The shape of a contract case for stores, and helpers that most cases use. */
 
-import { holdTerms } from "../../algorithms/hold-terms.ts";
+import { holdTerms } from "../../holds/hold-terms.ts";
 import type { Charge, Group } from "../../core/charge.ts";
 import type { CompiledPolicy, Mode } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";

@@ -1,7 +1,7 @@
 /** Cases about clients that disconnect: what they hold, what they pay, and what is stored for them. */
 import { concurrency } from "../../holds/concurrency.ts";
 import type { IdempotencyStore } from "../../idempotency/idempotency-store.ts";
-import { memoryIdempotencyStore } from "../../stores/memory/idempotency-store.ts";
+import { memoryIdempotencyStore } from "../../idempotency/memory-store.ts";
 import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, pathOf, slow, times } from "./case.ts";
 import type { Client } from "./client.ts";

@@ -4,11 +4,11 @@ import type { Policy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { Identity } from "../../http/identity/client-key.ts";
 import type { IdempotencyStore } from "../../idempotency/idempotency-store.ts";
-import { createLimiter } from "../../limiter/create-limiter.ts";
+import { createLimiter } from "../../remote/create-limiter.ts";
 import type { RateLimitOptions, RequestDecision } from "../../middleware/gate/options.ts";
 import type { IdempotencyOptions } from "../../middleware/idempotency/options.ts";
-import type { FailureOptions } from "../../resilience/failure-policy.ts";
-import { memoryIdempotencyStore } from "../../stores/memory/idempotency-store.ts";
+import type { FailureOptions } from "../../remote/failure-policy.ts";
+import { memoryIdempotencyStore } from "../../idempotency/memory-store.ts";
 
 /** The options of any server's `rateLimit`. */
 export type RouteOptions = RateLimitOptions<

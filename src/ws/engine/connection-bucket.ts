@@ -1,6 +1,6 @@
 /** A bucket of one connection: a few numbers in memory, without a key or a store. */
 
-import { take } from "../../algorithms/step.ts";
+import { take } from "../../core/step.ts";
 import type { Cells, CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 

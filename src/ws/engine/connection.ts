@@ -6,7 +6,7 @@
 import type { Decision } from "../../core/decision.ts";
 import { optionError, SluiceError } from "../../core/errors.ts";
 import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
-import type { CheckedCharge } from "../../limiter/charges.ts";
+import type { CheckedCharge } from "../../joint/charges.ts";
 import { requireSync } from "./callbacks.ts";
 import { type BucketState, ConnectionBucket } from "./connection-bucket.ts";
 import { Enforcement } from "./enforcement.ts";

@@ -2,7 +2,7 @@
 import { memoryRateLimiter } from "sluice";
 import { createGuard } from "sluice/ws";
 import { describe, expect, it } from "vitest";
-import { hybridRateLimiter } from "../../limiter/hybrid-rate-limiter.ts";
+import { hybridRateLimiter } from "../../remote/hybrid-rate-limiter.ts";
 
 const limiter = memoryRateLimiter({ capacity: 1, tokensPerSecond: 1 });
 const hybrid = hybridRateLimiter(limiter, memoryRateLimiter({ capacity: 2, tokensPerSecond: 1 }));

@@ -1,7 +1,7 @@
 /** The options of a guard that concern frames. */
 import type { Clock } from "../../core/clock.ts";
 import type { Policy } from "../../core/policy.ts";
-import type { PolicyText } from "../../core/policy-text.ts";
+import type { PolicyText } from "../../policy/text-type.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { Frame, Ingress } from "./ingress.ts";
 import type { CloseCodes, EncodeNotice, ExceededAction, LimitExceeded } from "./replies.ts";

@@ -4,7 +4,7 @@
  */
 import type { DecisionSource } from "../../core/decision.ts";
 import { SluiceError } from "../../core/errors.ts";
-import type { Hold } from "../../core/hold.ts";
+import type { Hold } from "../../holds/hold-options.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { hold } from "../../holds/hold.ts";
 import { OpenHolds } from "../../holds/open-holds.ts";

@@ -1,6 +1,6 @@
 /** Why a frame is rejected: a violation of a limit, or a frame that can't be charged. */
 import type { Decision, Denied } from "../../core/decision.ts";
-import { type CheckedCharge, limitingCharge } from "../../limiter/charges.ts";
+import { type CheckedCharge, limitingCharge } from "../../joint/charges.ts";
 import type { LimitType } from "./replies.ts";
 
 /** A limit that was exceeded. */

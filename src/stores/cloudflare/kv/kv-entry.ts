@@ -1,5 +1,5 @@
 /** The cached counts of one KV key in this isolate: its own grants, and those that other isolates have written. */
-import { usage } from "../../../algorithms/step.ts";
+import { usage } from "../../../core/step.ts";
 import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 import { copyKey } from "../../../core/copy-key.ts";
 import type { Decision } from "../../../core/decision.ts";

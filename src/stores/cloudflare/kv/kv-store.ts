@@ -8,7 +8,7 @@
  *
  * KV accepts one write per second and key, so an isolate reads and writes a key about once per second.
  */
-import { decide, decideGroup } from "../../../algorithms/decide.ts";
+import { decide, decideGroup } from "../../../core/decide.ts";
 import type { Charge, Group } from "../../../core/charge.ts";
 import { monotonicMs, wallClockMs } from "../../../core/clock.ts";
 import type { CompiledPolicy, Mode } from "../../../core/compiled-policy.ts";

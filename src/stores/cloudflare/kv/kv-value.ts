@@ -1,6 +1,6 @@
 /** The value of a KV key: JSON with one count per isolate, `{ isolates: { id: [version, ...state] }, until, resetAt? }`. */
 
-import { isState } from "../../../algorithms/algorithm.ts";
+import { isState } from "../../../core/algorithm.ts";
 import type { Algorithm } from "../../../core/compiled-policy.ts";
 
 /** The grants of one isolate. */

@@ -1,7 +1,7 @@
 /** Property test of merged states. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decide } from "../../../algorithms/decide.ts";
+import { decide } from "../../../core/decide.ts";
 import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
 import type { PlainState } from "../../../core/state.ts";
 import { compilePolicy } from "../../../policy/compile-policy.ts";

@@ -3,7 +3,7 @@
  * writes in one synchronous step, so no other call can run in between.
  */
 
-import { decideGroup, describeState } from "../../../../algorithms/with-holds.ts";
+import { decideGroup, describeState } from "../../../../holds/with-holds.ts";
 import type { Charge, Group } from "../../../../core/charge.ts";
 import { wallClockMs } from "../../../../core/clock.ts";
 import type { Decision } from "../../../../core/decision.ts";

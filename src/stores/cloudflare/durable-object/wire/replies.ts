@@ -1,5 +1,5 @@
 /** The replies of a Durable Object: encoded in the object, decoded in the Worker. */
-import type { StateDescription } from "../../../../algorithms/describe-state.ts";
+import type { StateDescription } from "../../../../core/describe-state.ts";
 import type { Charge } from "../../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../../core/compiled-policy.ts";
 import type { Decision, DecisionFields, Denied } from "../../../../core/decision.ts";

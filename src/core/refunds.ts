@@ -1,0 +1,20 @@
+/** Turns charges and the decisions on them into refunds. */
+import { MODES } from "./modes.ts";
+import type { Decision } from "./decision.ts";
+import { hasGrant, refundOf } from "./grant.ts";
+import type { PartCharge } from "../remote/failure-policy.ts";
+import { hasRate } from "./part-charges.ts";
+
+/** The refunds of charges; with the decisions on them, no more than is still in use of each grant. */
+export function refundsOf(charges: readonly PartCharge[], decisions?: readonly Decision[]): PartCharge[] {
+  const refunds: PartCharge[] = [];
+  charges.forEach((charge, i) => {
+    const decision = decisions?.[i];
+    if (charge.cost === 0 && !hasRate(charge.policy)) return;
+    // A penalty that admits its group has taken nothing.
+    if (decision && !MODES[charge.mode]?.apply && !hasGrant(decision)) return;
+    const refund = refundOf(decision, charge.cost);
+    if (refund) refunds.push({ ...charge, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt });
+  });
+  return refunds;
+}
