@@ -53,23 +53,23 @@ export default defineConfig({
         // files. Left out are files that would make two chunks import each other, or that import a framework.
         {
           name: "sha2",
-          test: /@noble\/hashes|src\/(?:core\/hmac-tag|idempotency\/(?:entry-name)|stores\/stored-key)\.ts$/,
+          test: /@noble\/hashes|src\/(?:base\/hmac-tag|idempotency\/(?:entry-name)|stores\/stored-key)\.ts$/,
         },
         {
           name: "core",
-          test: /src\/(?:core|policy|idempotency(?!\/(?:entry-name))|algorithms|resilience|limiter(?!\/hybrid)|stores(?=\/holds-text)|stores\/memory(?!\/(?:idempotency|scoped)))\/[\w-]+\.ts$/,
+          test: /src\/(?:base|core|algorithms|policy|memory|joint|remote(?!\/hybrid)|idempotency(?!\/(?:entry-name|memory-store|scoped)))\/[\w-]+\.ts$/,
         },
         {
           name: "gate",
           test: /src\/(?:http|middleware\/(?:gate|hosts))\/(?:[\w-]+\/)*(?!nest-guard|fastify-reply)[\w-]+\.ts$/,
         },
         { name: "idempotency", test: /src\/middleware\/idempotency\/[\w-]+\.ts$/ },
-        { name: "holds", test: /src\/(?:holds|penalties)\/[\w-]+\.ts$/ },
+        { name: "holds", test: /src\/(?:(?:holds|penalties)\/[\w-]+|stores\/(?:holds-text|encode-charge))\.ts$/ },
         { name: "ws", test: /src\/ws\/engine\/[\w-]+\.ts$/ },
         // Code shared by the two entries of sluice/cloudflare. [\w-]+ excludes .d.ts files.
         {
           name: "objects",
-          test: /(?:stores\/cloudflare\/(?:[\w-]+\/)*(?!in-|outside-)[\w-]+|limiter\/hybrid-rate-limiter|idempotency\/entry-text)\.ts$/,
+          test: /(?:stores\/cloudflare\/(?:[\w-]+\/)*(?!in-|outside-)[\w-]+|remote\/hybrid-rate-limiter|idempotency\/entry-text)\.ts$/,
         },
       ],
     },

@@ -14,16 +14,18 @@ const END = "<!-- end of the import map -->";
 
 /** Layers in display order. Each imports only layers above it. */
 const LAYERS = [
+  "base",
   "core",
   "algorithms",
   "policy",
+  "memory",
+  "joint",
+  "penalties",
+  "holds",
+  "remote",
   "http",
   "idempotency",
   "stores",
-  "resilience",
-  "limiter",
-  "holds",
-  "penalties",
   "rules",
   "abuse",
   "observe",

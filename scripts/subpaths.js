@@ -1,6 +1,6 @@
 /**
  * Reads subpaths.json, the single list of the package's subpaths. Build entries, test aliases and the reference are
- * generated from it. `node scripts/subpaths.js` writes the exports of package.json and src/core/version.ts, and
+ * generated from it. `node scripts/subpaths.js` writes the exports of package.json and src/base/version.ts, and
  * test/package.test.ts checks both.
  *
  * Each subpath has one file in src/entries/, or one per export condition.
@@ -67,7 +67,7 @@ if (argv[1] === fileURLToPath(import.meta.url)) {
   const path = at("package.json");
   const manifest = JSON.parse(readFileSync(path, "utf8"));
   writeFileSync(path, `${JSON.stringify({ ...manifest, exports: packageExports, typesVersions }, null, 2)}\n`);
-  const version = at("src/core/version.ts");
+  const version = at("src/base/version.ts");
   const text = readFileSync(version, "utf8");
   writeFileSync(version, text.replace(/VERSION = ".*"/, `VERSION = "${manifest.version}"`));
 }

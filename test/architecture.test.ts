@@ -9,62 +9,29 @@ const src = fileURLToPath(new URL("../src", import.meta.url));
 
 /** The layers that each layer may import besides itself. CONTRIBUTING.md contains the actual imports. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
-  core: [],
-  algorithms: ["core"],
-  policy: ["core", "algorithms"],
-  idempotency: ["core"],
-  stores: ["core", "algorithms", "policy", "idempotency"],
-  resilience: ["core", "algorithms", "stores"],
-  limiter: ["core", "algorithms", "policy", "stores", "resilience"],
-  holds: ["core", "algorithms", "policy", "limiter", "resilience"],
-  penalties: ["core", "algorithms", "policy", "limiter", "resilience"],
-  http: ["core"],
-  middleware: ["core", "algorithms", "policy", "holds", "http", "idempotency", "limiter", "resilience", "stores"],
-  ws: ["core", "algorithms", "policy", "holds", "http", "limiter", "resilience"],
-  rules: ["core", "algorithms", "policy", "holds", "http", "limiter", "resilience", "stores"],
-  abuse: ["core", "algorithms", "http", "limiter", "penalties", "resilience", "stores"],
-  observe: ["core", "algorithms", "policy", "http", "resilience", "rules"],
-  testing: [
-    "core",
-    "algorithms",
-    "policy",
-    "idempotency",
-    "stores",
-    "resilience",
-    "limiter",
-    "holds",
-    "penalties",
-    "http",
-    "middleware",
-    "ws",
-    "rules",
-    "abuse",
-    "observe",
-  ],
-  entries: [
-    "core",
-    "algorithms",
-    "policy",
-    "idempotency",
-    "stores",
-    "resilience",
-    "limiter",
-    "holds",
-    "penalties",
-    "http",
-    "middleware",
-    "ws",
-    "rules",
-    "abuse",
-    "observe",
-    "testing",
-  ],
+  base: [],
+  core: ["base"],
+  algorithms: ["base", "core"],
+  policy: ["base", "core", "algorithms"],
+  memory: ["base", "core", "policy"],
+  joint: ["base", "core"],
+  penalties: ["base", "core", "policy"],
+  holds: ["base", "core", "policy", "joint", "penalties"],
+  remote: ["base", "core", "policy", "memory"],
+  http: ["base", "core", "holds"],
+  idempotency: ["base", "core", "memory"],
+  stores: ["base", "core", "algorithms", "policy", "holds", "idempotency"],
+  rules: ["base", "core", "algorithms", "policy", "memory", "joint", "holds", "remote", "http"],
+  abuse: ["base", "core", "memory", "penalties", "remote", "http"],
+  observe: ["base", "core", "policy", "memory", "joint", "holds", "remote", "http", "rules"],
+  middleware: ["base", "core", "policy", "memory", "joint", "holds", "remote", "http", "idempotency"],
+  ws: ["base", "core", "policy", "joint", "holds", "http"],
 };
+MAY_IMPORT.testing = Object.keys(MAY_IMPORT);
+MAY_IMPORT.entries = Object.keys(MAY_IMPORT);
 
 /** Only a store's shortcut may import the limiter, which imports stores. */
 const SHORTCUT = /^stores\/.*\/rate-limiter\.ts$/;
-/** The only store that other layers may import. */
-const MEMORY = /^stores\/memory\//;
 
 /** Packages that are bundled. */
 const BUNDLED = /^@noble\/hashes\/|^ipaddr\.js$|^hono\/router\/trie-router$|^isbot$/;
@@ -139,22 +106,34 @@ function runtimeImportsOf(file: string): string[] {
   );
 }
 
+/** The files that are reached by imports from some files. Default: by those at run time. */
+function reachedFrom(from: readonly string[], importsOf: (file: string) => string[] = runtimeImportsOf): Set<string> {
+  const reached = new Set<string>();
+  const visit = (file: string): void => {
+    if (reached.has(file)) return;
+    reached.add(file);
+    for (const path of importsOf(file)) visit(path);
+  };
+  for (const file of from) visit(file);
+  return reached;
+}
+
 describe("the architecture", () => {
   it("reads the source files", () => expect(files.length).toBeGreaterThan(20));
 
   it.each(files)("allows every import of %s", (file) => {
     const layer = file.split("/")[0] as string;
-    const allowed = [layer, ...(MAY_IMPORT[layer] ?? []), ...(SHORTCUT.test(file) ? ["limiter", "resilience"] : [])];
+    const allowed = [layer, ...(MAY_IMPORT[layer] ?? []), ...(SHORTCUT.test(file) ? ["remote"] : [])];
     expect(MAY_IMPORT, `${layer} is not in the table`).toHaveProperty(layer);
     for (const path of localImportsOf(file)) {
       expect(allowed, `${file} imports ${path}`).toContain(path.split("/")[0]);
     }
   });
 
-  it("imports no store but memory outside of stores, entries and testing", () => {
+  it("imports no store outside of stores, entries and testing", () => {
     const importers = files.filter((file) => !/^(stores|entries|testing)\//.test(file));
     for (const file of importers) {
-      const stores = localImportsOf(file).filter((path) => path.startsWith("stores/") && !MEMORY.test(path));
+      const stores = localImportsOf(file).filter((path) => path.startsWith("stores/"));
       expect(stores, file).toEqual([]);
     }
   });
@@ -241,7 +220,7 @@ describe("the architecture", () => {
     const readers = files.filter((file) =>
       /Date\.now|new Date|performance\./.test(readFileSync(join(src, file), "utf8")),
     );
-    expect(readers.filter((file) => !IN_BROWSERS.includes(file))).toEqual(["core/clock.ts"]);
+    expect(readers.filter((file) => !IN_BROWSERS.includes(file))).toEqual(["base/clock.ts"]);
   });
 
   it("has no randomness, await or timers in algorithms", () => {
@@ -252,22 +231,139 @@ describe("the architecture", () => {
 
   it("imports more than one algorithm only in the two lists of them", () => {
     const ALGORITHM =
-      /^algorithms\/(?:token-bucket|leaky-bucket|fixed-window|sliding-window|sliding-log|concurrency|penalty)\.ts$/;
+      /^algorithms\/(?:token-bucket|leaky-bucket|fixed-window|sliding-window|sliding-log)\.ts$|-algorithm\.ts$/;
     const importers = files.filter((file) => localImportsOf(file).filter((path) => ALGORITHM.test(path)).length > 1);
-    expect(importers.sort()).toEqual(["policy/algorithms.ts", "policy/rates.ts"]);
+    expect(importers.sort()).toEqual(["holds/all-algorithms.ts", "policy/rates.ts"]);
   });
 
   it("keeps the code of holds and penalties out of a limiter in memory", () => {
-    const reached = new Set<string>();
-    const visit = (file: string): void => {
-      if (reached.has(file)) return;
-      reached.add(file);
-      for (const path of runtimeImportsOf(file)) visit(path);
-    };
-    visit("stores/memory/rate-limiter.ts");
-    visit("limiter/combine.ts");
+    const reached = reachedFrom(["memory/rate-limiter.ts", "joint/combine.ts"]);
     const HOLDS = /^(?:holds|penalties)\/|(?:held|hold|holds|decide-block|block-terms|penalty|concurrency)[\w-]*\.ts$/;
-    expect([...reached].filter((file) => HOLDS.test(file) && file !== "algorithms/max-holds.ts")).toEqual([]);
+    expect([...reached].filter((file) => HOLDS.test(file) && file !== "policy/max-holds.ts")).toEqual([]);
+  });
+
+  describe("the core", () => {
+    const core = files.filter((file) => file.startsWith("core/"));
+
+    it("is read in an hour: at most 2000 lines in 28 files", () => {
+      const lines = core.map((file) => readFileSync(join(src, file), "utf8").split("\n").length - 1);
+      expect(lines.reduce((sum, count) => sum + count, 0)).toBeLessThanOrEqual(2000);
+      expect(core.length).toBeLessThanOrEqual(28);
+    });
+
+    it("has a README that names every file once, after those that it imports", () => {
+      const readme = readFileSync(join(src, "core/README.md"), "utf8");
+      const named = [...readme.matchAll(/^\| \[([\w-]+\.ts)\]\(\1\) \|/gm)].map(([, file]) => `core/${file}`);
+      expect([...named].sort()).toEqual([...core].sort());
+      for (const [i, file] of named.entries()) {
+        const later = localImportsOf(file).filter((path) => path.startsWith("core/") && named.indexOf(path) >= i);
+        expect(later, file).toEqual([]);
+      }
+    });
+
+    it("has a README whose other paths exist", () => {
+      const readme = readFileSync(join(src, "core/README.md"), "utf8");
+      const paths = [...readme.matchAll(/\b((?:core|joint|memory|remote|algorithms|policy|penalties)\/[\w-]+\.ts)/g)];
+      for (const [, path] of paths) expect(files, path).toContain(path);
+    });
+  });
+
+  it("calls stores in engines, memory and testing only, and its fallback where a store fails", () => {
+    const callers = files.filter((file) =>
+      /\bstore\.apply\(|\.applySync\(/.test(readFileSync(join(src, file), "utf8")),
+    );
+    expect(callers.filter((file) => !/^(?:memory|testing|stores)\//.test(file)).sort()).toEqual([
+      "core/apply.ts",
+      "remote/denial-cache.ts",
+      "remote/engine.ts",
+      "remote/without-store.ts",
+    ]);
+  });
+
+  it("attempts calls of stores in one place, and those of idempotency stores in another", () => {
+    const callers = files.filter((file) => /health\.attempt\(/.test(readFileSync(join(src, file), "utf8")));
+    expect(callers.sort()).toEqual(["middleware/idempotency/store-calls.ts", "remote/engine.ts"]);
+  });
+
+  it("has two limiter classes, and the hybrid of two limiters", () => {
+    const classes = files.flatMap((file) => [
+      ...readFileSync(join(src, file), "utf8").matchAll(
+        /class (\w+)[^{]* implements (?:\w+, )*(?:\w*RateLimiter|ComposableLimiter)/g,
+      ),
+    ]);
+    expect(classes.map(([, name]) => name).sort()).toEqual(["Hybrid", "Limiter", "SyncLimiter"]);
+  });
+
+  it("has these acts", () => {
+    const acts = files.flatMap((file) =>
+      [...readFileSync(join(src, file), "utf8").matchAll(/^(?:export )?const ([A-Z]+): Act =/gm)].map(
+        ([, name]) => `${file}: ${name}`,
+      ),
+    );
+    expect(acts.sort()).toEqual([
+      "core/apply.ts: DEMAND",
+      "core/apply.ts: PEEK",
+      "core/apply.ts: REFUND",
+      "core/apply.ts: TAKE",
+      "core/apply.ts: UNDO",
+      "holds/hold-acts.ts: FREE",
+      "holds/hold-acts.ts: HOLD",
+      "holds/settlement-queue.ts: RETRY",
+      "joint/across-shards.ts: STRIKE",
+      "penalties/strikes.ts: STRIKE",
+    ]);
+  });
+
+  describe("a feature is a folder", () => {
+    /** What has to work without any other feature. */
+    const ESSENTIAL = [
+      "memory/rate-limiter.ts",
+      "policy/compile-policy.ts",
+      "policy/policy-text.ts",
+      "core/limiter.ts",
+    ];
+    const FEATURES: Record<string, readonly string[]> = {
+      holds: ["joint/combine.ts", "remote/create-limiter.ts", "penalties/strikes.ts"],
+      penalties: ["joint/combine.ts", "remote/create-limiter.ts"],
+      joint: ["remote/create-limiter.ts", "stores/redis/redis-store.ts"],
+      remote: ["joint/combine.ts", "holds/hold-all.ts"],
+      rules: ["middleware/express.ts", "holds/hold-all.ts", "ws/servers/ws.ts"],
+      abuse: ["middleware/express.ts", "rules/rule-set.ts", "ws/servers/ws.ts"],
+      idempotency: ["stores/redis/redis-store.ts", "rules/rule-set.ts", "ws/servers/ws.ts"],
+      observe: ["middleware/express.ts", "rules/rule-set.ts", "ws/servers/ws.ts"],
+      ws: ["middleware/express.ts", "rules/rule-set.ts"],
+    };
+
+    it.each(Object.keys(FEATURES))("%s can be deleted with what imports it", (feature) => {
+      const isDeleted = (file: string): boolean => file.startsWith(`${feature}/`);
+      expect(files.some(isDeleted)).toBe(true);
+      for (const file of [...ESSENTIAL, ...(FEATURES[feature] as readonly string[])]) {
+        expect(files, file).toContain(file);
+        expect([...reachedFrom([file], localImportsOf)].filter(isDeleted), file).toEqual([]);
+      }
+    });
+  });
+
+  // Except middleware: its hosts capture responses for idempotency, which runs on the hosts.
+  it("has no cycles between the subfolders of a layer", () => {
+    const folderOf = (file: string): string => dirname(file);
+    const isNested = (a: string, b: string): boolean => `${a}/`.startsWith(`${b}/`) || `${b}/`.startsWith(`${a}/`);
+    const imports = new Map<string, Set<string>>();
+    for (const file of files) {
+      const from = folderOf(file);
+      for (const path of localImportsOf(file)) {
+        const to = folderOf(path);
+        const layer = from.split("/")[0] as string;
+        if (!isNested(from, to) && to.split("/")[0] === layer && layer !== "middleware") {
+          imports.set(from, (imports.get(from) ?? new Set()).add(to));
+        }
+      }
+    }
+    const visit = (folder: string, path: readonly string[]): void => {
+      expect(path.includes(folder), [...path, folder].join(" > ")).toBe(false);
+      for (const next of imports.get(folder) ?? []) visit(next, [...path, folder]);
+    };
+    for (const folder of imports.keys()) visit(folder, []);
   });
 
   it("starts each file with a sentence that says what it is for", () => {

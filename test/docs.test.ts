@@ -26,7 +26,7 @@ import { WebSocket } from "ws";
 import { referencePage } from "../docs/.vitepress/pages.js";
 import { makeLists } from "../scripts/list-pages.js";
 import { subpaths } from "../scripts/subpaths.js";
-import { ERRORS_PAGE } from "../src/core/errors.ts";
+import { ERRORS_PAGE } from "../src/base/errors.ts";
 import { startWorkerd } from "./cloudflare/workerd.ts";
 import { freePort } from "./servers/free-port.js";
 import { hasRedis, withRedis, withWorkerd } from "./servers/needs.ts";
@@ -336,7 +336,7 @@ describe("generated files are fresh", () => {
 });
 
 describe("docs/errors.md", () => {
-  const [, list = ""] = /export type ErrorCode =([^;]*);/.exec(read("src/core/errors.ts")) ?? [];
+  const [, list = ""] = /export type ErrorCode =([^;]*);/.exec(read("src/base/errors.ts")) ?? [];
   const codes = [...list.matchAll(/"([a-z-]+)"/g)].map(([, code]) => code as string);
   const allHeadings = read("docs/errors.md")
     .split("\n")
@@ -356,7 +356,7 @@ describe("docs/errors.md", () => {
     const used = source.flatMap((file) =>
       [...read(`src/${file}`).matchAll(/"(SLUICE_[A-Z_]+)"/g)].map(([, code]) => code),
     );
-    const known = [...read("src/core/warnings.ts").matchAll(/"(SLUICE_[A-Z_]+)"/g)].map(([, code]) => code);
+    const known = [...read("src/base/warnings.ts").matchAll(/"(SLUICE_[A-Z_]+)"/g)].map(([, code]) => code);
     const explained = allHeadings
       .filter(({ code }) => code.startsWith("sluice_"))
       .map(({ code }) => code.toUpperCase());

@@ -1,5 +1,5 @@
 /** Makes unit tests, which share a process, start like those of a new one: warnings that are emitted once are due again. */
 import { beforeAll } from "vitest";
-import { forgetWarnings } from "../src/core/warnings.ts";
+import { forgetWarnings } from "../src/base/warnings.ts";
 
 beforeAll(forgetWarnings);

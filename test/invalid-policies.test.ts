@@ -11,7 +11,7 @@ import {
 } from "sluice";
 import { compilePolicy } from "sluice/algorithms";
 import { describe, expect, test } from "vitest";
-import { ERRORS_PAGE } from "../src/core/errors.ts";
+import { ERRORS_PAGE } from "../src/base/errors.ts";
 import { asSluiceError, rejectionOf, thrownBy } from "./policy-errors.ts";
 
 const NAMES = ["token-bucket", "leaky-bucket", "fixed-window", "sliding-window", "sliding-log"] as const;

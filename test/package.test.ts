@@ -15,7 +15,7 @@ import {
   packageExports,
   typesVersions,
 } from "../scripts/subpaths.js";
-import { VERSION } from "../src/core/version.ts";
+import { VERSION } from "../src/base/version.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const bin = (name: string) => join(root, "node_modules/.bin", name);
@@ -365,7 +365,7 @@ describe("the package", () => {
     expect(manifest.typesVersions).toEqual(typesVersions);
   });
 
-  it("has the version of package.json in src/core/version.ts", () => {
+  it("has the version of package.json in src/base/version.ts", () => {
     expect(VERSION).toBe(manifest.version);
   });
 
@@ -668,7 +668,7 @@ const FRAMEWORK_BUDGET = 1500;
  * Gzip bytes of the memory limiter with all five algorithms, alone and with what an application may add to it, and of
  * Durable Objects. The budgets are the current sizes, to notice growth. In the memory limiter, about 1500 are for policies as text
  * with their errors and for refunds with their decision, 500 for the shares of policies and copies of keys, and 1600 for the group
- * engine, the store port and errors as sentences. Holds and penalties are in a bundle only if their functions are imported.
+ * engine and errors as sentences. Holds and penalties are in a bundle only if their functions are imported.
  */
 const BUDGETS = { memory: 12_400, combine: 14_750, holds: 20_250, penalties: 13_600, objects: 31_700 };
 /**

@@ -22,7 +22,7 @@ describe("the address", () => {
     "is in no file but those that quote an error or describe a release",
     () => {
       const tracked = execFileSync("git", ["grep", "-lI", "-e", owner as string], { cwd: root, encoding: "utf8" });
-      const quoting = /^docs\/.*\.(?:md|yml)$|^CHANGELOG\.md$|^README\.md$|^test\/|^src\/core\/errors\.ts$/;
+      const quoting = /^docs\/.*\.(?:md|yml)$|^CHANGELOG\.md$|^README\.md$|^test\/|^src\/base\/errors\.ts$/;
       const generated = ["package.json", "jsr.json", "CONTRIBUTING.md"];
       const files = tracked.trim().split("\n");
       expect(files.filter((file) => !quoting.test(file) && !generated.includes(file))).toEqual([]);

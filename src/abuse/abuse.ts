@@ -1,9 +1,10 @@
 /** `abuse`: lists, signals, penalties, traps and challenges for `rateLimit({ abuse })`. */
+
+import { optionError, SluiceError, show } from "../base/errors.ts";
+import { checkOptions } from "../base/options.ts";
+import { type Duration, parseDuration } from "../base/rate.ts";
 import { checkKey, isCost } from "../core/charge.ts";
-import { optionError, SluiceError, show } from "../core/errors.ts";
 import type { ObserverLike } from "../core/observer.ts";
-import { checkOptions } from "../core/options.ts";
-import { type Duration, parseDuration } from "../policy/rate.ts";
 import { isSync, originOf, type Store } from "../core/store.ts";
 import { type Address, networkOf } from "../http/identity/address.ts";
 import { checkKey as keyProblem } from "../http/identity/identities.ts";
@@ -15,9 +16,9 @@ import {
   type ScreenedMiddleware,
 } from "../http/request-abuse.ts";
 import type { LimitStorage } from "../http/request-charges.ts";
-import { createLimiter } from "../remote/create-limiter.ts";
-import { block, strike, unblock } from "../penalties/strikes.ts";
 import { memoryStore } from "../memory/memory-store.ts";
+import { block, strike, unblock } from "../penalties/strikes.ts";
+import { createLimiter } from "../remote/create-limiter.ts";
 import { canonicalKey } from "./canonical-key.ts";
 import { CHALLENGE } from "./challenge/challenge-types.ts";
 import { LIST } from "./lists/list.ts";

@@ -1,5 +1,5 @@
 /** Keys as an operator writes them, in the spelling that requests have. */
-import { optionError } from "../core/errors.ts";
+import { optionError } from "../base/errors.ts";
 import { type Address, networkOf, parseAddress, widerNetworkOf } from "../http/identity/address.ts";
 import { checkKey, kindsOf } from "../http/identity/identities.ts";
 

@@ -1,7 +1,8 @@
 /** Abuse prevention of one middleware: lists, traps and challenges in the order in which a request meets them. */
+
+import { SluiceError } from "../base/errors.ts";
+import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { Decision } from "../core/decision.ts";
-import { SluiceError } from "../core/errors.ts";
-import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Facts } from "../http/mounted-context.ts";
 import { plainProblem, type ResponseData } from "../http/rejection.ts";

@@ -1,6 +1,6 @@
 /** The options of `abuse`. */
-import type { MaybePromise } from "../core/maybe-promise.ts";
-import type { Duration } from "../policy/rate.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
+import type { Duration } from "../base/rate.ts";
 import type { Store } from "../core/store.ts";
 import type { Per } from "../http/identity/identities.ts";
 import type { Challenge } from "./challenge/challenge-types.ts";

@@ -1,12 +1,13 @@
 /** Adds penalties to the charges of a middleware without rules. Every denial is a strike. */
+
+import { optionError, SluiceError } from "../base/errors.ts";
+import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import { MAX_CHARGES } from "../core/charge.ts";
-import { optionError, SluiceError } from "../core/errors.ts";
-import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
+import type { ComposableLimiter } from "../core/charges.ts";
 import type { AddedCharge, DeniedPreflight, ScreenedMiddleware } from "../http/request-abuse.ts";
 import type { RequestCharges, RequestPenalty } from "../http/request-charges.ts";
 import type { RequestContext } from "../http/request-context.ts";
 import { RequestValues } from "../http/request-values.ts";
-import type { ComposableLimiter } from "../core/limiter-part.ts";
 
 /** Throws if the limiters of a middleware can't be charged together with penalties. */
 export function checkPenalizable(limiters: readonly unknown[], penalties: readonly RequestPenalty[]): void {

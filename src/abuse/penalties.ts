@@ -1,13 +1,14 @@
 /** Penalties: which identities are blocked, for how long, and the limiters that count their strikes. */
-import { penalty as algorithm } from "../penalties/penalty-algorithm.ts";
-import { optionError, SluiceError, show } from "../core/errors.ts";
-import { checkOptions, checkWhole } from "../core/options.ts";
+
+import { optionError, SluiceError, show } from "../base/errors.ts";
+import { checkOptions, checkWhole } from "../base/options.ts";
+import { parseDuration } from "../base/rate.ts";
 import type { PenaltyPolicy } from "../core/policy.ts";
-import { parseDuration } from "../policy/rate.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
 import { isFact, parsePer } from "../http/identity/identities.ts";
 import type { RequestPenalty } from "../http/request-charges.ts";
+import { penalty as algorithm } from "../penalties/penalty-algorithm.ts";
 import { createLimiter, type LimiterOptions } from "../remote/create-limiter.ts";
 import type { PenaltyOptions } from "./options.ts";
 

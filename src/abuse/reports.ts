@@ -1,5 +1,5 @@
 /** How abuse prevention reports problems: to `onEvent` of the middleware, else as a process warning, once. */
-import type { SluiceError } from "../core/errors.ts";
+import type { SluiceError } from "../base/errors.ts";
 
 /** Reports problems of one middleware. */
 export interface AbuseReports {

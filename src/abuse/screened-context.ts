@@ -1,7 +1,8 @@
 /** One request as lists, traps, signals and challenges read it. */
+
+import { optionError } from "../base/errors.ts";
+import { andThen, isPromise, type MaybePromise } from "../base/maybe-promise.ts";
 import type { Decision } from "../core/decision.ts";
-import { optionError } from "../core/errors.ts";
-import { andThen, isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import type { ObserverPort } from "../core/observer.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Address } from "../http/identity/address.ts";

@@ -1,5 +1,5 @@
 /** Signals: what is known about the client of a request besides its identity. A signal is a fact for rules, and never denies. */
-import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
 
 /** Whether a client is a bot: a verified one such as a search engine, probably one, or probably none. */
 export type Bot = "verified" | "likely" | "unlikely";

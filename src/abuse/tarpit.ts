@@ -1,7 +1,7 @@
 /** Tarpit: delays responses to blocked keys, which makes attempts slower and costs little here. */
-import { optionError, SluiceError } from "../core/errors.ts";
-import { checkOptions, checkWhole } from "../core/options.ts";
-import { parseDuration } from "../policy/rate.ts";
+import { optionError, SluiceError } from "../base/errors.ts";
+import { checkOptions, checkWhole } from "../base/options.ts";
+import { parseDuration } from "../base/rate.ts";
 import { runsOnWorkers } from "../http/identity/presets.ts";
 import type { TarpitOptions } from "./options.ts";
 

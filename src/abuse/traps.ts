@@ -1,5 +1,5 @@
 /** Traps: paths that no legitimate client requests. */
-import { optionError } from "../core/errors.ts";
+import { optionError } from "../base/errors.ts";
 
 const MAX_TRAPS = 1000;
 const MAX_PATH_CHARS = 1024;

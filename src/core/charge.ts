@@ -1,8 +1,8 @@
 /** One charge to one bucket, and the checks that every store relies on. */
 
+import { optionError } from "../base/errors.ts";
 import type { CompiledPolicy, Mode } from "./compiled-policy.ts";
 import type { Inspection } from "./decision.ts";
-import { optionError } from "./errors.ts";
 import type { DecideResult, State } from "./state.ts";
 
 /** One charge to one bucket. Key and cost have been checked. */

@@ -1,9 +1,10 @@
 /** Decisions as values: state in, decision and next state out, nothing changed in place. */
+
+import { optionError } from "../base/errors.ts";
 import type { Charge, Group, HoldEngine } from "./charge.ts";
 import type { Decision } from "./decision.ts";
-import { optionError } from "./errors.ts";
-import { type DecideResult, isHeldState, type PlainState, type State } from "./state.ts";
 import { type Action, MODES, type ModeRules } from "./modes.ts";
+import { type DecideResult, isHeldState, type PlainState, type State } from "./state.ts";
 import { add, type Bucket, clampToNow, fits, peek, refund, take } from "./step.ts";
 
 /** Returns the state of a charge's bucket, given the charge and its index in the group. */

@@ -1,9 +1,9 @@
 /** Describes the state of a bucket for people to read. */
 import type { Charge, HoldEngine } from "./charge.ts";
 import type { CompiledPolicy } from "./compiled-policy.ts";
+import { decide, engineOf } from "./decide.ts";
 import type { Inspection } from "./decision.ts";
 import { isHeldState, type State } from "./state.ts";
-import { decide, engineOf } from "./decide.ts";
 
 /** The part of an inspection that follows from the state. */
 export type StateDescription = Pick<

@@ -1,8 +1,6 @@
 /** Events of a limiter, besides its decisions. */
-import type { Decision } from "./decision.ts";
-import type { SluiceError } from "./errors.ts";
-import { callListener } from "./listeners.ts";
-import type { ObservedEvent } from "./observer.ts";
+import type { SluiceError } from "../base/errors.ts";
+import { callListener } from "../base/listeners.ts";
 
 /** Something that happened once, such as a store that became unavailable. */
 export type LimiterEvent =
@@ -59,6 +57,22 @@ export type LimiterEvent =
 /** A listener for events. It is not awaited, and its errors do not affect decisions. */
 export type OnEvent = (event: LimiterEvent) => void;
 
+/** A change of state. Observers use the members that contain no keys, and ignore the others. */
+export interface ObservedEvent {
+  readonly type: string;
+  readonly policy?: string;
+  readonly error?: SluiceError;
+  readonly message?: string;
+  readonly cost?: number;
+  readonly downMs?: number;
+  readonly list?: string;
+  readonly provider?: string;
+  readonly reason?: string;
+  readonly version?: string;
+  readonly changes?: number;
+  readonly count?: number;
+}
+
 /** What receives the events of a limiter: the callback of the application, and an observer. */
 export interface EventTarget {
   readonly onEvent: OnEvent | undefined;
@@ -71,7 +85,13 @@ export function emit({ onEvent, observed }: EventTarget, event: LimiterEvent): v
   observed?.port.transition(event);
 }
 
-/** Emits what a settlement did not charge. */
-export function emitForgiven(target: EventTarget, policy: string, { forgiven }: Decision): void {
-  if (forgiven) emit(target, { type: "cost-forgiven", policy, cost: forgiven });
+/** Emits an event of one part of a limiter. */
+export function emitFor(
+  {
+    context,
+    observed,
+  }: { readonly context: { readonly onEvent: OnEvent | undefined } } & Pick<EventTarget, "observed">,
+  event: LimiterEvent,
+): void {
+  emit({ onEvent: context.onEvent, observed }, event);
 }

@@ -2,9 +2,10 @@
  * The cost that an allowed decision has granted, and when the grant expires by the store's clock. Both are private fields
  * of the decision and not a part of its public shape. They make sure that nothing is refunded twice or after its time.
  */
+
+import { optionError, SluiceError } from "../base/errors.ts";
+import { shared } from "../base/shared-state.ts";
 import type { Decision } from "./decision.ts";
-import { optionError, SluiceError } from "./errors.ts";
-import { shared } from "./shared-state.ts";
 
 /** A base class that returns the object it is given, so that a subclass adds its private fields to that object. */
 const Given = function (this: unknown, decision: object): object {

@@ -2,10 +2,11 @@
  * The contract between an observer and what it observes. Limiters, rules and middleware know nothing else about it, so an
  * application without `sluice/observe` does not contain it.
  */
+
+import { optionError, type SluiceError } from "../base/errors.ts";
+import type { CallObserver, PolicyObserver } from "./apply.ts";
 import type { CompiledPolicy } from "./compiled-policy.ts";
 import type { Decision } from "./decision.ts";
-import { optionError, type SluiceError } from "./errors.ts";
-import type { HoldDecision, HoldOptions } from "../holds/hold-options.ts";
 import type { RateLimiter } from "./rate-limiter.ts";
 import type { Store } from "./store.ts";
 
@@ -21,25 +22,17 @@ export interface ObserverLike {
 }
 
 /** What is observed. Nothing here throws, and nothing is awaited. */
-export interface ObserverPort {
-  /** Whether a middleware is applying the charges of a request. It reports the decision itself, with the rule. */
-  isInRequest: boolean;
-  /** Whether it rejects the request if they are denied. */
-  isEnforced: boolean;
+export interface ObserverPort extends CallObserver {
   /** Whether allowed decisions are reported, and not only counted. */
   readonly isListening: boolean;
   /** The counters of a policy. Remembers the policy and its store, to look up keys and to read the store's state. */
   policy(policy: CompiledPolicy, store: Store): PolicyObserver;
   /** Returns a limiter whose decisions are observed. Returns a limiter that this observer observes already. */
   wrap<L extends LimiterLike>(limiter: L): L;
-  /** The outcome of a decision. `isBlocked`: it is denied by a penalty. */
-  outcomeOf(decision: Decision, isEnforced: boolean, isBlocked: boolean): Outcome;
   /** Reports a decision, unless it was allowed and nothing listens. */
   decided(decided: DecidedCharge): void;
   /** Counts a request. `decision` is `undefined` if nothing was charged. */
   request(rule: string, outcome: Outcome, decision: Decision | undefined): void;
-  /** Reports a change of state. */
-  transition(event: ObservedEvent): void;
   /** Counts a challenge. `rule` is empty unless the challenge is issued: a solution does not name its rule. */
   challenge(rule: string, result: "issued" | "solved" | "failed" | "provider-down"): void;
   /** Observes the calls of a backing service, once. `kind` is its name in metrics. */
@@ -55,25 +48,10 @@ export type LimiterLike = object & { consume(key: string, cost?: number): unknow
     Pick<RateLimiter, "consumeSync" | "getPolicy" | "getPolicies">
   > & {
     /** Of a third-party limiter. */
-    hold?(key: string, amount?: number, options?: HoldOptions): Promise<HoldDecision>;
+    hold?(key: string, amount?: number, options?: object): Promise<Decision>;
     /** Of a third-party limiter. */
-    holdSync?(key: string, amount?: number, options?: HoldOptions): HoldDecision;
+    holdSync?(key: string, amount?: number, options?: object): Decision;
   };
-
-/** The counters of one policy. */
-export interface PolicyObserver {
-  readonly port: ObserverPort;
-  /** The policy's name, or `other` if there are too many. */
-  readonly name: string;
-  /** Counts a decision, and detects a block that starts. `isEnforced`: exceeding the limit denies the request. */
-  count(decision: Decision, key: string, cost: number, isEnforced: boolean): void;
-  /** Counts the actual cost of what was held. */
-  settled(cost: number): void;
-  /** Counts a block, if the decision is the one that has started it. */
-  detectBlock(decision: Decision, key: string): void;
-  /** Counts a block of a key. */
-  blocked(key: string, forMs: number): void;
-}
 
 /** A decision on one request, or on one call of a limiter. */
 export interface DecidedCharge {
@@ -92,22 +70,6 @@ export interface DecidedCharge {
   readonly method?: string | undefined;
   /** The pattern that the request matched, never its path. */
   readonly route?: string | undefined;
-}
-
-/** A change of state. Observers use the members that contain no keys, and ignore the others. */
-export interface ObservedEvent {
-  readonly type: string;
-  readonly policy?: string;
-  readonly error?: SluiceError;
-  readonly message?: string;
-  readonly cost?: number;
-  readonly downMs?: number;
-  readonly list?: string;
-  readonly provider?: string;
-  readonly reason?: string;
-  readonly version?: string;
-  readonly changes?: number;
-  readonly count?: number;
 }
 
 /** The health of a backing service. */

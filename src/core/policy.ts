@@ -1,6 +1,7 @@
 /** Policies as users write them, and the frozen form that limiters return. */
-import type { OptionHints } from "./options.ts";
-import type { Duration, RateText } from "../policy/rate.ts";
+
+import type { OptionHints } from "../base/options.ts";
+import type { Duration, RateText } from "../base/rate.ts";
 
 /** The algorithms. */
 export type AlgorithmName =

@@ -1,12 +1,14 @@
 /** Turns charges and the decisions on them into refunds. */
-import { MODES } from "./modes.ts";
+
+import type { MaybePromise } from "../base/maybe-promise.ts";
+import type { Act, PartCharge, PartGroup } from "./apply.ts";
+import { hasRate } from "./charges.ts";
 import type { Decision } from "./decision.ts";
 import { hasGrant, refundOf } from "./grant.ts";
-import type { PartCharge } from "../remote/failure-policy.ts";
-import { hasRate } from "./part-charges.ts";
+import { MODES } from "./modes.ts";
 
 /** The refunds of charges; with the decisions on them, no more than is still in use of each grant. */
-export function refundsOf(charges: readonly PartCharge[], decisions?: readonly Decision[]): PartCharge[] {
+export function refundsOf(charges: PartGroup, decisions?: readonly Decision[]): PartCharge[] {
   const refunds: PartCharge[] = [];
   charges.forEach((charge, i) => {
     const decision = decisions?.[i];
@@ -17,4 +19,14 @@ export function refundsOf(charges: readonly PartCharge[], decisions?: readonly D
     if (refund) refunds.push({ ...charge, cost: refund.cost, mode: "refund", grantEndsAt: refund.endsAt });
   });
   return refunds;
+}
+
+/** Applies refunds, all of one shard. Groups of one: refunding one grant of a long sliding log is enough for one step. */
+export function applyRefunds(refunds: PartGroup, act: Act): MaybePromise<unknown> {
+  const [first] = refunds;
+  if (!first) return undefined;
+  return first.engine.apply(
+    refunds.map((refund) => [refund]),
+    act,
+  );
 }

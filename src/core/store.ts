@@ -1,4 +1,6 @@
 /** The contract of a store: it makes a group of charges atomic, and nothing else. */
+
+import type { SluiceError } from "../base/errors.ts";
 import type { Group } from "./charge.ts";
 import type { CompiledPolicy, Mode } from "./compiled-policy.ts";
 import type { Decision, Inspection } from "./decision.ts";
@@ -62,4 +64,25 @@ export function originOf(store: Pick<Store, "origin">): object {
 /** Whether a store decides synchronously. */
 export function isSync(store: Store): store is SyncStore {
   return "applySync" in store;
+}
+
+/** Why a store has not decided. Returned, not thrown: an outage would allocate an Error with a stack per call. */
+export class StoreFailure {
+  readonly error: SluiceError;
+  /** The shard that failed, where shards fail independently. */
+  readonly shard: number | string;
+  /** Whether the store may have applied the call. */
+  readonly wasSent: boolean;
+  readonly isStoreFailure = true;
+
+  constructor(error: SluiceError, shard: number | string, wasSent: boolean = error.option !== "client") {
+    this.error = error;
+    this.shard = shard;
+    this.wasSent = wasSent;
+  }
+}
+
+/** Not `instanceof`: another copy of the package may have called the store. */
+export function isStoreFailure(reply: unknown): reply is StoreFailure {
+  return (reply as StoreFailure | undefined)?.isStoreFailure === true;
 }

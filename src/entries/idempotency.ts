@@ -6,10 +6,10 @@ export type {
   IdempotencyStore,
   StoredResponse,
 } from "../idempotency/idempotency-store.ts";
-export type { RequestIdempotency } from "../middleware/idempotency/current.ts";
-export type { IdempotencyOptions } from "../middleware/idempotency/options.ts";
 export {
   type MemoryIdempotencyStore,
   type MemoryIdempotencyStoreOptions,
   memoryIdempotencyStore,
 } from "../idempotency/memory-store.ts";
+export type { RequestIdempotency } from "../middleware/idempotency/current.ts";
+export type { IdempotencyOptions } from "../middleware/idempotency/options.ts";

@@ -1,13 +1,13 @@
 /** Concurrency: at most `limit` holds at once. Its only state is holds, and a hold that is over leaves no charge. */
 
+import { SluiceError } from "../base/errors.ts";
+import { checkWhole } from "../base/options.ts";
+import { durationText, parseDuration } from "../base/rate.ts";
 import type { Algorithm, PolicyForm } from "../core/compiled-policy.ts";
-import { SluiceError } from "../core/errors.ts";
 import { recordGrant } from "../core/grant.ts";
-import { DEFAULT_HOLD_MS, MAX_HOLD_MS } from "./hold-options.ts";
-import { checkWhole } from "../core/options.ts";
 import type { ConcurrencyPolicy } from "../core/policy.ts";
-import { durationText, parseDuration } from "../policy/rate.ts";
 import { peek } from "../core/step.ts";
+import { DEFAULT_HOLD_MS, MAX_HOLD_MS } from "./hold-options.ts";
 
 const MAX_LIMIT = 2 ** 31 - 1;
 

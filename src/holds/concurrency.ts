@@ -1,9 +1,10 @@
 /** Creates concurrency policies, which bring their algorithm. */
-import { concurrency as algorithm } from "./concurrency-algorithm.ts";
-import { checkOptions } from "../core/options.ts";
+
+import { checkOptions } from "../base/options.ts";
+import type { Duration } from "../base/rate.ts";
 import type { ConcurrencyPolicy } from "../core/policy.ts";
-import type { Duration } from "../policy/rate.ts";
 import { LABELS, type LabelOptions } from "../policy/shorthand.ts";
+import { concurrency as algorithm } from "./concurrency-algorithm.ts";
 
 /** Options beside the limit of a concurrency policy. */
 export interface LeaseOptions extends LabelOptions {

@@ -3,9 +3,9 @@
 import { describe, expect, it } from "vitest";
 import type { Charge } from "../core/charge.ts";
 import type { State } from "../core/state.ts";
-import { concurrency } from "./concurrency.ts";
 import { penalty } from "../penalties/penalty.ts";
 import { compilePolicy } from "../policy/compile-policy.ts";
+import { concurrency } from "./concurrency.ts";
 import { decide, decideGroup } from "./with-holds.ts";
 
 const NOW = 1_790_000_000_000;

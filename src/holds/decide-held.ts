@@ -1,14 +1,14 @@
 /** Decides charges to buckets that have holds, or get one. */
 import type { Charge, HoldEngine } from "../core/charge.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
+import { unchanged } from "../core/decide.ts";
 import type { Decision } from "../core/decision.ts";
 import { recordGrant } from "../core/grant.ts";
 import type { DecideResult, HeldState, State, StoredHold } from "../core/state.ts";
 import { isHeldState } from "../core/state.ts";
-import { unchanged } from "../core/decide.ts";
 import { blockEngine } from "../penalties/decide-block.ts";
-import { ALL_MODES } from "./hold-modes.ts";
 import { HeldBucket } from "./held-state.ts";
+import { ALL_MODES } from "./hold-modes.ts";
 
 /** Decides charges in modes `hold` and `settle`, and all charges to buckets with holds. */
 export const holdEngine: HoldEngine = {

@@ -1,9 +1,14 @@
 /** Holds of one or more parts: the handle that `hold` and `holdAll` return, and settlements. */
-import { holdTerms } from "./hold-terms.ts";
+
+import { monotonicMs } from "../base/clock.ts";
+import { optionError } from "../base/errors.ts";
+import { checkOptions } from "../base/options.ts";
+import type { PartCharge } from "../core/apply.ts";
 import { isCost, MAX_COST } from "../core/charge.ts";
-import { monotonicMs } from "../core/clock.ts";
 import type { Allowed, Decision, DecisionFields, DecisionSource } from "../core/decision.ts";
-import { optionError } from "../core/errors.ts";
+import { originOf } from "../core/store.ts";
+import { merge } from "../joint/merge.ts";
+import { renewCharge, reportSettled, settleCharge, settlementOf } from "./hold-acts.ts";
 import {
   ASYNC_DISPOSE,
   type Hold,
@@ -13,12 +18,7 @@ import {
   type RenewOptions,
   type Settlement,
 } from "./hold-options.ts";
-import { checkOptions } from "../core/options.ts";
-import { originOf } from "../core/store.ts";
-import type { JointCharge } from "../core/limiter-part.ts";
-import { merge } from "../joint/merge.ts";
-import { emitForgiven } from "../core/events.ts";
-import { renewCharge, settleCharge, settlementOf } from "./hold-acts.ts";
+import { holdTerms } from "./hold-terms.ts";
 import { addLease, type Leased, removeLease } from "./leases.ts";
 
 /** What `hold` and `holdAll` ask for. */
@@ -26,7 +26,7 @@ export interface HoldRequest {
   readonly id: string;
   readonly forMs: number;
   /** The charges, in modes hold, take and penalty. */
-  readonly charges: readonly JointCharge[];
+  readonly charges: readonly PartCharge[];
   /** For each charge, the index of the caller's charge. Absent: all belong to the same one. */
   readonly indexes?: readonly number[];
 }
@@ -34,7 +34,7 @@ export interface HoldRequest {
 /** What is held of one bucket, and where. */
 interface HeldCharge {
   /** The charge, with the sum of all amounts. */
-  charge: JointCharge;
+  charge: PartCharge;
   /** The amounts of `holdAll` that belong to this bucket, each with the index of the caller's charge. */
   readonly amounts: { readonly index: number; amount: number }[];
   /** Where the hold is, if not in the store. */
@@ -56,7 +56,7 @@ export function createHold(decision: Decision, request: HoldRequest, sentAt: num
   const { charges, indexes, id, forMs } = request;
   const held: HeldCharge[] = [];
   for (let i = 0; i < charges.length; i++) {
-    const charge = charges[i] as JointCharge;
+    const charge = charges[i] as PartCharge;
     if (charge.mode !== "hold" || charge.hold?.id !== id) continue;
     const part = { index: indexes?.[i] ?? 0, amount: charge.cost };
     // Amounts of one bucket are one hold, as they have one id.
@@ -87,7 +87,7 @@ export function checkAmount(amount: number): number {
 
 /** The settlement of what is held of one bucket. */
 interface ChargeSettlement {
-  readonly charge: JointCharge;
+  readonly charge: PartCharge;
   /** Where the hold is, if not in the store. */
   readonly source?: DecisionSource | undefined;
   /** When the hold ends at the latest, in monotonic ms. */
@@ -97,25 +97,16 @@ interface ChargeSettlement {
 /** Settles holds. */
 export async function settleAll(settlements: readonly ChargeSettlement[]): Promise<Settlement> {
   const decisions = await Promise.all(
-    settlements.map(async ({ charge, source, endsAt }) =>
-      reportSettled(charge, await settleCharge(charge, source, endsAt)),
-    ),
+    settlements.map(async ({ charge, source, endsAt }) => {
+      const decision = await settleCharge(charge, source, endsAt);
+      if (decision) reportSettled(charge, decision);
+      return decision;
+    }),
   );
   const known = decisions.filter((decision) => decision !== undefined);
   const fields = known.length > 0 ? tightest(known) : unknownFields((settlements[0] as ChargeSettlement).charge);
   const settled = known.some(({ allowed }) => allowed);
   return known.length < decisions.length ? { ...fields, settled, pending: true } : { ...fields, settled };
-}
-
-/** Reports a settlement that has reached the store, and what it did not charge. */
-function reportSettled(
-  { policy, failurePolicy, cost }: JointCharge,
-  decision: Decision | undefined,
-): Decision | undefined {
-  if (!decision) return decision;
-  if (decision.allowed) failurePolicy.observed?.settled(cost - (decision.forgiven ?? 0));
-  emitForgiven(failurePolicy, policy.name, decision);
-  return decision;
 }
 
 /** A hold of one or more charges. */
@@ -136,14 +127,14 @@ class HeldCharges implements HoldMethods, Leased {
     this.amount = (amounts[0] as HeldCharge["amounts"][number]).amount;
     this.held = held;
     this.forMs = forMs;
-    for (const { charge } of held) if (charge.policy.kind === "concurrency") addLease(charge.failurePolicy, this);
+    for (const { charge } of held) if (charge.policy.kind === "concurrency") addLease(charge.context, this);
   }
 
   settle(actual?: number | readonly number[]): Promise<Settlement> {
     try {
       const [only] = this.held;
       // One hold in memory is the common case of a concurrency limit.
-      if (only && this.held.length === 1 && only.charge.port.syncStore) {
+      if (only && this.held.length === 1 && only.charge.engine.syncStore) {
         const settlement = settlementOf(only.charge, this.id, costOf(only, actual));
         this.markSettled();
         const decision = settleCharge(settlement, undefined, only.endsAt) as Decision;
@@ -183,7 +174,7 @@ class HeldCharges implements HoldMethods, Leased {
   private markSettled(): void {
     this.isSettled = true;
     for (const { charge } of this.held) {
-      if (charge.policy.kind === "concurrency") removeLease(charge.failurePolicy, this);
+      if (charge.policy.kind === "concurrency") removeLease(charge.context, this);
     }
   }
 
@@ -247,7 +238,7 @@ class HeldCharges implements HoldMethods, Leased {
     return decision;
   }
 
-  private renewalOf({ charge }: HeldCharge, cost: number, forMs: number): JointCharge {
+  private renewalOf({ charge }: HeldCharge, cost: number, forMs: number): PartCharge {
     return { ...charge, cost, hold: holdTerms(this.id, forMs), isNewHold: false };
   }
 
@@ -274,8 +265,8 @@ function listed(actual: readonly number[], index: number): number | undefined {
 }
 
 /** Whether two charges are to the same bucket of the same service. */
-function isSameBucket(a: JointCharge, b: JointCharge): boolean {
-  return a.key === b.key && a.policy.id === b.policy.id && originOf(a.port.store) === originOf(b.port.store);
+function isSameBucket(a: PartCharge, b: PartCharge): boolean {
+  return a.key === b.key && a.policy.id === b.policy.id && originOf(a.engine.store) === originOf(b.engine.store);
 }
 
 /** The fields of the part that is left with the least. */
@@ -306,6 +297,6 @@ function fieldsOf(decision: Decision): DecisionFields {
 }
 
 /** The fields of a settlement that has not reached the store. */
-function unknownFields({ policy }: JointCharge): DecisionFields {
+function unknownFields({ policy }: PartCharge): DecisionFields {
   return { policy: policy.name, limit: policy.limit, remaining: 0, resetAfterMs: 0, nextAfterMs: 0, unknown: true };
 }

@@ -1,19 +1,21 @@
-/** What the calls of charges that hold have to do besides: settle, renew, cancel, and retry that in the background. */
-import { holdTerms } from "./hold-terms.ts";
-import { monotonicMs } from "../core/clock.ts";
+/** The acts of holds: what their calls mean, and what is done about them if the store fails. */
+
+import { monotonicMs } from "../base/clock.ts";
+import type { SluiceError } from "../base/errors.ts";
+import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
+import { type Act, type PartCharge, TAKE } from "../core/apply.ts";
 import type { Decision, DecisionSource } from "../core/decision.ts";
-import type { SluiceError } from "../core/errors.ts";
-import type { MaybePromise } from "../core/maybe-promise.ts";
-import type { HoldActs, JointCharge } from "../core/limiter-part.ts";
-import { emit, emitForgiven } from "../core/events.ts";
-import { isStoreFailure } from "../remote/store-health.ts";
+import { emitFor } from "../core/events.ts";
+import { holdTerms } from "./hold-terms.ts";
 import { queueOf } from "./settlement-queue.ts";
 
-/** The acts of every charge that holds. Other charges may be copies of one, in mode `peek`. */
-export const holdActs: HoldActs = {
+/** Holds, and takes in the same step: `hold` and `holdAll`. */
+export const HOLD: Act = {
+  ...TAKE,
+
   // It replaces a hold that was to be cancelled, because it had timed out.
   applied(charge) {
-    if (charge.mode === "hold") queueOf(charge.port.store).forget(charge);
+    if (charge.mode === "hold") queueOf(charge.engine.store).forget(charge);
   },
 
   /**
@@ -24,19 +26,23 @@ export const holdActs: HoldActs = {
     const { mode, hold, isNewHold } = charge;
     if (!wasSent || mode !== "hold" || !hold || !isNewHold) return;
     const cancel = settlementOf(charge, hold.id, 0);
-    queueOf(charge.port.store).add({ charge: cancel, endsAt: monotonicMs() + hold.forMs, error, onLost() {} });
+    queueOf(charge.engine.store).add({ charge: cancel, endsAt: monotonicMs() + hold.forMs, error, onLost() {} });
   },
 
   undo(charge, decision) {
     const { mode, hold } = charge;
     if (mode !== "hold" || !hold) return undefined;
-    return settleCharge(settlementOf(charge, hold.id, 0), decision?.source, monotonicMs() + hold.forMs);
+    return settleCharge(settlementOf(charge, hold.id, 0), decision.source, monotonicMs() + hold.forMs);
   },
 };
 
+/** Settles and renews in a store that can't fail. */
+const FREE: Act = { frees: true, without: "throw" };
+
 /** The charge that settles a hold. */
-export function settlementOf({ port, policy, failurePolicy, key }: JointCharge, id: string, cost: number): JointCharge {
-  return { port, policy, failurePolicy, key, cost, mode: "settle", hold: holdTerms(id) };
+export function settlementOf(charge: PartCharge, id: string, cost: number): PartCharge {
+  const { engine, policy, context, observed, key } = charge;
+  return { engine, policy, context, observed, key, cost, mode: "settle", hold: holdTerms(id) };
 }
 
 /**
@@ -45,38 +51,30 @@ export function settlementOf({ port, policy, failurePolicy, key }: JointCharge, 
  * store is synchronous.
  */
 export function settleCharge(
-  charge: JointCharge,
+  charge: PartCharge,
   source: DecisionSource | undefined,
   endsAt: number,
 ): MaybePromise<Decision | undefined> {
-  return charge.port.syncStore ? charge.port.applyOne(charge) : settleRemote(charge, source, endsAt);
+  const { policy, cost } = charge;
+  return sendOrRetry(charge, source, {
+    endsAt,
+    onLost: (error) =>
+      emitFor(
+        charge,
+        policy.kind === "concurrency"
+          ? { type: "hold-lost", policy: policy.name, error }
+          : { type: "settle-lost", policy: policy.name, cost, error },
+      ),
+    onApplied: (decision) => reportSettled(charge, decision),
+  });
 }
 
-async function settleRemote(
-  charge: JointCharge,
-  source: DecisionSource | undefined,
-  endsAt: number,
-): Promise<Decision | undefined> {
-  const { port, policy, cost, failurePolicy } = charge;
-  if (source !== undefined) return port.applyElsewhere?.(charge, source);
-  const queue = queueOf(port.store);
-  queue.forget(charge);
-  const reply = await port.send(charge);
-  if (!isStoreFailure(reply)) return reply;
-  const onLost = (error: SluiceError) =>
-    emit(
-      failurePolicy,
-      policy.kind === "concurrency"
-        ? { type: "hold-lost", policy: policy.name, error }
-        : { type: "settle-lost", policy: policy.name, cost, error },
-    );
-  const onApplied = (decision: Decision) => {
-    if (decision.allowed) failurePolicy.observed?.settled(cost - (decision.forgiven ?? 0));
-    emitForgiven(failurePolicy, policy.name, decision);
-  };
-  queue.add({ charge, endsAt, error: reply.error, onLost, onApplied });
-  if (failurePolicy.onStoreError === "throw") throw reply.error;
-  return undefined;
+/** Reports a settlement that has reached the store, and what it did not charge. */
+export function reportSettled(charge: PartCharge, decision: Decision): void {
+  const { policy, observed, cost } = charge;
+  const { allowed, forgiven } = decision;
+  if (allowed) observed?.settled(cost - (forgiven ?? 0));
+  if (forgiven) emitFor(charge, { type: "cost-forgiven", policy: policy.name, cost: forgiven });
 }
 
 /**
@@ -84,25 +82,54 @@ async function settleRemote(
  * `onRenewed` when the hold has its new end.
  */
 export async function renewCharge(
-  charge: JointCharge,
+  charge: PartCharge,
   source: DecisionSource | undefined,
   endsAt: number,
   onRenewed: () => void,
 ): Promise<Decision> {
-  const { port, policy, failurePolicy } = charge;
-  if (source !== undefined && port.applyElsewhere) return port.applyElsewhere(charge, source);
-  const queue = queueOf(port.store);
-  queue.forget(charge);
-  const reply = await port.send(charge);
-  if (!isStoreFailure(reply)) {
-    if (reply.allowed) onRenewed();
-    return reply;
+  const { name, limit } = charge.policy;
+  const decision = await sendOrRetry(charge, source, {
+    endsAt,
+    onLost: (error) => emitFor(charge, { type: "hold-lost", policy: name, error }),
+    onApplied: onRenewed,
+  });
+  if (decision) {
+    if (decision.allowed && decision.source === undefined) onRenewed();
+    return decision;
   }
-  const { error } = reply;
-  const onLost = (error: SluiceError) => emit(failurePolicy, { type: "hold-lost", policy: policy.name, error });
-  queue.add({ charge, endsAt, error, onLost, onApplied: onRenewed });
-  if (failurePolicy.onStoreError === "throw") throw error;
-  const { name, limit } = policy;
   const fields = { policy: name, limit, remaining: 0, resetAfterMs: 0, nextAfterMs: 0, unknown: true } as const;
   return { allowed: true, ...fields, degraded: true };
+}
+
+/** What is done about a call that waits for its store. */
+interface Retry {
+  /** When the hold ends, in monotonic ms. */
+  readonly endsAt: number;
+  /** Called if the hold ends first. */
+  readonly onLost: (error: SluiceError) => void;
+  /** Called with the decision if the store has applied it after all. */
+  readonly onApplied: (decision: Decision) => void;
+}
+
+/** Applies a charge; `undefined` if the store fails, and the call waits for it. */
+function sendOrRetry(
+  charge: PartCharge,
+  source: DecisionSource | undefined,
+  retry: Retry,
+): MaybePromise<Decision | undefined> {
+  const { engine, context } = charge;
+  const toDecision = ([decisions]: Decision[][]): Decision | undefined => decisions?.[0];
+  if (engine.syncStore) return andThen(engine.apply([[charge]], FREE), toDecision);
+  const queue = queueOf(engine.store);
+  if (source === undefined) queue.forget(charge);
+  const act: Act = {
+    frees: true,
+    source,
+    without(_, { error }) {
+      queue.add({ charge, error, ...retry });
+      if (context.onStoreError === "throw") throw error;
+      return [];
+    },
+  };
+  return andThen(engine.apply([[charge]], act), toDecision);
 }

@@ -1,17 +1,19 @@
 /** Holds and takes on several limiters in one step. */
+
+import { monotonicMs } from "../base/clock.ts";
+import { optionError, SluiceError } from "../base/errors.ts";
+import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
+import { checkOptions } from "../base/options.ts";
+import type { Act, Part, PartCharge } from "../core/apply.ts";
 import { checkCost, checkKey } from "../core/charge.ts";
-import { monotonicMs } from "../core/clock.ts";
-import { optionError, SluiceError } from "../core/errors.ts";
-import { type HoldDecision, type HoldOptions, parseHoldOptions } from "./hold-options.ts";
-import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
-import { checkOptions } from "../core/options.ts";
+import { partsOf, peekCharge, takeCharge } from "../core/charges.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import type { CheckedCharge } from "../joint/combine.ts";
-import { applyJointly, checkTogether } from "../joint/joint-charge.ts";
-import { type JointCharge, type LimiterPart, partsOf } from "../core/limiter-part.ts";
-import { peekCharge, takeCharge } from "../core/part-charges.ts";
+import type { CheckedCharge } from "../joint/consume-all.ts";
+import { checkTogether, decideJointly } from "../joint/jointly.ts";
 import { checkAmount, withHold } from "./held-charges.ts";
+import { HOLD } from "./hold-acts.ts";
 import { holdCharge, leaseOf } from "./hold-charge.ts";
+import { type HoldDecision, type HoldOptions, parseHoldOptions } from "./hold-options.ts";
 
 /** A charge of `holdAll`: `amount` is held, `cost` is taken at once. */
 export type HoldCharge =
@@ -69,13 +71,17 @@ export interface CheckedHoldCharge extends CheckedCharge {
 }
 
 /** The same for charges that are checked, without a promise if every store is synchronous. */
-export function holdCharges(charges: readonly CheckedHoldCharge[], options: HoldOptions): MaybePromise<HoldDecision> {
+export function holdCharges(
+  charges: readonly CheckedHoldCharge[],
+  options: HoldOptions,
+  act: Act = HOLD,
+): MaybePromise<HoldDecision> {
   const parts = charges.map(({ limiter }) => partsOf(limiter));
   const hold = parseHoldOptions(options, leaseOf(parts.flat()));
-  const joint: JointCharge[] = [];
+  const joint: PartCharge[] = [];
   const indexes: number[] = [];
   for (const [index, { key, cost, isHeld, isPeeked }] of charges.entries()) {
-    for (const part of parts[index] as readonly LimiterPart[]) {
+    for (const part of parts[index] as readonly Part[]) {
       const isNew = options.id === undefined;
       const takeOrPeek = isPeeked ? peekCharge : takeCharge;
       joint.push(isHeld ? holdCharge(part, key, cost, hold, isNew) : takeOrPeek(part, key, cost));
@@ -88,5 +94,5 @@ export function holdCharges(charges: readonly CheckedHoldCharge[], options: Hold
   }
   const sentAt = monotonicMs();
   const request = { ...hold, charges: joint, indexes };
-  return andThen(applyJointly(joint), (decision) => withHold(decision, request, sentAt));
+  return andThen(decideJointly(joint, act), (decision) => withHold(decision, request, sentAt));
 }

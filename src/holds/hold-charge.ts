@@ -1,10 +1,11 @@
 /** The charges of holds, and which policies support them. */
-import { holdTerms } from "./hold-terms.ts";
+
+import { SluiceError } from "../base/errors.ts";
+import type { Part, PartCharge } from "../core/apply.ts";
+import { chargeTo } from "../core/charges.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
-import { SluiceError } from "../core/errors.ts";
 import { DEFAULT_HOLD_MS } from "./hold-options.ts";
-import { chargeTo, type JointCharge, type LimiterPart } from "../core/limiter-part.ts";
-import { holdActs } from "./hold-acts.ts";
+import { holdTerms } from "./hold-terms.ts";
 
 /** Largest limit of a sliding log with holds: while there are holds, each call reads the whole log. */
 export const MAX_HELD_LOG_LIMIT = 1000;
@@ -13,40 +14,38 @@ export const MAX_HELD_WINDOW_MS: number = 2 ** 50;
 
 /** A charge to one part that holds an amount. `isNewHold`: no hold with this id exists. */
 export function holdTo(
-  { port, policy, failurePolicy }: LimiterPart,
+  part: Part,
   key: string,
   cost: number,
   { id, forMs }: { readonly id: string; readonly forMs: number },
   isNewHold: boolean,
-): JointCharge {
-  const hold = holdTerms(id, forMs);
-  return { port, policy, failurePolicy, key, cost, mode: "hold", hold, isNewHold, acts: holdActs };
+): PartCharge {
+  const { engine, policy, context, observed } = part;
+  return { engine, policy, context, observed, key, cost, mode: "hold", hold: holdTerms(id, forMs), isNewHold };
 }
 
 /** The charge of `hold`. Throws if the policy or its store does not support holds. */
 export function holdCharge(
-  part: LimiterPart,
+  part: Part,
   key: string,
   amount: number,
   hold: { readonly id: string; readonly forMs: number },
   isNewHold: boolean,
-): JointCharge {
+): PartCharge {
   if (part.policy.kind === "penalty") return chargeTo(part, key, 1, "penalty");
   checkHoldable(part);
   return holdTo(part, key, amount, hold, isNewHold);
 }
 
-/** The limiters whose policy and store are known to support holds, by their failure policy. */
+/** The limiters whose policy and store are known to support holds, by their context. */
 const holdable = /* @__PURE__ */ new WeakSet<object>();
 
 /** Throws if the policy or its store does not support holds. */
-export function checkHoldable({ policy, port, failurePolicy }: LimiterPart): void {
-  // An observed limiter has a copy of the failure policy.
-  const owner = failurePolicy.copyOf ?? failurePolicy;
-  if (holdable.has(owner)) return;
+export function checkHoldable({ policy, engine, context }: Part): void {
+  if (holdable.has(context)) return;
   checkHolds(policy);
-  port.store.check?.(policy, false, "hold");
-  holdable.add(owner);
+  engine.store.check?.(policy, false, "hold");
+  holdable.add(context);
 }
 
 function checkHolds({ algorithm, limit, windowMs, name }: CompiledPolicy): void {
@@ -70,7 +69,7 @@ function checkHolds({ algorithm, limit, windowMs, name }: CompiledPolicy): void 
 }
 
 /** The default duration of a hold on several parts: the shortest lease, in ms. */
-export function leaseOf(parts: readonly LimiterPart[]): number {
+export function leaseOf(parts: readonly Part[]): number {
   const leases = parts.filter(({ policy }) => policy.kind === "concurrency").map(({ policy }) => policy.windowMs);
   return leases.length > 0 ? Math.min(...leases) : DEFAULT_HOLD_MS;
 }

@@ -1,8 +1,9 @@
 /** Holds as callers use them: an amount is reserved first, and charged when the actual cost is known. */
+
+import { optionError } from "../base/errors.ts";
+import { checkOptions, checkWhole } from "../base/options.ts";
+import { type Duration, parseDuration } from "../base/rate.ts";
 import type { Allowed, Decision, DecisionFields, Denied } from "../core/decision.ts";
-import { optionError } from "../core/errors.ts";
-import { checkOptions, checkWhole } from "../core/options.ts";
-import { type Duration, parseDuration } from "../policy/rate.ts";
 
 /** Options of `hold`. */
 export interface HoldOptions {

@@ -2,7 +2,7 @@
 import { concurrency, createLimiter, type HoldDecision, hold, holdAll, memoryStore, type Policy } from "sluice";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { flakyStore } from "../../test/flaky-store.ts";
-import { partsOf } from "../core/limiter-part.ts";
+import { partsOf } from "../core/charges.ts";
 import { addLease, type Leased, removeLease } from "./leases.ts";
 
 const policy: Policy = { capacity: 100, tokensPerSecond: "1/h", name: "tokens" };
@@ -105,7 +105,7 @@ it("forgets leases that have ended, so that abandoned ones use no memory", async
     };
     return lease;
   });
-  for (const lease of leases) addLease(part.failurePolicy, lease);
+  for (const lease of leases) addLease(part.context, lease);
   expect(asked.size).toBe(5000);
-  for (const lease of leases) removeLease(part.failurePolicy, lease);
+  for (const lease of leases) removeLease(part.context, lease);
 });

@@ -1,8 +1,15 @@
 /** Reserves amounts, and settles them when the actual cost is known. */
+
+import { monotonicMs } from "../base/clock.ts";
+import { SluiceError } from "../base/errors.ts";
+import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
+import type { Act, Part } from "../core/apply.ts";
 import { checkKey } from "../core/charge.ts";
-import { monotonicMs } from "../core/clock.ts";
-import type { Decision } from "../core/decision.ts";
-import { SluiceError } from "../core/errors.ts";
+import { type ComposableLimiter, chargeTo, partsOf } from "../core/charges.ts";
+import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
+import { checkActual, checkAmount, settleAll, withHold } from "./held-charges.ts";
+import { HOLD, settlementOf } from "./hold-acts.ts";
+import { holdCharge, leaseOf } from "./hold-charge.ts";
 import {
   checkHoldId,
   type HoldDecision,
@@ -11,19 +18,6 @@ import {
   parseHoldOptions,
   type Settlement,
 } from "./hold-options.ts";
-import { andThen, type MaybePromise } from "../core/maybe-promise.ts";
-import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
-import {
-  type ComposableLimiter,
-  chargeTo,
-  type JointCharge,
-  type LimiterPart,
-  partsOf,
-} from "../core/limiter-part.ts";
-import { observeCall, observeDecision } from "../joint/observed-charges.ts";
-import { checkActual, checkAmount, settleAll, withHold } from "./held-charges.ts";
-import { settlementOf } from "./hold-acts.ts";
-import { holdCharge, leaseOf } from "./hold-charge.ts";
 
 /**
  * Reserves `amount` (default 1) if it fits, until it is settled or ends. A held amount can't be spent and doesn't refill. It
@@ -39,7 +33,7 @@ export function hold(limiter: RateLimiter, key: string, amount = 1, options: Hol
 
 /** `hold` without a promise, for limiters on a synchronous store. */
 export function holdSync(limiter: SyncRateLimiter, key: string, amount = 1, options: HoldOptions = {}): HoldDecision {
-  if (partsToHold(limiter).some(({ port }) => !port.syncStore)) {
+  if (partsToHold(limiter).some(({ engine }) => !engine.syncStore)) {
     const message = "holdSync() needs a limiter on a synchronous store, such as memoryStore(). Use hold().";
     throw new SluiceError("unsupported", message, { option: "holdSync", expected: "hold()" });
   }
@@ -66,7 +60,7 @@ export async function settle(limiter: RateLimiter, key: string, id: string, actu
 }
 
 /** The parts of a limiter that supports holds. */
-function partsToHold(limiter: RateLimiter): readonly LimiterPart[] {
+function partsToHold(limiter: RateLimiter): readonly Part[] {
   (limiter as { rejectHolds?(): never } | undefined)?.rejectHolds?.();
   return partsOf(limiter);
 }
@@ -77,6 +71,7 @@ export function holdNow(
   key: string,
   amount: number,
   options: HoldOptions,
+  act: Act = HOLD,
 ): MaybePromise<HoldDecision> {
   const parts = partsToHold(limiter);
   checkKey(key);
@@ -94,17 +89,7 @@ export function holdNow(
   }
   const sentAt = monotonicMs();
   const request = { ...hold, charges };
-  return andThen(apply(limiter as ComposableLimiter, charges), (decision) => withHold(decision, request, sentAt));
-}
-
-/** Decides the charges. A combination counts them itself if they are observed. */
-function apply(limiter: ComposableLimiter, charges: readonly JointCharge[]): MaybePromise<Decision> {
-  const call = limiter.getPolicies ? undefined : observeCall(charges);
-  const decided = limiter.apply(charges);
-  if (!call) return decided;
-  return andThen(decided, (decision) => {
-    // Cached denials don't wait for the store.
-    observeDecision(charges, decision, decision.source === "cache" ? { ...call, startedAt: undefined } : call);
-    return decision;
-  });
+  return andThen((limiter as ComposableLimiter).decide(charges, act), (decision) =>
+    withHold(decision, request, sentAt),
+  );
 }

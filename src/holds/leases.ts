@@ -1,7 +1,8 @@
 /** The leases of each limiter with a concurrency policy, so that `dispose` can release them. */
-import { monotonicMs } from "../core/clock.ts";
-import { shared } from "../core/shared-state.ts";
-import type { FailurePolicy } from "../remote/failure-policy.ts";
+
+import { monotonicMs } from "../base/clock.ts";
+import { shared } from "../base/shared-state.ts";
+import type { LimiterContext } from "../core/apply.ts";
 
 /** A hold whose lease can be released. */
 export interface Leased {
@@ -20,19 +21,15 @@ interface LeaseSet {
 
 const FIRST_PRUNE = 1000;
 
-/** By failure policy, of which every limiter has its own. */
+/** By the context of their limiter. */
 const leases = /* @__PURE__ */ shared("leases", () => new WeakMap<object, LeaseSet>());
 
-/** An observed limiter has a copy of the failure policy, and the same leases. */
-const ownerOf = (failurePolicy: FailurePolicy): FailurePolicy => failurePolicy.copyOf ?? failurePolicy;
-
 /** Records a lease of a limiter. */
-export function addLease(failurePolicy: FailurePolicy, lease: Leased): void {
-  const owner = ownerOf(failurePolicy);
-  let known = leases.get(owner);
-  if (!known) leases.set(owner, (known = { open: new Set(), pruneAt: FIRST_PRUNE }));
+export function addLease(context: LimiterContext, lease: Leased): void {
+  let known = leases.get(context);
+  if (!known) leases.set(context, (known = { open: new Set(), pruneAt: FIRST_PRUNE }));
   // This process's work ends with the limiter. Amounts of a rate stay held until they end, because the work was probably done.
-  owner.onDispose ??= () => releaseLeases(owner);
+  context.onDispose ??= () => releaseLeases(context);
   known.open.add(lease);
   if (known.open.size >= known.pruneAt) prune(known);
 }
@@ -46,18 +43,18 @@ function prune(known: LeaseSet): void {
 }
 
 /** Forgets a lease that was settled. */
-export function removeLease(failurePolicy: FailurePolicy, lease: Leased): void {
-  leases.get(ownerOf(failurePolicy))?.open.delete(lease);
+export function removeLease(context: LimiterContext, lease: Leased): void {
+  leases.get(context)?.open.delete(lease);
 }
 
 /** Whether a limiter has leases that were not settled. */
-export function hasLeases(failurePolicy: FailurePolicy): boolean {
-  return (leases.get(ownerOf(failurePolicy))?.open.size ?? 0) > 0;
+export function hasLeases(context: LimiterContext): boolean {
+  return (leases.get(context)?.open.size ?? 0) > 0;
 }
 
 /** Releases all leases of a limiter. Failures are retried in the background. */
-export async function releaseLeases(failurePolicy: FailurePolicy): Promise<void> {
-  const known = [...(leases.get(ownerOf(failurePolicy))?.open ?? [])];
-  leases.delete(ownerOf(failurePolicy));
+export async function releaseLeases(context: LimiterContext): Promise<void> {
+  const known = [...(leases.get(context)?.open ?? [])];
+  leases.delete(context);
   await Promise.all(known.map((lease) => lease.releaseLeases().catch(() => {})));
 }

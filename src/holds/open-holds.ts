@@ -1,5 +1,5 @@
 /** Renews holds while their work is open: of requests, handlers and connections. */
-import { monotonicMs } from "../core/clock.ts";
+import { monotonicMs } from "../base/clock.ts";
 import { type Hold, MAX_HOLD_MS } from "./hold-options.ts";
 
 /** Renewals within the duration of a hold: two may fail before it ends. */

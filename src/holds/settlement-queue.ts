@@ -2,13 +2,13 @@
  * Retries settlements and renewals that did not reach the store. Both are idempotent, so unlike a take they may be sent
  * again. A hold that ends first is charged in full by the store, and the loss is reported.
  */
-import { monotonicMs } from "../core/clock.ts";
+
+import { monotonicMs } from "../base/clock.ts";
+import type { SluiceError } from "../base/errors.ts";
+import { shared } from "../base/shared-state.ts";
+import type { Act, PartCharge } from "../core/apply.ts";
 import type { Decision } from "../core/decision.ts";
-import type { SluiceError } from "../core/errors.ts";
-import { shared } from "../core/shared-state.ts";
 import { originOf, type Store } from "../core/store.ts";
-import type { JointCharge } from "../core/limiter-part.ts";
-import { isStoreFailure } from "../remote/store-health.ts";
 
 /** Maximum number of waiting calls per store. The oldest one is lost first. */
 const MAX_ENTRIES = 1000;
@@ -16,9 +16,12 @@ const MAX_ENTRIES = 1000;
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 5000;
 
+/** Sends a waiting call. If the store fails, it waits on. */
+const RETRY: Act = { frees: true, without: () => [] };
+
 /** A settlement or renewal that waits for the store. */
 export interface PendingSettlement {
-  readonly charge: JointCharge;
+  readonly charge: PartCharge;
   /** When the hold ends, in monotonic ms. */
   readonly endsAt: number;
   readonly error: SluiceError;
@@ -52,7 +55,7 @@ export class SettlementQueue {
   }
 
   /** Drops the waiting call about a hold: a newer one is sent. */
-  forget(charge: JointCharge): void {
+  forget(charge: PartCharge): void {
     if (this.entries.size > 0) this.entries.delete(holdKey(charge));
   }
 
@@ -81,9 +84,10 @@ export class SettlementQueue {
       return false;
     }
     try {
-      const reply = await charge.port.send(charge);
-      if (isStoreFailure(reply)) return false;
-      if (isCurrent() && reply.allowed) entry.onApplied?.(reply);
+      const [reply] = await charge.engine.apply([[charge]], RETRY);
+      const decision = reply?.[0];
+      if (!decision) return false;
+      if (isCurrent() && decision.allowed) entry.onApplied?.(decision);
     } catch {
       // The store rejects the call whenever it is sent, for example after it was disposed of.
       if (isCurrent()) entry.onLost(entry.error);
@@ -103,6 +107,6 @@ export function queueOf(store: Store): SettlementQueue {
   return queue;
 }
 
-function holdKey({ policy, key, hold }: JointCharge): string {
+function holdKey({ policy, key, hold }: PartCharge): string {
   return `${policy.id}\0${hold?.id}\0${key}`;
 }

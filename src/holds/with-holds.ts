@@ -1,10 +1,10 @@
 /** The group engine with holds, for stores that keep states as data: those of other processes may have holds. */
 import type { Charge, Group } from "../core/charge.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
-import type { DecideResult, State } from "../core/state.ts";
 import { decide as decideCharge, decideGroup as decideCharges, type ReadState } from "../core/decide.ts";
-import { holdEngine } from "./decide-held.ts";
 import { describeState as describe, type StateDescription } from "../core/describe-state.ts";
+import type { DecideResult, State } from "../core/state.ts";
+import { holdEngine } from "./decide-held.ts";
 
 /** Applies one charge to a state at `now`, in whole milliseconds. */
 export function decide(state: State | undefined, charge: Charge, now: number): DecideResult {

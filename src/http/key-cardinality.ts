@@ -2,7 +2,7 @@
  * Detects keys that do not distinguish clients: keys that are new with almost every request, so nothing is limited and
  * each one takes memory, and keys without their id, such as `user:undefined`, so all clients share a bucket.
  */
-import type { WarningCode } from "../core/warnings.ts";
+import type { WarningCode } from "../base/warnings.ts";
 import { keyHash } from "./key-hash.ts";
 
 /** How many keys are compared, and how many of them may be new. */

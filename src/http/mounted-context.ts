@@ -1,5 +1,5 @@
 /** Requests of a middleware, as rules and abuse prevention read them. */
-import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { MountedMiddleware } from "./request-charges.ts";
 import type { RequestContext } from "./request-context.ts";
 

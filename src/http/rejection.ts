@@ -1,6 +1,7 @@
 /** Builds the responses to rejected requests as data: status, headers and a problem document (RFC 9457). */
+
+import { optionError } from "../base/errors.ts";
 import type { Decision, Denied } from "../core/decision.ts";
-import { optionError } from "../core/errors.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import { prefersText } from "./accept.ts";
 import type { HeaderContext, HeaderFields } from "./headers/field-writer.ts";

@@ -2,12 +2,13 @@
  * The contract between the gate of a middleware and abuse prevention. The gate knows nothing else about it, so an
  * application without `sluice/abuse` does not contain it.
  */
+
+import type { SluiceError } from "../base/errors.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
+import type { WarningCode } from "../base/warnings.ts";
 import type { Decision, Denied } from "../core/decision.ts";
-import type { SluiceError } from "../core/errors.ts";
-import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import type { WarningCode } from "../core/warnings.ts";
 import type { Address } from "./identity/address.ts";
 import type { ResponseData } from "./rejection.ts";
 import type { AbuseAbilities, LimitStorage, MountedMiddleware, RequestCharges } from "./request-charges.ts";

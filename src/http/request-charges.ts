@@ -2,12 +2,14 @@
  * The contract between the gate of a middleware and what finds the charges of a request: the options of `rateLimit`, or
  * rules. The gate knows nothing else about them, so an application without rules does not contain them.
  */
+
+import type { MaybePromise } from "../base/maybe-promise.ts";
+import type { ReportedRequest } from "../core/apply.ts";
 import type { Decision } from "../core/decision.ts";
-import type { Hold } from "../holds/hold-options.ts";
-import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { ObserverLike } from "../core/observer.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
+import type { Hold } from "../holds/hold-options.ts";
 import type { Policies } from "./headers/policies.ts";
 import type { ResponseData } from "./rejection.ts";
 import type { RequestContext } from "./request-context.ts";
@@ -22,8 +24,8 @@ export interface RequestCharges {
   readonly isFree: boolean;
   /** What rules add; `undefined` if the charges are those of the options. */
   readonly rules?: RuleOutcome;
-  /** Takes all charges or none. Without a promise where that is possible. */
-  apply(): MaybePromise<Decision>;
+  /** Takes all charges or none. Without a promise where that is possible. `request`: the caller reports the decision. */
+  apply(request?: ReportedRequest): MaybePromise<Decision>;
   /** Refunds what an allowed decision has taken, and cancels what it holds. Charges that a store did not count are not refunded. */
   refund(decision: Decision): Promise<void>;
   /** The key of the limiting charge. */

@@ -1,5 +1,5 @@
 /** A request as limits see it: what it is, who sent it and what is known about it. */
-import type { MaybePromise } from "../core/maybe-promise.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
 
 /** What is known about a request. A value is computed when it is first used, and once. */
 export interface RequestContext {

@@ -1,6 +1,7 @@
 /** The contract between middleware and an observer: what is observed about requests. */
+
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { Decision } from "../core/decision.ts";
-import type { MaybePromise } from "../core/maybe-promise.ts";
 import { type ObserverLike, type ObserverPort, observerPort } from "../core/observer.ts";
 import type { RequestCharges } from "./request-charges.ts";
 

@@ -1,6 +1,6 @@
 /** The facts and identities of one request. Each is computed when it is first needed, and at most once. */
-import { SluiceError, show } from "../core/errors.ts";
-import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
+import { SluiceError, show } from "../base/errors.ts";
+import { isPromise, type MaybePromise } from "../base/maybe-promise.ts";
 import { parseAddress, widerNetworkOf } from "./identity/address.ts";
 import type { RequestContext } from "./request-context.ts";
 

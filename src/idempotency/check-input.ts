@@ -1,6 +1,6 @@
 /** Validates the input of every idempotency store before anything is written. */
-import { optionError } from "../core/errors.ts";
-import { checkWhole } from "../core/options.ts";
+import { optionError } from "../base/errors.ts";
+import { checkWhole } from "../base/options.ts";
 import type { IdempotencyClaim, IdempotencyKey, StoredResponse } from "./idempotency-store.ts";
 
 /** Maximum length of a body. A row of a Durable Object holds 2 MB, and a binary body takes a third more as base64. */

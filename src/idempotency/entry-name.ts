@@ -4,9 +4,9 @@
  * - `i1` is the version of the stored entry, so a later format never reads this one.
  * - The tag is an HMAC of scope and key: no client's text is stored, and the braces of a key can't choose a cluster slot.
  */
-import { optionError } from "../core/errors.ts";
-import { hmacTag } from "../core/hmac-tag.ts";
-import { checkOptions } from "../core/options.ts";
+import { optionError } from "../base/errors.ts";
+import { hmacTag } from "../base/hmac-tag.ts";
+import { checkOptions } from "../base/options.ts";
 import type { IdempotencyKey } from "./idempotency-store.ts";
 import { joinKey } from "./join-key.ts";
 

@@ -1,8 +1,9 @@
 /** Idempotent responses in this process's memory: bounded in entries and bytes, without timers. */
-import { type Clock, checkedClock, systemClock } from "../core/clock.ts";
-import { copyKey } from "../core/copy-key.ts";
-import { optionError, SluiceError } from "../core/errors.ts";
-import { checkOptions, checkWhole } from "../core/options.ts";
+import { type Clock, checkedClock, systemClock } from "../base/clock.ts";
+import { copyKey } from "../base/copy-key.ts";
+import { optionError, SluiceError } from "../base/errors.ts";
+import { checkOptions, checkWhole } from "../base/options.ts";
+import { shortKey } from "../memory/short-key.ts";
 import { checkClaim, checkDuration, checkId, checkKey, checkResponse } from "./check-input.ts";
 import { begin, complete, type Entry, read, release, renew, type Step } from "./entry.ts";
 import type {
@@ -14,7 +15,6 @@ import type {
 } from "./idempotency-store.ts";
 import { joinKey } from "./join-key.ts";
 import { ScopedSlots, type Slot } from "./scoped-slots.ts";
-import { shortKey } from "../memory/short-key.ts";
 
 /** Options of `memoryIdempotencyStore`. */
 export interface MemoryIdempotencyStoreOptions {

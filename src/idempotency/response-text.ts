@@ -8,7 +8,7 @@
  * text as it is; `b`, other bytes as base64; `n`, not stored. A body of JSON or text takes no more space than its bytes,
  * another body a third more; base64 for all would cost a third always, and one character per byte up to half.
  */
-import { SluiceError } from "../core/errors.ts";
+import { SluiceError } from "../base/errors.ts";
 import type { StoredResponse } from "./idempotency-store.ts";
 
 const VERSION = "1";

@@ -2,7 +2,7 @@
  * The entries of an idempotency store in memory, by name and by scope. A full store evicts from the scope that uses most
  * of it, so one client that writes as fast as it can evicts its own responses, and not those of others.
  */
-import { copyKey } from "../core/copy-key.ts";
+import { copyKey } from "../base/copy-key.ts";
 import type { Entry } from "./entry.ts";
 import type { StoredResponse } from "./idempotency-store.ts";
 

@@ -1,11 +1,12 @@
 /** Several limits with keys of their own, one decision: what HTTP middleware and the WebSocket guard charge. */
+
+import type { MaybePromise } from "../base/maybe-promise.ts";
+import { type Act, type PartCharge, TAKE } from "../core/apply.ts";
+import { consumeAs, partsOf, takeCharge } from "../core/charges.ts";
 import type { Decision } from "../core/decision.ts";
-import type { MaybePromise } from "../core/maybe-promise.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import { type CheckedCharge, consumeChecked, jointCharges } from "./combine.ts";
-import { refundJointly } from "./joint-charge.ts";
-import { type JointCharge, partsOf } from "../core/limiter-part.ts";
-import { takeCharge } from "../core/part-charges.ts";
+import { type CheckedCharge, chargesOf, consumeChecked } from "./consume-all.ts";
+import { refundJointly } from "./jointly.ts";
 
 export type { CheckedCharge };
 
@@ -16,17 +17,17 @@ export function hasConcurrency(limiter: Pick<Partial<RateLimiter>, "getPolicy" |
 }
 
 /** Takes all charges or none, without a promise if every store is synchronous. There is at least one. */
-export function applyCharges(charges: readonly CheckedCharge[]): MaybePromise<Decision> {
+export function applyCharges(charges: readonly CheckedCharge[], act: Act = TAKE): MaybePromise<Decision> {
+  if (charges.length > 1) return consumeChecked(charges, act);
   const { limiter, key, cost } = charges[0] as CheckedCharge;
-  if (charges.length > 1) return consumeChecked(charges);
-  return limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
+  return consumeAs(limiter, key, cost, act);
 }
 
 /** Refunds all charges of an allowed decision. */
 export async function refundCharges(charges: readonly CheckedCharge[], decision: Decision): Promise<void> {
   const { limiter, key, cost } = charges[0] as CheckedCharge;
   if (charges.length === 1) return limiter.refund(key, cost, decision);
-  await refundJointly(jointCharges(charges), decision.parts);
+  await refundJointly(chargesOf(charges), decision.parts);
 }
 
 /** Refunds the charges of an allowed decision that were taken, and not held. */
@@ -34,7 +35,7 @@ export async function refundTaken(
   charges: readonly (CheckedCharge & { readonly isHeld: boolean })[],
   { parts = [] }: Decision,
 ): Promise<void> {
-  const taken: JointCharge[] = [];
+  const taken: PartCharge[] = [];
   const decisions: Decision[] = [];
   let index = 0;
   for (const { limiter, key, cost, isHeld, isPeeked } of charges) {

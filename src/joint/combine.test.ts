@@ -17,7 +17,7 @@ import {
 import { describeRateLimiter, fakeClock } from "sluice/testing";
 import { describe, expect, it } from "vitest";
 import { toyStore } from "../../test/toy-store.ts";
-import { decodeCharge, encodeCharge } from "../policy/encode-charge.ts";
+import { decodeCharge, encodeCharge } from "../stores/encode-charge.ts";
 
 const slow = (capacity: number, name: string): Policy => ({ capacity, tokensPerSecond: `${capacity}/1d`, name });
 const remaining = (decision: Decision) => decision.parts?.map((part) => [part.allowed, part.remaining]);

@@ -1,12 +1,13 @@
 /** The buckets of one policy in a memory store. */
-import { decide } from "../core/decide.ts";
-import { type Bucket, clampToNow, fits, peek, take } from "../core/step.ts";
+
+import type { Clock } from "../base/clock.ts";
 import type { Charge } from "../core/charge.ts";
-import type { Clock } from "../core/clock.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
+import { decide } from "../core/decide.ts";
 import type { Decision } from "../core/decision.ts";
 import { recordGrant } from "../core/grant.ts";
 import { isHeldState, type State } from "../core/state.ts";
+import { type Bucket, clampToNow, fits, peek, take } from "../core/step.ts";
 import type { PolicyBuckets } from "../core/store.ts";
 import type { Sized } from "./policy-sizes.ts";
 import { shortKey } from "./short-key.ts";

@@ -1,13 +1,14 @@
 /** Buckets in this process's memory: synchronous, bounded, without timers. */
-import { decide, decideGroup } from "../core/decide.ts";
-import { describeState } from "../core/describe-state.ts";
+
+import { type Clock, checkedClock, systemClock } from "../base/clock.ts";
+import { optionError, rejectDisposed, SluiceError } from "../base/errors.ts";
+import { checkOptions, checkWhole } from "../base/options.ts";
+import { shared } from "../base/shared-state.ts";
 import type { Charge, Group } from "../core/charge.ts";
-import { type Clock, checkedClock, systemClock } from "../core/clock.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
+import { decide, decideGroup } from "../core/decide.ts";
 import type { Decision, Inspection } from "../core/decision.ts";
-import { optionError, rejectDisposed, SluiceError } from "../core/errors.ts";
-import { checkOptions, checkWhole } from "../core/options.ts";
-import { shared } from "../core/shared-state.ts";
+import { describeState } from "../core/describe-state.ts";
 import { isHeldState } from "../core/state.ts";
 import type { SyncStore } from "../core/store.ts";
 import { MemoryBuckets, type PolicySlots } from "./memory-buckets.ts";

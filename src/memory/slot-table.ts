@@ -4,11 +4,11 @@
  * whole decision.
  */
 
-import { decide } from "../core/decide.ts";
-import { usage } from "../core/step.ts";
+import { copyKey } from "../base/copy-key.ts";
 import type { Algorithm, Cells, CompiledPolicy } from "../core/compiled-policy.ts";
-import { copyKey } from "../core/copy-key.ts";
+import { decide } from "../core/decide.ts";
 import { type HeldState, isHeldState, type PlainState, type State } from "../core/state.ts";
+import { usage } from "../core/step.ts";
 
 const INITIAL_SLOTS = 16;
 

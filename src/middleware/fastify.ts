@@ -6,7 +6,7 @@ import type {
   FastifyRequest,
   HookHandlerDoneFunction,
 } from "fastify";
-import { optionError, SluiceError } from "../core/errors.ts";
+import { optionError, SluiceError } from "../base/errors.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { type Gate, openGate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";

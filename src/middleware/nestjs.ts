@@ -14,7 +14,7 @@ import {
   type Type,
 } from "@nestjs/common";
 import { ModulesContainer, Reflector } from "@nestjs/core";
-import { optionError } from "../core/errors.ts";
+import { optionError } from "../base/errors.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import type { RateLimitOptions, RequestDecision } from "./gate/options.ts";
 import { type AppOptions, routeLimits } from "./gate/route-limits.ts";

@@ -1,5 +1,5 @@
 /** `rateLimit` for `proxy.ts`, route handlers and Server Actions of Next.js, and `idempotent` for route handlers. Uses no Node API. */
-import { optionError, SluiceError } from "../core/errors.ts";
+import { optionError, SluiceError } from "../base/errors.ts";
 import { internalError } from "../http/rejection.ts";
 import { decisionOf } from "./gate/decisions.ts";
 import { type Gate, openGate } from "./gate/gate.ts";

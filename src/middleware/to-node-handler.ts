@@ -1,7 +1,7 @@
 /** Mounts a handler of `Request` and `Response`, such as the dashboard, on servers that use Node's `http`. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { optionError } from "../core/errors.ts";
-import { describeError, emitProcessWarning } from "../core/warnings.ts";
+import { optionError } from "../base/errors.ts";
+import { describeError, emitProcessWarning } from "../base/warnings.ts";
 import { plainProblem } from "../http/rejection.ts";
 import { headerOf } from "./hosts/node.ts";
 import { isClosed } from "./hosts/node-close.ts";

@@ -1,7 +1,7 @@
 /** `rateLimit` for tRPC 11: a middleware that counts procedures, also those of one batch. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { TRPCError, type TRPCMiddlewareFunction, type TRPCProcedureType } from "@trpc/server";
-import { SluiceError } from "../core/errors.ts";
+import { SluiceError } from "../base/errors.ts";
 import { withoutContentType } from "../http/rejection.ts";
 import { addRateLimitHeaders, type PendingHeaders, type ResponseHead } from "../http/response.ts";
 import { decisionOf } from "./gate/decisions.ts";

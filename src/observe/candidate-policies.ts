@@ -1,9 +1,9 @@
 /** Turns a measured rate into policies in text, with whole numbers. */
 
+import { SluiceError } from "../base/errors.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
-import { SluiceError } from "../core/errors.ts";
-import type { PolicyText } from "../policy/text-type.ts";
 import { compilePolicy } from "../policy/compile-policy.ts";
+import type { PolicyText } from "../policy/text-type.ts";
 
 /** A policy as text and as stores use it. */
 interface CandidatePolicy {

@@ -1,5 +1,5 @@
 /** Why a store failed, as one of a few words: for labels and messages, which must not contain what a server wrote. */
-import type { SluiceError } from "../core/errors.ts";
+import type { SluiceError } from "../base/errors.ts";
 
 /** The kind of a store's failure. */
 export type StoreErrorKind =

@@ -1,6 +1,7 @@
 /** The events of an observer. They contain tags in place of keys. */
 import type { Decision, DecisionSource } from "../core/decision.ts";
-import type { DecidedCharge, ObservedEvent, Outcome } from "../core/observer.ts";
+import type { ObservedEvent } from "../core/events.ts";
+import type { DecidedCharge, Outcome } from "../core/observer.ts";
 import { type StoreErrorKind, storeErrorKind } from "./error-kind.ts";
 
 /** A decision on a request, or on a call of a limiter outside of middleware. */

@@ -1,7 +1,7 @@
 /** Log lines in JSON: sampled, and limited in number. */
-import { isoTime } from "../core/clock.ts";
-import { optionError } from "../core/errors.ts";
-import { checkOptions } from "../core/options.ts";
+import { isoTime } from "../base/clock.ts";
+import { optionError } from "../base/errors.ts";
+import { checkOptions } from "../base/options.ts";
 import type { DecisionEvent, ObserverEvent, TransitionEvent, TransitionType } from "./events.ts";
 
 /** Writes events to a log. */

@@ -1,5 +1,5 @@
 /** Watches memory stores: how many keys they have, and whether they evict keys that are in use. */
-import { ReportThrottle } from "../core/report-throttle.ts";
+import { ReportThrottle } from "../base/report-throttle.ts";
 import type { Store } from "../core/store.ts";
 
 /** A memory store as observers read it. */

@@ -1,76 +1,114 @@
-/** Limiters whose decisions are observed. */
-import type { CompiledPolicy } from "../core/compiled-policy.ts";
+/** Limiters whose decisions are observed. Those of sluice count by themselves; others are wrapped. */
+
+import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
+import type { PolicyObserver } from "../core/apply.ts";
+import { type Act, type Part, TAKE } from "../core/apply.ts";
+import { consumeAs, isComposable } from "../core/charges.ts";
 import type { Decision } from "../core/decision.ts";
-import { isPromise } from "../core/maybe-promise.ts";
-import type { LimiterLike, ObserverPort, PolicyObserver } from "../core/observer.ts";
+import type { Limiter } from "../core/limiter.ts";
+import type { LimiterLike, ObserverPort } from "../core/observer.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import type { Store } from "../core/store.ts";
-import { LimiterReports, type Part } from "./limiter-reports.ts";
+import { HOLD } from "../holds/hold-acts.ts";
+import type { HoldOptions } from "../holds/hold-options.ts";
+import { outcomeOf, policyNameOf } from "./outcomes.ts";
 
 /** The observer of a limiter. Registered, because the two builds of the package share it. */
 const OBSERVED_BY: unique symbol = Symbol.for("sluice.observed-by") as never;
 
+/** Methods that are called on the limiter itself. */
+const DELEGATED = ["peek", "refund", "reset", "inspect", "getPolicy", "getPolicies", "dispose"] as const;
+
 /** The members that are replaced or passed on. */
 interface Members extends Partial<RateLimiter> {
-  parts?(): readonly Part[];
   /** Of a hybrid: the same limiter with other limiters in place of its two. */
   withLimiters?(replace: (limiter: RateLimiter) => RateLimiter): RateLimiter;
   readonly [OBSERVED_BY]?: ObserverPort;
 }
 
-/** Methods that are called on the limiter itself. */
-const DELEGATED = ["peek", "refund", "reset", "inspect", "getPolicy", "getPolicies", "dispose"] as const;
-
 /** The counters of a policy, by the policy or by its name. */
 export interface CounterSource {
-  policy(policy: CompiledPolicy, store: Store): PolicyObserver;
+  policy(policy: Part["policy"], store: Part["engine"]["store"]): PolicyObserver;
   named(name: string): PolicyObserver;
 }
 
-/** Wraps a limiter. What is not a limiter is returned as it is, for the caller to reject. */
+/** Returns a limiter that is observed. What is not a limiter is returned as it is, for the caller to reject. */
 export function observeLimiter<L extends LimiterLike>(limiter: L, port: ObserverPort, counters: CounterSource): L {
   const inner = limiter as L & Members;
   if (typeof inner !== "object" || inner === null || typeof inner.consume !== "function") return limiter;
-  if (inner[OBSERVED_BY] === port) return limiter;
-  const parts = typeof inner.parts === "function" ? inner.parts() : undefined;
-  const isObserved = ({ failurePolicy }: Part): boolean => failurePolicy.observed?.port === port;
-  // Combinations count the parts that are observed already.
-  const isCombination = typeof inner.getPolicies === "function";
-  if (parts && isCombination && parts.every(isObserved)) return limiter;
-  const hybrid = inner.withLimiters?.((one) => quietly(port.wrap(one), port));
-  const ownObservers = parts?.map((part) => {
-    if (isCombination && isObserved(part)) return undefined;
-    return part.failurePolicy.observed?.port === port
-      ? part.failurePolicy.observed
-      : counters.policy(part.policy, part.port.store);
-  });
-  // A combination reports to the observer of its first part that has one.
-  const reporter = isCombination
-    ? parts?.find((part) => part.failurePolicy.observed)?.failurePolicy.observed
-    : undefined;
-  // The limiters of a hybrid count their decisions.
-  const observers = hybrid ? [] : ownObservers;
-  const reports = new LimiterReports(port, parts, observers, reporter?.port === port, (name) => counters.named(name));
-  // Its prototype is the limiter, so that members which are not replaced stay available.
-  const wrapper = Object.create(limiter) as L & Members;
-  // Defined and not assigned: the members of a frozen limiter can't be assigned to objects that inherit them.
-  const members = membersOf(inner, hybrid ?? inner, reports, port);
-  Object.defineProperties(wrapper, Object.getOwnPropertyDescriptors(members));
-  return parts ? wrapper : withOwnMembers(wrapper, limiter);
+  if (isComposable(inner)) return observeParts(inner as unknown as Limiter, port, counters) as unknown as L;
+  return inner[OBSERVED_BY] === port ? limiter : wrapLimiter(inner, port, counters);
 }
 
-/** A limiter of a hybrid, whose decisions are counted and not reported: the hybrid reports them. */
-function quietly(limiter: RateLimiter, port: ObserverPort): RateLimiter {
-  const consume: RateLimiter["consume"] = (key, cost) => {
-    const { isInRequest } = port;
-    port.isInRequest = true;
-    try {
-      return limiter.consume(key, cost);
-    } finally {
-      port.isInRequest = isInRequest;
-    }
+/** The same limiter, whose parts have the counters of an observer. */
+function observeParts(limiter: Limiter, port: ObserverPort, counters: CounterSource): Limiter {
+  const parts = limiter.parts();
+  const isObserved = ({ observed }: Part): boolean => {
+    for (let own = observed; own; own = own.next) if (own.port === port) return true;
+    return false;
   };
-  return Object.create(limiter, { consume: { value: consume } }) as RateLimiter;
+  if (parts.every(isObserved)) return limiter;
+  const observe = (part: Part): Part => {
+    const own = counters.policy(part.policy, part.engine.store);
+    return { ...part, observed: part.observed ? Object.create(own, { next: { value: part.observed } }) : own };
+  };
+  return limiter.withParts(parts.map((part) => (isObserved(part) ? part : observe(part))));
+}
+
+/** A limiter of another library, or a hybrid, whose limiters count their decisions. */
+function wrapLimiter<L extends LimiterLike & Members>(limiter: L, port: ObserverPort, counters: CounterSource): L {
+  const hybrid = limiter.withLimiters?.((one) => port.wrap(one));
+  const decided = (decision: Decision, key: string, cost: number, charged: number, act: Act): Decision => {
+    const isEnforced = act.enforcedGroups !== 0;
+    // A third-party limiter may return anything, which its caller checks.
+    const isDecision = typeof decision === "object" && decision !== null;
+    if (isDecision && !hybrid) counters.named(policyNameOf(decision)).count(decision, key, charged, isEnforced);
+    if (!isDecision || act.reporter === port || (decision.allowed && !port.isListening)) return decision;
+    const policy = policyNameOf(decision);
+    const outcome = outcomeOf(decision, isEnforced, false);
+    port.decided({ rule: policy, policy, outcome, key, cost, decision, durationMs: undefined });
+    return decision;
+  };
+  const members: Record<PropertyKey, unknown> = {
+    [OBSERVED_BY]: port,
+    consumeAs(key: string, cost: number, act: Act) {
+      // The limiters of a hybrid only count.
+      const reply = consumeAs(hybrid ?? limiter, key, cost, hybrid ? { ...act, reporter: port } : act);
+      return andThen(reply, (decision) => decided(decision, key, cost, cost, act));
+    },
+    consume: (key: string, cost = 1) => (members as { consumeAs: ConsumeAs }).consumeAs(key, cost, TAKE),
+  };
+  if (limiter.consumeSync) {
+    members.consumeSync = (key: string, cost = 1) =>
+      decided(limiter.consumeSync?.(key, cost) as Decision, key, cost, cost, TAKE);
+  }
+  addHolds(members, limiter, decided);
+  for (const name of DELEGATED) {
+    const method = limiter[name] as ((...args: unknown[]) => unknown) | undefined;
+    if (typeof method === "function") members[name] = (...args: unknown[]) => method.apply(limiter, args);
+  }
+  // Its prototype is the limiter, so that members which are not replaced stay available.
+  const wrapper = Object.create(limiter) as L;
+  // Defined and not assigned: the members of a frozen limiter can't be assigned to objects that inherit them.
+  Object.defineProperties(wrapper, Object.getOwnPropertyDescriptors(members));
+  return withOwnMembers(wrapper, limiter);
+}
+
+type ConsumeAs = (key: string, cost: number, act: Act) => MaybePromise<Decision>;
+type Decided = (decision: Decision, key: string, cost: number, charged: number, act: Act) => Decision;
+
+/** Adds the holds of a third-party limiter. The cost of what is held is counted when it is settled. */
+function addHolds(members: Record<PropertyKey, unknown>, limiter: LimiterLike, decided: Decided): void {
+  const holdOn = limiter.holdSync ?? limiter.hold;
+  if (!holdOn) return;
+  const observed =
+    (method: (key: string, amount: number, options?: HoldOptions) => MaybePromise<Decision>) =>
+    (key: string, amount = 1, options?: HoldOptions, act: Act = HOLD) =>
+      andThen(method.call(limiter, key, amount, options), (decision) =>
+        decided(decision, key, amount, decision.allowed ? 0 : amount, act),
+      );
+  members.holdAs = observed(holdOn);
+  if (limiter.holdSync) members.holdSync = observed(limiter.holdSync);
+  if (limiter.hold) members.hold = observed(limiter.hold);
 }
 
 /** Reads all other members from a third-party limiter itself: its fields may be private. */
@@ -82,50 +120,4 @@ function withOwnMembers<L extends object>(wrapper: L, limiter: L): L {
     },
     set: (_, name, value) => Reflect.set(limiter, name, value),
   });
-}
-
-/** The members that are replaced. */
-function membersOf(
-  inner: Members & LimiterLike,
-  consumer: LimiterLike,
-  reports: LimiterReports,
-  port: ObserverPort,
-): object {
-  const members: Record<PropertyKey, unknown> = {
-    [OBSERVED_BY]: port,
-    consume: (key: string, cost = 1) => {
-      const startedAt = reports.start();
-      const { isInRequest, isEnforced } = port;
-      const decided = consumer.consume(key, cost) as Decision | PromiseLike<Decision>;
-      if (!isPromise(decided)) return reports.decided(decided, key, cost, !isInRequest, isEnforced);
-      return decided.then((decision) => reports.decided(decision, key, cost, !isInRequest, isEnforced, startedAt));
-    },
-  };
-  for (const name of DELEGATED) {
-    const method = inner[name] as ((...args: unknown[]) => unknown) | undefined;
-    if (typeof method === "function") members[name] = (...args: unknown[]) => method.apply(inner, args);
-  }
-  if (inner.consumeSync) {
-    members.consumeSync = (key: string, cost = 1) =>
-      reports.decided(inner.consumeSync?.(key, cost) as Decision, key, cost, !port.isInRequest, port.isEnforced);
-  }
-  // The functions of sluice hold the parts(), and count what they decide.
-  if (inner.holdSync && !inner.parts) {
-    members.holdSync = (...args: Parameters<NonNullable<LimiterLike["holdSync"]>>) => {
-      const { isInRequest, isEnforced } = port;
-      const decision = inner.holdSync?.apply(inner, args) as Decision;
-      return reports.held(decision, args[0], args[1] ?? 1, !isInRequest, isEnforced);
-    };
-  }
-  if (inner.hold && !inner.parts) {
-    members.hold = (...args: Parameters<NonNullable<LimiterLike["hold"]>>) => {
-      const startedAt = reports.start();
-      const { isInRequest, isEnforced } = port;
-      return inner.hold
-        ?.apply(inner, args)
-        .then((decision) => reports.held(decision, args[0], args[1] ?? 1, !isInRequest, isEnforced, startedAt));
-    };
-  }
-  if (inner.parts) members.parts = () => reports.observedParts(inner.parts?.() ?? []);
-  return members;
 }

@@ -1,25 +1,27 @@
 /** Collects every decision and every change of state, and makes them available as events, log lines and metrics. */
-import { BoundedMap } from "../core/bounded-map.ts";
-import { type Clock, checkedClock, monotonicMs, wallClockMs } from "../core/clock.ts";
+
+import { BoundedMap } from "../base/bounded-map.ts";
+import { type Clock, checkedClock, monotonicMs, wallClockMs } from "../base/clock.ts";
+import { optionError } from "../base/errors.ts";
+import { hmacTagger } from "../base/hmac-tag.ts";
+import { callListener } from "../base/listeners.ts";
+import { checkOptions, checkWhole } from "../base/options.ts";
+import type { Act, PartGroup, PolicyObserver } from "../core/apply.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision } from "../core/decision.ts";
-import { optionError } from "../core/errors.ts";
-import { hmacTagger } from "../core/hmac-tag.ts";
-import { callListener } from "../core/listeners.ts";
+import type { ObservedEvent } from "../core/events.ts";
 import {
   type DecidedCharge,
   type LimiterLike,
   OBSERVER,
   type ObservableHealth,
-  type ObservedEvent,
   type ObserverLike,
   type Outcome,
-  type PolicyObserver,
 } from "../core/observer.ts";
-import { checkOptions, checkWhole } from "../core/options.ts";
 import { isSync, type Store } from "../core/store.ts";
 import type { RequestObserver, RequestObserverPort } from "../http/request-observer.ts";
 import { healthOf } from "../remote/store-health.ts";
+import { countDecisions } from "./decisions.ts";
 import { ObservedDecision, type ObserverEvent, type TransitionEvent, transitionEvent } from "./events.ts";
 import type { Logger } from "./json-log.ts";
 import { LabelTable } from "./label-table.ts";
@@ -27,7 +29,7 @@ import { MemoryWatch } from "./memory-watch.ts";
 import type { Metric } from "./metric.ts";
 import { type MetricSources, metricsOf } from "./metrics.ts";
 import { observeLimiter } from "./observed-limiter.ts";
-import { COLUMN, OUTCOMES, outcomeOf } from "./outcomes.ts";
+import { COLUMN, OUTCOMES } from "./outcomes.ts";
 import { PolicyCounters, PolicyCounts } from "./policy-counters.ts";
 import { ObservedRequests } from "./requests.ts";
 import { RuleCounts } from "./rule-counts.ts";
@@ -100,10 +102,7 @@ export function createObserver(options: ObserverOptions = {}): Observer {
 
 /** The state of an observer. Not a part of the public contract. */
 export class ObserverState implements RequestObserverPort, MetricSources {
-  isInRequest = false;
-  isEnforced = true;
   isListening = false;
-  readonly outcomeOf: typeof outcomeOf = outcomeOf;
   readonly startedAt: number;
   readonly requestsByRule: LabelTable<RuleCounts>;
   readonly policies: LabelTable<PolicyCounts>;
@@ -210,6 +209,10 @@ export class ObserverState implements RequestObserverPort, MetricSources {
 
   request(rule: string, outcome: Outcome, decision: Decision | undefined): void {
     this.requestsByRule.row(rule).count(COLUMN[outcome], decision);
+  }
+
+  count(groups: readonly PartGroup[], act: Act, decisions: readonly Decision[][], sentAt: number): void {
+    countDecisions(groups, act, decisions, sentAt);
   }
 
   decided(charge: DecidedCharge): void {

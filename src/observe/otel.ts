@@ -8,10 +8,10 @@ import {
   type TracerProvider,
   trace,
 } from "@opentelemetry/api";
-import { optionError } from "../core/errors.ts";
+import { optionError } from "../base/errors.ts";
+import { checkOptions } from "../base/options.ts";
+import { VERSION } from "../base/version.ts";
 import { OBSERVER } from "../core/observer.ts";
-import { checkOptions } from "../core/options.ts";
-import { VERSION } from "../core/version.ts";
 import type { DecisionEvent } from "./events.ts";
 import type { Metric } from "./metric.ts";
 import type { Observer, ObserverState } from "./observer.ts";

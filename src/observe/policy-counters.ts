@@ -1,8 +1,9 @@
 /** Counts the decisions of one policy. */
-import { BoundedMap } from "../core/bounded-map.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
+import type { PolicyObserver } from "../core/apply.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision } from "../core/decision.ts";
-import type { ObserverPort, PolicyObserver } from "../core/observer.ts";
+import type { ObserverPort } from "../core/observer.ts";
 import { COLUMN, OUTCOMES, outcomeOf } from "./outcomes.ts";
 
 /** Blocked keys that are remembered, so that each block is counted once. */

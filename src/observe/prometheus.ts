@@ -1,7 +1,7 @@
 /** Registers the metrics of an observer with prom-client. They are read when they are scraped. */
-import { optionError, SluiceError } from "../core/errors.ts";
+import { optionError, SluiceError } from "../base/errors.ts";
+import { checkOptions } from "../base/options.ts";
 import { OBSERVER } from "../core/observer.ts";
-import { checkOptions } from "../core/options.ts";
 import type { Metric, MetricSample } from "./metric.ts";
 import type { Observer } from "./observer.ts";
 

@@ -1,7 +1,8 @@
 /** Reads recorded requests into arrays of numbers, grouped by key and sorted by time. */
+
+import { copyKey } from "../base/copy-key.ts";
+import { optionError } from "../base/errors.ts";
 import { isCost } from "../core/charge.ts";
-import { copyKey } from "../core/copy-key.ts";
-import { optionError } from "../core/errors.ts";
 
 /** One recorded request. */
 export interface TrafficSample {

@@ -1,6 +1,7 @@
 /** Replays recorded traffic against a policy. */
-import { decide } from "../core/decide.ts";
+
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
+import { decide } from "../core/decide.ts";
 import type { State } from "../core/state.ts";
 import type { Traffic } from "./recorded-traffic.ts";
 

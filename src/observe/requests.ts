@@ -1,7 +1,7 @@
 /** Observes the requests of middleware: which outcome each has, and which rule it belongs to. */
-import { monotonicMs } from "../core/clock.ts";
+import { monotonicMs } from "../base/clock.ts";
+import { isPromise, type MaybePromise } from "../base/maybe-promise.ts";
 import type { Decision } from "../core/decision.ts";
-import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import type { ObserverPort, Outcome } from "../core/observer.ts";
 import { isPenalty, policyList } from "../http/headers/policies.ts";
 import type { CountedDecision, RequestCharges } from "../http/request-charges.ts";
@@ -25,17 +25,9 @@ export class ObservedRequests<Args extends readonly unknown[]> implements Reques
 
   apply(charges: RequestCharges, isEnforced: boolean): MaybePromise<Decision> {
     const { port } = this;
-    // Limiters read it before they wait for anything.
-    port.isInRequest = true;
-    port.isEnforced = isEnforced;
-    try {
-      const decided = charges.apply();
-      if (isPromise(decided)) this.startedAt.set(charges, monotonicMs());
-      return decided;
-    } finally {
-      port.isInRequest = false;
-      port.isEnforced = true;
-    }
+    const decided = charges.apply({ reporter: port, isEnforced });
+    if (isPromise(decided)) this.startedAt.set(charges, monotonicMs());
+    return decided;
   }
 
   decided(args: Args, charges: RequestCharges, decision: Decision, action: "enforce" | "shadow" | "challenge"): void {

@@ -5,7 +5,7 @@
  * every pair that occurred more than n/m times has a counter, and no error exceeds n/m.
  * Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k Elements in Data Streams (2005).
  */
-import { copyKey } from "../core/copy-key.ts";
+import { copyKey } from "../base/copy-key.ts";
 
 /** One counter. The pair occurred at least `count - error` and at most `count` times. */
 export interface Counter {

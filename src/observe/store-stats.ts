@@ -1,6 +1,7 @@
 /** What is known about one backing service: durations, errors, and whether it is up. */
-import type { SluiceError } from "../core/errors.ts";
-import type { ObservedEvent, StoreObserver } from "../core/observer.ts";
+import type { SluiceError } from "../base/errors.ts";
+import type { ObservedEvent } from "../core/events.ts";
+import type { StoreObserver } from "../core/observer.ts";
 import { type StoreErrorKind, storeErrorKind } from "./error-kind.ts";
 import { Histogram } from "./histogram.ts";
 

@@ -1,9 +1,9 @@
 /** Suggests a policy from recorded traffic. It suggests and changes nothing: a person decides. */
-import { optionError } from "../core/errors.ts";
-import { hmacTag } from "../core/hmac-tag.ts";
-import { checkOptions, checkWhole } from "../core/options.ts";
+import { optionError } from "../base/errors.ts";
+import { hmacTag } from "../base/hmac-tag.ts";
+import { checkOptions, checkWhole } from "../base/options.ts";
+import { type Duration, durationText, parseDuration } from "../base/rate.ts";
 import type { PolicyText } from "../policy/text-type.ts";
-import { type Duration, durationText, parseDuration } from "../policy/rate.ts";
 import { candidatePolicies } from "./candidate-policies.ts";
 import { keyRates, rankOf } from "./key-rates.ts";
 import { readTraffic, type Traffic, type TrafficSample } from "./recorded-traffic.ts";

@@ -2,7 +2,7 @@
 import { getHeapStatistics } from "node:v8";
 import { describe, expect, it, vi } from "vitest";
 import { collectGarbage } from "../../test/collect-garbage.ts";
-import { hmacTag } from "../core/hmac-tag.ts";
+import { hmacTag } from "../base/hmac-tag.ts";
 import { TopKeys } from "./top-keys.ts";
 
 const NOW = 1_800_000_000_000;

@@ -1,5 +1,5 @@
 /** The most denied keys of the last 5 to 10 minutes, in bounded memory. Raw keys never leave this class. */
-import { checkWhole } from "../core/options.ts";
+import { checkWhole } from "../base/options.ts";
 import { type Counter, SpaceSaving } from "./space-saving.ts";
 
 /** `count` may include an error; `atLeast` is the guaranteed part. `since` is in epoch milliseconds. */

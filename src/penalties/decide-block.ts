@@ -1,8 +1,8 @@
 /** Blocks and unblocks a key: what holding and settling a penalty means. */
 import type { HoldEngine } from "../core/charge.ts";
+import { change, unchanged, view } from "../core/decide.ts";
 import type { Decision } from "../core/decision.ts";
 import type { PlainState } from "../core/state.ts";
-import { change, unchanged, view } from "../core/decide.ts";
 import { peek } from "../core/step.ts";
 
 /** Decides charges in modes `hold` and `settle` to penalties. */

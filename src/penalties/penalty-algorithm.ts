@@ -5,10 +5,11 @@
  * While the key is not blocked, the limit is out of reach, so a penalty is never the limiting part of a combination.
  * While it is blocked, all of it is in use.
  */
+
+import { checkWhole } from "../base/options.ts";
+import { durationText, parseDuration } from "../base/rate.ts";
 import type { Algorithm, Cells, CompiledPolicy, PenaltyNumbers, PolicyForm } from "../core/compiled-policy.ts";
-import { checkWhole } from "../core/options.ts";
 import type { PenaltyPolicy } from "../core/policy.ts";
-import { durationText, parseDuration } from "../policy/rate.ts";
 import { peek } from "../core/step.ts";
 
 const DEFAULT_MAX_BLOCK_MS = 3_600_000;

@@ -1,7 +1,8 @@
 /** Creates penalty policies, which bring their algorithm. */
-import { penalty as algorithm } from "./penalty-algorithm.ts";
+
 import type { PenaltyPolicy } from "../core/policy.ts";
 import { type Bare, plain } from "../policy/shorthand.ts";
+import { penalty as algorithm } from "./penalty-algorithm.ts";
 
 const OPTIONS = ["strikes", "blockMs", "factor", "maxBlockMs", "forgetMs"];
 

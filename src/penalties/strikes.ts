@@ -1,13 +1,17 @@
 /** Strikes and blocks by hand, on limiters with a penalty policy. */
-import { blockTerms } from "./block-terms.ts";
+
+import { SluiceError } from "../base/errors.ts";
+import { checkWhole } from "../base/options.ts";
+import { type Duration, parseDuration } from "../base/rate.ts";
+import { type Act, DEMAND, type Part, type PartCharge } from "../core/apply.ts";
 import { checkCost, checkKey } from "../core/charge.ts";
+import { chargeTo, partsOf } from "../core/charges.ts";
 import type { Decision } from "../core/decision.ts";
-import { SluiceError } from "../core/errors.ts";
-import { checkWhole } from "../core/options.ts";
-import { type Duration, parseDuration } from "../policy/rate.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import { chargeTo, type JointCharge, type LimiterPart, partsOf } from "../core/limiter-part.ts";
-import { isStoreFailure } from "../remote/store-health.ts";
+import { blockTerms } from "./block-terms.ts";
+
+/** A strike is no decision on a request, so it is not counted as one. */
+const STRIKE: Act = { isCached: true, without: "decide" };
 
 /** A year: a longer block belongs on a deny list. */
 const MAX_BLOCK_MS = 31_536_000_000;
@@ -20,8 +24,8 @@ export async function strike(limiter: RateLimiter, key: string, times = 1): Prom
   const part = penaltyOf("strike", limiter);
   checkKey(key);
   checkCost(times);
-  const decision = await part.port.applyOne(chargeTo(part, key, times, "take"));
-  if (!decision.allowed) part.failurePolicy.observed?.detectBlock(decision, key);
+  const decision = await applyOne(chargeTo(part, key, times, "take"), STRIKE);
+  if (!decision.allowed) part.observed?.detectBlock(decision, key);
   return decision;
 }
 
@@ -30,8 +34,8 @@ export async function block(limiter: RateLimiter, key: string, forMs: Duration):
   const part = penaltyOf("block", limiter);
   checkKey(key);
   const ms = checkWhole("forMs", parseDuration("forMs", forMs), 1, MAX_BLOCK_MS);
-  const decision = await sendOrThrow({ ...chargeTo(part, key, 1, "hold"), hold: blockTerms(ms) });
-  part.failurePolicy.observed?.blocked(key, ms);
+  const decision = await applyOne({ ...chargeTo(part, key, 1, "hold"), hold: blockTerms(ms) }, DEMAND);
+  part.observed?.blocked(key, ms);
   return decision;
 }
 
@@ -39,18 +43,16 @@ export async function block(limiter: RateLimiter, key: string, forMs: Duration):
 export async function unblock(limiter: RateLimiter, key: string): Promise<boolean> {
   const part = penaltyOf("unblock", limiter);
   checkKey(key);
-  return (await sendOrThrow({ ...chargeTo(part, key, 0, "settle"), hold: blockTerms() })).allowed;
+  return (await applyOne({ ...chargeTo(part, key, 0, "settle"), hold: blockTerms() }, DEMAND)).allowed;
 }
 
-/** Applies a charge. Rejects if the store fails, whatever the failure policy: the caller has to know. */
-async function sendOrThrow(charge: JointCharge): Promise<Decision> {
-  const reply = await charge.port.send(charge);
-  if (isStoreFailure(reply)) throw reply.error;
-  return reply;
+async function applyOne(charge: PartCharge, act: Act): Promise<Decision> {
+  const [decisions] = await charge.engine.apply([[charge]], act);
+  return decisions?.[0] as Decision;
 }
 
 /** The only part of a limiter with a penalty policy. */
-function penaltyOf(call: string, limiter: RateLimiter): LimiterPart {
+function penaltyOf(call: string, limiter: RateLimiter): Part {
   const [part, ...others] = partsOf(limiter);
   if (part && others.length === 0 && part.policy.kind === "penalty") return part;
   const expected =

@@ -1,6 +1,7 @@
 /** Validates a policy and turns it into whole numbers. */
 
-import { defaultMaxHolds, MAX_HOLDS } from "../holds/max-holds.ts";
+import { optionError, SluiceError, show } from "../base/errors.ts";
+import { checkOptions, checkWhole } from "../base/options.ts";
 import {
   type Algorithm,
   type CompiledPolicy,
@@ -8,12 +9,11 @@ import {
   fingerprintOf,
   type PolicyNumbers,
 } from "../core/compiled-policy.ts";
-import { optionError, SluiceError, show } from "../core/errors.ts";
-import { checkOptions, checkWhole } from "../core/options.ts";
 import { POLICY_HINTS, type Policy, type ResolvedPolicy } from "../core/policy.ts";
-import type { PolicyText } from "./text-type.ts";
+import { defaultMaxHolds, MAX_HOLDS } from "./max-holds.ts";
 import { policyFromText } from "./policy-text.ts";
 import { type Algorithms, rates } from "./rates.ts";
+import type { PolicyText } from "./text-type.ts";
 import { writtenText } from "./written-text.ts";
 
 /** Validates a policy, given as an object or as text. Throws an error that names the option. */

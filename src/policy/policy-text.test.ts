@@ -2,13 +2,13 @@
 
 import { describe, expect, it } from "vitest";
 import type { Policy } from "../core/policy.ts";
-import type { PolicyText } from "./text-type.ts";
-import { createLimiter } from "../remote/create-limiter.ts";
+import { algorithms } from "../holds/all-algorithms.ts";
 import { memoryRateLimiter } from "../memory/rate-limiter.ts";
-import { algorithms } from "./algorithms.ts";
+import { createLimiter } from "../remote/create-limiter.ts";
 import { compilePolicy } from "./compile-policy.ts";
 import { parsePolicy, policyFromText } from "./policy-text.ts";
 import { leakyBucket, tokenBucket } from "./shorthand.ts";
+import type { PolicyText } from "./text-type.ts";
 
 describe("policies as text", () => {
   it("chooses the algorithm by a word after the rate", () => {

@@ -1,7 +1,7 @@
 /** Parses policies from text: `"100/m"`, `"10/s burst 50"`, `"1000/d fixed"`. */
-import { optionError, SluiceError, show } from "../core/errors.ts";
+import { optionError, SluiceError, show } from "../base/errors.ts";
+import { parseRate, type RateText } from "../base/rate.ts";
 import type { Policy } from "../core/policy.ts";
-import { parseRate, type RateText } from "./rate.ts";
 import { type Algorithms, rates } from "./rates.ts";
 import { withText } from "./written-text.ts";
 

@@ -4,7 +4,7 @@ import { fixedWindow } from "../algorithms/fixed-window.ts";
 import { leakyBucket } from "../algorithms/leaky-bucket.ts";
 import { slidingLog } from "../algorithms/sliding-log.ts";
 import { slidingWindow } from "../algorithms/sliding-window.ts";
-import { tokenBucket } from "../core/token-bucket.ts";
+import { tokenBucket } from "../algorithms/token-bucket.ts";
 import type { Algorithm } from "../core/compiled-policy.ts";
 import type { AlgorithmName } from "../core/policy.ts";
 

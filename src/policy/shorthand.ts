@@ -1,6 +1,7 @@
 /** Helpers that create policies: `tokenBucket("10/s", { burst: 50 })`. They return plain objects. */
-import { optionError, SluiceError } from "../core/errors.ts";
-import { checkOptions, checkWhole } from "../core/options.ts";
+import { optionError, SluiceError } from "../base/errors.ts";
+import { checkOptions, checkWhole } from "../base/options.ts";
+import { parseRate, type RateText } from "../base/rate.ts";
 import {
   type FixedWindowPolicy,
   type LeakyBucketPolicy,
@@ -9,7 +10,6 @@ import {
   type SlidingWindowPolicy,
   type TokenBucketPolicy,
 } from "../core/policy.ts";
-import { parseRate, type RateText } from "./rate.ts";
 import { withText } from "./written-text.ts";
 
 /** Options beside a rate, for every algorithm. */

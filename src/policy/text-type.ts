@@ -1,5 +1,5 @@
 /** The type of policies as text. */
-import type { RateText } from "./rate.ts";
+import type { RateText } from "../base/rate.ts";
 
 /** A policy as text: a rate, alone or with a word that chooses the algorithm. */
 export type PolicyText =

@@ -1,6 +1,6 @@
 /** Tests the circuit breaker of a store and of its shards. */
 import { describe, expect, it } from "vitest";
-import { optionError, type SluiceError } from "../core/errors.ts";
+import { optionError, type SluiceError } from "../base/errors.ts";
 import { ALL_SHARDS, Breaker } from "./breaker.ts";
 
 /** A store failure with the error of the client as its cause. */

@@ -2,9 +2,9 @@
  * Circuit breaker: after consecutive failures, calls are rejected for a while; then one probe is let through. There is
  * one circuit for the whole store, and one per shard where shards fail independently.
  */
-import { BoundedMap } from "../core/bounded-map.ts";
-import type { SluiceError } from "../core/errors.ts";
-import { ReportThrottle } from "../core/report-throttle.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
+import type { SluiceError } from "../base/errors.ts";
+import { ReportThrottle } from "../base/report-throttle.ts";
 
 /** Consecutive failures that open a circuit. */
 const MAX_CONSECUTIVE_FAILURES = 5;

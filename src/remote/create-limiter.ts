@@ -1,27 +1,21 @@
 /** Creates a limiter from a policy and a store. */
 
-import type { CompiledPolicy } from "../core/compiled-policy.ts";
-import { optionError } from "../core/errors.ts";
+import { optionError } from "../base/errors.ts";
+import { checkOptions } from "../base/options.ts";
+import type { Part } from "../core/apply.ts";
+import { alone, Limiter, SyncLimiter } from "../core/limiter.ts";
 import { observerPort } from "../core/observer.ts";
-import { checkOptions } from "../core/options.ts";
 import type { Policy } from "../core/policy.ts";
-import type { PolicyText } from "../policy/text-type.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import type { Store, SyncStore } from "../core/store.ts";
-import { compilePolicy } from "../policy/compile-policy.ts";
-import {
-  FAILURE_OPTIONS,
-  type FailureOptions,
-  type FailurePolicy,
-  parseFailureOptions,
-} from "./failure-policy.ts";
 import { memoryStore } from "../memory/memory-store.ts";
-import type { LimiterPart } from "../core/limiter-part.ts";
-import { claimName, releaseName } from "./names.ts";
 import { limiterOwning } from "../memory/owning-limiter.ts";
-import { SyncLimiter } from "../core/policy-limiter.ts";
-import { RemoteLimiter } from "./remote-limiter.ts";
-import { portOf } from "./store-port.ts";
+import { compilePolicy } from "../policy/compile-policy.ts";
+import type { PolicyText } from "../policy/text-type.ts";
+import { engineOf } from "./engine.ts";
+import { FAILURE_OPTIONS, type FailureOptions, parseFailureOptions } from "./failure-options.ts";
+import { claimName, releaseName } from "./names.ts";
+import { watchStore } from "./store-reports.ts";
 
 /** Options of `createLimiter`. */
 export interface LimiterOptions<S extends Store = Store> extends FailureOptions {
@@ -43,14 +37,20 @@ export function createLimiter(options: LimiterOptions): RateLimiter {
   const policy = compilePolicy(options.policy);
   store?.check?.(policy, false);
   const own = store ? undefined : memoryStore();
-  const failurePolicy = parseFailureOptions(options, policy, store ?? own);
-  const limiter = own ? limiterOwning(own, policy, failurePolicy) : limiterOn(store as Store, policy, failurePolicy);
-  return observerPort(options.observer)?.wrap(limiter) ?? limiter;
+  const context = parseFailureOptions(options, policy, store);
+  const observed = observerPort(options.observer)?.policy(policy, store ?? (own as SyncStore));
+  if (own) return limiterOwning(own, policy, context, observed);
+  return limiterOn({ engine: engineOf(store as Store), policy, context, observed });
 }
 
-function limiterOn(store: Store, policy: CompiledPolicy, failurePolicy: FailurePolicy): RateLimiter {
+function limiterOn(part: Part): RateLimiter {
+  const { engine, policy } = part;
+  const { store, syncStore } = engine;
   claimName(store, policy);
-  const part: LimiterPart = { port: portOf(store), policy, failurePolicy };
-  const release = async () => releaseName(store, policy);
-  return part.port.syncStore ? new SyncLimiter(part, release) : new RemoteLimiter(part, release);
+  const unwatch = syncStore ? undefined : watchStore(part);
+  const release = async (): Promise<void> => {
+    unwatch?.();
+    releaseName(store, policy);
+  };
+  return syncStore ? new SyncLimiter([part], alone, release) : new Limiter([part], alone, release);
 }

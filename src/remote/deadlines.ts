@@ -1,6 +1,6 @@
 /** Deadlines of calls in flight: one coarse timer for all calls of a store, and none while there are no calls. */
-import { monotonicMs } from "../core/clock.ts";
-import type { SluiceError } from "../core/errors.ts";
+import { monotonicMs } from "../base/clock.ts";
+import type { SluiceError } from "../base/errors.ts";
 
 /** A call in flight. */
 export interface Timed {

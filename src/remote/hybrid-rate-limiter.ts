@@ -1,7 +1,10 @@
 /** Two limiters in a row: a cheap one that rejects floods, and an exact one that decides on the rest. */
+
+import { type ErrorCode, optionError, rejectDisposed, SluiceError } from "../base/errors.ts";
+import { type Act, TAKE } from "../core/apply.ts";
 import { checkCost, checkKey } from "../core/charge.ts";
+import { consumeAs } from "../core/charges.ts";
 import type { Decision, Denied, Inspection } from "../core/decision.ts";
-import { type ErrorCode, optionError, rejectDisposed, SluiceError } from "../core/errors.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 
@@ -39,14 +42,19 @@ class Hybrid implements RateLimiter {
     );
   }
 
-  async consume(key: string, cost = 1): Promise<Decision> {
+  consume(key: string, cost = 1): Promise<Decision> {
+    return this.consumeAs(key, cost, TAKE);
+  }
+
+  /** `consume` as a part of a request. Not a part of the public contract. */
+  async consumeAs(key: string, cost: number, act: Act): Promise<Decision> {
     this.check(key, cost);
-    const decided = await this.onFirst((first) => first.consume(key, cost));
+    const decided = await this.onFirst(async (first) => consumeAs(first, key, cost, act));
     if (decided && !decided.allowed) return decided;
     const refundFirst = () =>
       this.onFirst((first) => (decided && cost > 0 ? first.refund(key, cost, decided) : Promise.resolve()));
     try {
-      const decision = await this.exact.consume(key, cost);
+      const decision = await consumeAs(this.exact, key, cost, act);
       if (!decision.allowed) await refundFirst();
       else if (decided) this.firstDecisions.set(decision, decided);
       return decision;

@@ -2,7 +2,7 @@
  * When this process last refunded or reset a key. Denials that were sent before that are out of date: a cached one must
  * not be replayed, and a reply that was in flight must not be cached.
  */
-import { BoundedMap } from "../core/bounded-map.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
 
 /** Evicted entries collapse into one timestamp that applies to all keys. */
 const MAX_KEYS = 1000;

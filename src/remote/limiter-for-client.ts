@@ -1,12 +1,12 @@
 /** Creates limiters straight from a client or binding. Limiters on one client share a store, so that `combine` is one step. */
-import { checkOptions, type OptionHints } from "../core/options.ts";
+import { checkOptions, type OptionHints } from "../base/options.ts";
+import { shared } from "../base/shared-state.ts";
 import type { Policy } from "../core/policy.ts";
-import type { PolicyText } from "../policy/text-type.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import { shared } from "../core/shared-state.ts";
 import type { Store } from "../core/store.ts";
-import { FAILURE_OPTIONS, type FailureOptions } from "./failure-policy.ts";
+import type { PolicyText } from "../policy/text-type.ts";
 import { createLimiter } from "./create-limiter.ts";
+import { FAILURE_OPTIONS, type FailureOptions } from "./failure-options.ts";
 
 /** How the stores of one kind are created. */
 export interface StoreKind<Client, Options extends object> {

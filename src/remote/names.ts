@@ -1,8 +1,9 @@
 /** One name, one policy: two policies with one name on one store would spend each other's budget. */
+
+import { SluiceError } from "../base/errors.ts";
+import { shared } from "../base/shared-state.ts";
+import type { Steps } from "../base/slices.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
-import { SluiceError } from "../core/errors.ts";
-import { shared } from "../core/shared-state.ts";
-import type { Steps } from "../core/slices.ts";
 import { originOf, type Store } from "../core/store.ts";
 
 /** The limiters that use one policy. */

@@ -1,32 +1,11 @@
 /** Calls a store that can fail: with a deadline, and only while its circuit is closed. */
-import { monotonicMs } from "../core/clock.ts";
-import { SluiceError } from "../core/errors.ts";
+import { monotonicMs } from "../base/clock.ts";
+import { SluiceError } from "../base/errors.ts";
+import { shared } from "../base/shared-state.ts";
 import type { StoreObserver } from "../core/observer.ts";
-import { shared } from "../core/shared-state.ts";
-import { type CallState, originOf, type Store } from "../core/store.ts";
+import { type CallState, originOf, type Store, StoreFailure } from "../core/store.ts";
 import { ALL_SHARDS, Breaker, type Shard, type Watcher } from "./breaker.ts";
 import { Deadlines, type SharedError, type Timed } from "./deadlines.ts";
-
-/** Why the store has not decided. Returned, not thrown: an outage would allocate an Error with a stack per call. */
-export class StoreFailure {
-  readonly error: SluiceError;
-  /** The shard that failed, where shards fail independently. */
-  readonly shard: Shard;
-  readonly isStoreFailure = true;
-  /** Whether the store may have applied the call. */
-  readonly wasSent: boolean;
-
-  constructor(error: SluiceError, shard: Shard = ALL_SHARDS, wasSent: boolean = error.option !== "client") {
-    this.error = error;
-    this.shard = shard;
-    this.wasSent = wasSent;
-  }
-}
-
-/** Not `instanceof`: another copy of the package may have called the store. */
-export function isStoreFailure(reply: unknown): reply is StoreFailure {
-  return (reply as StoreFailure | undefined)?.isStoreFailure === true;
-}
 
 /** Limiters whose `onEvent` is called. */
 const MAX_WATCHERS = 256;
@@ -40,22 +19,28 @@ export class StoreHealth {
   /** Called with every reply and failure, unlike watchers, which are called when the store's state changes. */
   private observers: readonly StoreObserver[] | undefined;
 
-  /** Calls the store about a key and waits until `due` at most. Rejects with caller errors only. */
-  attempt<T>(
+  /**
+   * Calls the store about a key, waits until `due` at most, and returns what `finish` makes of the reply. `finish` runs in
+   * the tick of the reply, so it costs no promise. Rejects with caller errors, and those that `finish` throws.
+   */
+  attempt<T, R>(
     store: Pick<Store, "failsPerShard" | "shardOf">,
     key: string,
     due: number,
     call: (state: CallState) => Promise<T>,
-  ): Promise<T | StoreFailure> {
+    finish: (reply: T | StoreFailure) => R,
+  ): Promise<R> {
     const shard = shardOf(store, key);
     const now = monotonicMs();
     const rejection = this.breaker.rejection(shard, now);
-    if (rejection) {
-      if (this.observers) for (const observer of this.observers) observer.failed(rejection, true);
-      return Promise.resolve(new StoreFailure(rejection, shard, false));
-    }
     return new Promise((resolve, reject) => {
-      const pending = new PendingCall<T>(this, shard, now, due, resolve, reject);
+      if (rejection) {
+        if (this.observers) for (const observer of this.observers) observer.failed(rejection, true);
+        // What it throws rejects the promise.
+        resolve(finish(new StoreFailure(rejection, shard, false)));
+        return;
+      }
+      const pending = new PendingCall<T, R>(this, shard, { startedAt: now, due, finish, resolve, reject });
       this.deadlines.add(pending);
       try {
         Promise.resolve(call(pending)).then(
@@ -125,52 +110,59 @@ export function healthOf(store: Pick<Store, "origin">): StoreHealth {
   return health;
 }
 
+/** What a call in flight is, and what ends it. */
+interface Pending<T, R> {
+  readonly startedAt: number;
+  readonly due: number;
+  readonly finish: (reply: T | StoreFailure) => R;
+  readonly resolve: (result: R) => void;
+  readonly reject: (error: unknown) => void;
+}
+
 /** A call in flight. It ends once: by the reply, an error or the deadline. */
-class PendingCall<T> implements Timed, CallState {
+class PendingCall<T, R> implements Timed, CallState {
   readonly due: number;
   abandoned = false;
   place = 0;
   private readonly health: StoreHealth;
   private readonly shard: Shard;
-  private readonly startedAt: number;
   private readonly isProbe: boolean;
-  private readonly resolve: (reply: T | StoreFailure) => void;
-  private readonly reject: (error: SluiceError) => void;
+  private readonly call: Pending<T, R>;
 
-  constructor(
-    health: StoreHealth,
-    shard: Shard,
-    startedAt: number,
-    due: number,
-    resolve: (reply: T | StoreFailure) => void,
-    reject: (error: SluiceError) => void,
-  ) {
+  constructor(health: StoreHealth, shard: Shard, call: Pending<T, R>) {
     this.health = health;
     this.shard = shard;
-    this.startedAt = startedAt;
-    this.due = due;
+    this.due = call.due;
     this.isProbe = health.breaker.isOpen(shard);
-    this.resolve = resolve;
-    this.reject = reject;
+    this.call = call;
   }
 
   succeed(reply: T): void {
     if (this.abandoned) return;
     this.abandoned = true;
-    this.health.succeeded(this, this.shard, this.startedAt);
-    this.resolve(reply);
+    this.health.succeeded(this, this.shard, this.call.startedAt);
+    this.end(reply);
+  }
+
+  private end(reply: T | StoreFailure): void {
+    const { finish, resolve, reject } = this.call;
+    try {
+      resolve(finish(reply));
+    } catch (error) {
+      reject(error);
+    }
   }
 
   fail(error: unknown): void {
     if (this.abandoned) return;
     this.abandoned = true;
     if (!(error instanceof SluiceError) || error.code === "store-unavailable") {
-      this.resolve(this.health.failed(this, this.shard, unavailable(error), this.isProbe));
+      this.end(this.health.failed(this, this.shard, unavailable(error), this.isProbe));
     } else if (error.isCallerError) {
       this.health.dropped(this);
-      this.reject(error);
+      this.call.reject(error);
     } else {
-      this.resolve(this.health.repliedWithError(this, this.shard, this.startedAt, error));
+      this.end(this.health.repliedWithError(this, this.shard, this.call.startedAt, error));
     }
   }
 

@@ -1,10 +1,14 @@
 /** Reports problems of a store, each once: as a process warning, or as an event if a limiter has `onEvent`. */
-import { copyKey } from "../core/copy-key.ts";
-import type { SluiceError } from "../core/errors.ts";
-import { shared } from "../core/shared-state.ts";
-import { originOf, type Store } from "../core/store.ts";
-import { describeError, emitProcessWarning } from "../core/warnings.ts";
-import { healthOf, type StoreFailure, type StoreHealth } from "./store-health.ts";
+
+import { copyKey } from "../base/copy-key.ts";
+import type { SluiceError } from "../base/errors.ts";
+import { shared } from "../base/shared-state.ts";
+import { describeError, emitProcessWarning } from "../base/warnings.ts";
+import type { Part } from "../core/apply.ts";
+import { type EventTarget, emit, type OnEvent } from "../core/events.ts";
+import { originOf, type Store, type StoreFailure } from "../core/store.ts";
+import type { Watcher } from "./breaker.ts";
+import { healthOf, type StoreHealth } from "./store-health.ts";
 
 /** Corrupt keys that are reported, each once. They stay corrupt until they are reset. */
 const MAX_CORRUPT_KEYS = 1000;
@@ -93,4 +97,44 @@ export function reportsOf(store: Store): StoreReports {
   let own = reports.get(origin);
   if (!own) reports.set(origin, (own = new StoreReports(healthOf(store))));
   return own;
+}
+
+/** The members of a part that the warning of its store is emitted with. */
+interface StorePart {
+  readonly engine: { readonly store: Store };
+  readonly context: { readonly onEvent: OnEvent | undefined };
+  readonly observed?: EventTarget["observed"];
+  readonly policy: { readonly name: string };
+}
+
+/** Emits the warning of a part's store, once per change. */
+export function emitStoreWarning({ engine, context, observed, policy }: StorePart): void {
+  const { onEvent } = context;
+  if (!onEvent && !observed) return;
+  const { store } = engine;
+  const own = reportsOf(store);
+  const message = onEvent && own.nextWarning(store, "onEvent");
+  if (message !== undefined) emit({ onEvent }, { type: "warning", policy: policy.name, message });
+  // Without the text of an error, which may contain keys.
+  const [observedMessage] = (observed && own.nextWarning(store, "observer"))?.split(": ") ?? [];
+  if (observedMessage !== undefined) {
+    emit({ onEvent: undefined, observed }, { type: "warning", policy: policy.name, message: observedMessage });
+  }
+}
+
+/** Emits the failures and recoveries of a part's store. Returns a function that ends that. */
+export function watchStore(part: Part): () => void {
+  const { engine, context, policy } = part;
+  const { onEvent } = context;
+  const { name } = policy;
+  const health = healthOf(engine.store);
+  const watcher: Watcher = {
+    // An observer watches the store itself.
+    down: (error) => emit({ onEvent }, { type: "store-down", policy: name, error }),
+    up: (downMs) => emit({ onEvent }, { type: "store-up", policy: name, downMs }),
+    degraded: (error, count) => emit({ onEvent }, { type: "degraded", policy: name, error, count }),
+  };
+  if (onEvent) health.watch(watcher);
+  emitStoreWarning(part);
+  return () => health.unwatch(watcher);
 }

@@ -1,5 +1,5 @@
 /** The version of rules: equal data has equal versions, whatever the order of its members. */
-import type { Steps } from "../core/slices.ts";
+import type { Steps } from "../base/slices.ts";
 import { namesOf } from "./copy-data.ts";
 import { HexHash } from "./hex-hash.ts";
 import type { RulesData } from "./rules-data.ts";

@@ -1,7 +1,7 @@
 /** Describes the difference between two versions of rules in words, for `replace`. */
 
+import type { Steps } from "../base/slices.ts";
 import type { Policy } from "../core/policy.ts";
-import type { Steps } from "../core/slices.ts";
 import { compilePolicy } from "../policy/compile-policy.ts";
 import type { WrittenPolicy } from "./compiled-rules.ts";
 import type { RuleEngine } from "./rule-engine.ts";

@@ -1,10 +1,11 @@
 /** The charges of one request in groups that are decided all or nothing, and what they hold. */
+
+import type { PartCharge } from "../core/apply.ts";
+import { chargeTo, takeCharge } from "../core/charges.ts";
 import type { Decision } from "../core/decision.ts";
-import { type Hold, parseHoldOptions } from "../holds/hold-options.ts";
 import { createHold } from "../holds/held-charges.ts";
 import { holdTo } from "../holds/hold-charge.ts";
-import { chargeTo, type JointCharge } from "../core/limiter-part.ts";
-import { takeCharge } from "../core/part-charges.ts";
+import { type Hold, parseHoldOptions } from "../holds/hold-options.ts";
 import type { RuleCharge } from "./compiled-rules.ts";
 import { isByPlan, type LimitSpec, type ParsedRule } from "./parsed-rules.ts";
 
@@ -20,7 +21,7 @@ export interface ActiveCharge {
 export interface Group {
   readonly mode: "enforced" | "shadow" | "flag";
   readonly active: readonly ActiveCharge[];
-  readonly charges: readonly JointCharge[];
+  readonly charges: readonly PartCharge[];
   /** Absent until the charges were applied. */
   decision?: Decision;
 }
@@ -42,7 +43,7 @@ export const NO_HOLDS: HoldIds = { hold: undefined, lease: undefined };
 
 /** Creates a group. */
 export function groupOf(mode: Group["mode"], active: readonly ActiveCharge[], ids: HoldIds): Group {
-  const charges: JointCharge[] = [];
+  const charges: PartCharge[] = [];
   for (const { charge, key, amount } of active) {
     const { mode } = charge;
     if (mode === "penalty" || mode === "peek") {

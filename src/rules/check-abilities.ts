@@ -1,5 +1,5 @@
 /** Checks that an application provides what its rules need: facts, and features that they name. */
-import { SluiceError } from "../core/errors.ts";
+import { SluiceError } from "../base/errors.ts";
 import { canBeFact } from "../http/identity/identities.ts";
 import type { AbuseAbilities } from "../http/request-charges.ts";
 import { closest } from "./closest.ts";

@@ -1,6 +1,7 @@
 /** Checks that the limits of a rule fit together on every plan. The numbers are those of the laws of rules. */
+
+import { show } from "../base/errors.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
-import { show } from "../core/errors.ts";
 import { MAX_HELD_LOG_LIMIT, MAX_HELD_WINDOW_MS } from "../holds/hold-charge.ts";
 import { isOfAllCallers, missingParts } from "../http/identity/identities.ts";
 import { at, type Issues, type Place } from "./issues.ts";

@@ -1,6 +1,6 @@
 /** Validates the options of `defineRules` and `loadRules`. */
-import { optionError, SluiceError } from "../core/errors.ts";
-import { checkOptions } from "../core/options.ts";
+import { optionError, SluiceError } from "../base/errors.ts";
+import { checkOptions } from "../base/options.ts";
 import type { Store } from "../core/store.ts";
 import type { RulesOptions } from "./rule-set-types.ts";
 

@@ -1,22 +1,18 @@
 /** Rules that are ready to be charged: every limit of every plan as a policy on the store. */
 
-import { BoundedMap } from "../core/bounded-map.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
+import { show } from "../base/errors.ts";
+import type { Steps } from "../base/slices.ts";
+import type { LimiterContext, OnStoreError, Part } from "../core/apply.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
-import { show } from "../core/errors.ts";
+import { observerPort } from "../core/observer.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
-import type { Steps } from "../core/slices.ts";
 import type { Store } from "../core/store.ts";
 import { checkHoldable } from "../holds/hold-charge.ts";
 import { isOfAllCallers } from "../http/identity/identities.ts";
-import type { LimiterPart } from "../core/limiter-part.ts";
-import { portOf } from "../remote/store-port.ts";
 import { compilePolicy } from "../policy/compile-policy.ts";
-import {
-  type FailureOptions,
-  type FailurePolicy,
-  type OnStoreError,
-  parseFailureOptions,
-} from "../remote/failure-policy.ts";
+import { engineOf } from "../remote/engine.ts";
+import { type FailureOptions, parseFailureOptions } from "../remote/failure-options.ts";
 import { cannotHold, countsWeight } from "./check-laws.ts";
 import { hexHash } from "./hex-hash.ts";
 import type { CompiledSpec } from "./limit-text.ts";
@@ -35,7 +31,7 @@ import type { LimitText } from "./rules-data.ts";
 /** One limit of a rule on one plan, ready to be charged. */
 export interface RuleCharge extends Overridable {
   readonly text: LimitText;
-  readonly part: LimiterPart;
+  readonly part: Part;
   /** The policy as header fields describe it. */
   readonly resolved: ResolvedPolicy;
   /** The amount of a request, if no fact is counted. */
@@ -114,7 +110,7 @@ const POLICIES_PER_STEP = 50;
 export class PolicyTable {
   private readonly options: PolicyOptions;
   private readonly policies: Map<string, WrittenPolicy> = new Map();
-  private readonly parts: Map<string, LimiterPart> = new Map();
+  private readonly parts: Map<string, Part> = new Map();
   private readonly overrides: BoundedMap<string, RuleCharge | "misfit"> = new BoundedMap({
     maxEntries: MAX_OVERRIDES,
     order: "lru",
@@ -139,10 +135,10 @@ export class PolicyTable {
     return [...this.policies.values()];
   }
 
-  /** The failure policies of all limits and of the overrides in use. */
-  failurePolicies(): FailurePolicy[] {
+  /** The contexts of all limits and of the overrides in use. */
+  failurePolicies(): LimiterContext[] {
     const overridden = [...this.overrides].flatMap(([, charge]) => (charge === "misfit" ? [] : [charge.part]));
-    return [...this.parts.values(), ...overridden].map(({ failurePolicy }) => failurePolicy);
+    return [...this.parts.values(), ...overridden].map(({ context }) => context);
   }
 
   /** The charge of a limit for one plan; `undefined` if it is unlimited. */
@@ -210,17 +206,18 @@ export class PolicyTable {
     return prefix === undefined ? hexHash(pattern) : `${prefix}.${hexHash(pattern)}`;
   }
 
-  private part(policyId: string, policy: CompiledPolicy, onStoreError: OnStoreError): LimiterPart {
+  private part(policyId: string, policy: CompiledPolicy, onStoreError: OnStoreError): Part {
     const id = `${onStoreError}\n${policyId}`;
     let part = this.parts.get(id);
     if (!part) this.parts.set(id, (part = this.newPart(policy, onStoreError)));
     return part;
   }
 
-  private newPart(policy: CompiledPolicy, onStoreError: OnStoreError): LimiterPart {
+  private newPart(policy: CompiledPolicy, onStoreError: OnStoreError): Part {
     const { store, prefix: _, ...failure } = this.options;
-    const failurePolicy = parseFailureOptions({ ...failure, onStoreError }, policy, store);
-    return { port: portOf(store), policy, failurePolicy };
+    const context = parseFailureOptions({ ...failure, onStoreError }, policy, store);
+    const observed = observerPort(failure.observer)?.policy(policy, store);
+    return { engine: engineOf(store), policy, context, observed };
   }
 }
 
@@ -276,7 +273,7 @@ function compileVariants(
     const compilePlan = (plan: string): [string, RulePlan] => {
       const charges = limits.flatMap(({ limit, isOwn }) => table.charge(rule, limit, isOwn, plan, pattern) ?? []);
       for (const { part, mode } of charges) {
-        part.port.store.check?.(part.policy, charges.length > 1);
+        part.engine.store.check?.(part.policy, charges.length > 1);
         if (mode !== "take") checkHoldable(part);
       }
       const unlimited = limits.flatMap(({ limit, isOwn }) =>
@@ -291,7 +288,7 @@ function compileVariants(
 function chargeOf(
   rule: ParsedRule,
   limit: ParsedLimit,
-  part: LimiterPart,
+  part: Part,
   { text, of, isOwn }: { text: LimitText; of: string | undefined; isOwn: boolean },
 ): RuleCharge {
   const isLease = part.policy.kind === "concurrency";

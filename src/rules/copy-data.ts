@@ -1,5 +1,5 @@
 /** Copies data of unknown origin: getters and proxies run once, here, and whatever follows reads plain data. */
-import type { Steps } from "../core/slices.ts";
+import type { Steps } from "../base/slices.ts";
 import { at, type Issues, type Place, ROOT } from "./issues.ts";
 
 /** Lists and objects below this depth are never valid or read, so they are not copied. The deepest limit is at 6. */

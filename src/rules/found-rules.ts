@@ -1,6 +1,7 @@
 /** The rules that were found for a request, and their charges with keys and amounts. */
+
+import { optionError, SluiceError } from "../base/errors.ts";
 import { isCost } from "../core/charge.ts";
-import { optionError, SluiceError } from "../core/errors.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import { type Fact, type Known, PENDING, type RequestValues } from "../http/request-values.ts";
 import type { ActiveCharge } from "./charge-group.ts";

@@ -1,5 +1,5 @@
 /** Problems in a rule file: where each is, what is wrong, and the error that lists them. */
-import { SluiceError, show } from "../core/errors.ts";
+import { SluiceError, show } from "../base/errors.ts";
 import { closest } from "./closest.ts";
 import type { Issue } from "./rules-data.ts";
 

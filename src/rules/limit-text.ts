@@ -1,9 +1,9 @@
 /** Parses the text of a limit: a policy, and the fact that it counts. */
 
+import { SluiceError, show } from "../base/errors.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
-import { SluiceError, show } from "../core/errors.ts";
+import { algorithms } from "../holds/all-algorithms.ts";
 import { BUILT_IN_IDENTITIES, FACT } from "../http/identity/identities.ts";
-import { algorithms } from "../policy/algorithms.ts";
 import { compilePolicy } from "../policy/compile-policy.ts";
 import { policyFromText } from "../policy/policy-text.ts";
 import type { LimitSpec } from "./parsed-rules.ts";

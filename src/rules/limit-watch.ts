@@ -1,5 +1,5 @@
 /** Reports limits that never apply, because a fact is unknown in every request: nothing else would show it. */
-import { BoundedMap } from "../core/bounded-map.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
 import { missingParts } from "../http/identity/identities.ts";
 import type { RequestValues } from "../http/request-values.ts";
 import { quoted } from "./issues.ts";

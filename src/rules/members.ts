@@ -1,5 +1,5 @@
 /** Checks the types of members, and reports every other type as an issue. */
-import { show } from "../core/errors.ts";
+import { show } from "../base/errors.ts";
 import { at, type Issues, type Place, quoted } from "./issues.ts";
 
 /** An object of the data, which has plain members only. */

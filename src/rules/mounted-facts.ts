@@ -1,6 +1,6 @@
 /** Checks the options of a middleware that concern rules. */
-import { optionError, SluiceError } from "../core/errors.ts";
-import { checkOptions } from "../core/options.ts";
+import { optionError, SluiceError } from "../base/errors.ts";
+import { checkOptions } from "../base/options.ts";
 import type { Facts } from "../http/mounted-context.ts";
 import type { MountedMiddleware } from "../http/request-charges.ts";
 

@@ -1,9 +1,9 @@
 /** Overrides from a function of the application: cached, refreshed in the background, and bounded in time. */
-import { BoundedMap } from "../core/bounded-map.ts";
-import { monotonicMs } from "../core/clock.ts";
-import { SluiceError, show } from "../core/errors.ts";
-import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
-import { emitProcessWarning } from "../core/warnings.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
+import { monotonicMs } from "../base/clock.ts";
+import { SluiceError, show } from "../base/errors.ts";
+import { isPromise, type MaybePromise } from "../base/maybe-promise.ts";
+import { emitProcessWarning } from "../base/warnings.ts";
 import { type EventTarget, emit } from "../core/events.ts";
 import type { LimitSpec } from "./parsed-rules.ts";
 import type { LimitText } from "./rules-data.ts";

@@ -1,5 +1,5 @@
 /** Parses plans and budgets, which rules refer to by name. */
-import { show } from "../core/errors.ts";
+import { show } from "../base/errors.ts";
 import { at, type Issues, type Place, quoted, ROOT } from "./issues.ts";
 import { isNameKey, type Members, nameAt, objectAt } from "./members.ts";
 import { type CompiledLimit, type ParseContext, parseLimits, unknownPlan, writtenLimits } from "./parse-limits.ts";

@@ -1,5 +1,5 @@
 /** Parses limits: of a rule, of a budget, by identity and by plan. */
-import { show } from "../core/errors.ts";
+import { show } from "../base/errors.ts";
 import { isFact, parsePer } from "../http/identity/identities.ts";
 import { at, type Issues, type Place, quoted } from "./issues.ts";
 import type { CompiledSpec, LimitTexts } from "./limit-text.ts";

@@ -1,6 +1,6 @@
 /** Parses overrides: limits for single keys. */
-import { show } from "../core/errors.ts";
-import type { Steps } from "../core/slices.ts";
+import { show } from "../base/errors.ts";
+import type { Steps } from "../base/slices.ts";
 import { checkKey } from "../http/identity/identities.ts";
 import { cannotHold, countsWeight } from "./check-laws.ts";
 import { namesOf } from "./copy-data.ts";

@@ -1,7 +1,8 @@
 /** Parses one rule or the fallback: applies its preset and the defaults, and resolves its budgets. */
+
+import { parseDuration } from "../base/rate.ts";
+import type { OnStoreError } from "../core/apply.ts";
 import { MAX_HOLD_MS } from "../holds/hold-options.ts";
-import { parseDuration } from "../policy/rate.ts";
-import type { OnStoreError } from "../remote/failure-policy.ts";
 import { at, type Issues, type Place, pathOf, quoted } from "./issues.ts";
 import { type Pattern, parsePattern } from "./matching/pattern.ts";
 import { patternAdvice } from "./matching/pattern-advice.ts";

@@ -1,6 +1,6 @@
 /** Validates rules and resolves every reference in them. Reports all problems, and never throws. */
-import { show } from "../core/errors.ts";
-import { runSteps, type Steps } from "../core/slices.ts";
+import { show } from "../base/errors.ts";
+import { runSteps, type Steps } from "../base/slices.ts";
 import { versionsOf } from "./canonical.ts";
 import { checkLaws } from "./check-laws.ts";
 import { copyData } from "./copy-data.ts";

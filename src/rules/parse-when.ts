@@ -1,5 +1,5 @@
 /** Parses the condition of a rule: facts that must have certain values. */
-import { show } from "../core/errors.ts";
+import { show } from "../base/errors.ts";
 import { canBeFact, isFact } from "../http/identity/identities.ts";
 import { at, type Place } from "./issues.ts";
 import { objectAt, textsAt } from "./members.ts";

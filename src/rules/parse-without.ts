@@ -1,5 +1,5 @@
 /** Parses `without`: limits of callers who lack an identity that a rule limits by. */
-import { show } from "../core/errors.ts";
+import { show } from "../base/errors.ts";
 import { missingParts, parsePer } from "../http/identity/identities.ts";
 import { at, type Place, quoted } from "./issues.ts";
 import { type Members, objectAt } from "./members.ts";

@@ -1,7 +1,8 @@
 /** Rules that were validated: every reference is resolved, and presets and defaults are applied. */
+
+import type { OnStoreError } from "../core/apply.ts";
 import type { Policy } from "../core/policy.ts";
 import type { RefundIf } from "../http/request-ending.ts";
-import type { OnStoreError } from "../remote/failure-policy.ts";
 import type { Pattern } from "./matching/pattern.ts";
 import type { Action, LimitText, RulesData } from "./rules-data.ts";
 

@@ -1,9 +1,11 @@
 /** The penalties that a middleware charges with the limits of its rules. */
+
+import type { Part } from "../core/apply.ts";
+import { partsOf } from "../core/charges.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import { isFact } from "../http/identity/identities.ts";
 import type { RequestPenalty } from "../http/request-charges.ts";
 import { type Known, PENDING, type RequestValues } from "../http/request-values.ts";
-import { type LimiterPart, partsOf } from "../core/limiter-part.ts";
 import type { ActiveCharge } from "./charge-group.ts";
 import type { RuleCharge, RulePlan } from "./compiled-rules.ts";
 import type { FoundRule } from "./found-rules.ts";
@@ -27,7 +29,7 @@ export class RulePenalties {
 
   constructor(penalties: readonly RequestPenalty[]) {
     this.penalties = penalties.map(({ identities, limiter, isStruck }) => {
-      const [part] = partsOf(limiter) as [LimiterPart];
+      const [part] = partsOf(limiter) as [Part];
       const facts = identities.filter(isFact);
       const chargeOf = (mode: RuleCharge["mode"]): RuleCharge => penaltyCharge(part, identities, mode);
       return { identities, facts, isStruck, strike: chargeOf("penalty"), peek: chargeOf("peek") };
@@ -74,7 +76,7 @@ function uses({ limits, budgets }: ParsedRule, facts: readonly string[]): boolea
 }
 
 /** The charge of a penalty. It is not a limit that all callers have. */
-function penaltyCharge(part: LimiterPart, identities: readonly string[], mode: RuleCharge["mode"]): RuleCharge {
+function penaltyCharge(part: Part, identities: readonly string[], mode: RuleCharge["mode"]): RuleCharge {
   const { resolved } = part.policy;
   const spec = { text: "unlimited", policy: undefined, of: undefined } as const;
   return {

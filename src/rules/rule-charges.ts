@@ -1,19 +1,19 @@
 /** The charges of one request that rules have found: applied, settled, refunded and reported together. */
 
+import { monotonicMs } from "../base/clock.ts";
+import { optionError } from "../base/errors.ts";
+import { isPromise, type MaybePromise } from "../base/maybe-promise.ts";
+import { actIn, type Engine, type PartCharge, type ReportedRequest, TAKE } from "../core/apply.ts";
 import { isCost } from "../core/charge.ts";
-import { monotonicMs } from "../core/clock.ts";
 import type { Decision } from "../core/decision.ts";
-import { optionError } from "../core/errors.ts";
-import { ASYNC_DISPOSE, type Hold, type HoldMethods, type Settlement } from "../holds/hold-options.ts";
-import { isPromise, type MaybePromise } from "../core/maybe-promise.ts";
 import type { Policy, ResolvedPolicy } from "../core/policy.ts";
+import { HOLD } from "../holds/hold-acts.ts";
+import { ASYNC_DISPOSE, type Hold, type HoldMethods, type Settlement } from "../holds/hold-options.ts";
 import type { CountedDecision, RequestCharges, RuleOutcome } from "../http/request-charges.ts";
 import { isRefundDue, type RequestEnding } from "../http/request-ending.ts";
 import { applyGroups, type GroupDecisions } from "../joint/charge-groups.ts";
-import { refundJointly } from "../joint/joint-charge.ts";
-import type { JointCharge } from "../core/limiter-part.ts";
+import { refundJointly } from "../joint/jointly.ts";
 import { merge } from "../joint/merge.ts";
-import type { StorePort } from "../core/sync-port.ts";
 import {
   type ActiveCharge,
   type Group,
@@ -42,7 +42,7 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   /** The rule of the path as it was sent. */
   readonly firstRule: string;
   counted: readonly CountedDecision[] = NONE;
-  private readonly port: StorePort;
+  private readonly engine: Engine;
   private readonly enforced: Group;
   private readonly countedGroups: readonly Group[];
   private readonly ids: HoldIds;
@@ -56,13 +56,8 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
   private renewedAmount: number | undefined;
 
   /** `policies` are those of the enforced charges, in order. */
-  constructor(
-    port: StorePort,
-    firstRule: string,
-    active: readonly ActiveCharge[],
-    policies: readonly ResolvedPolicy[],
-  ) {
-    this.port = port;
+  constructor(engine: Engine, firstRule: string, active: readonly ActiveCharge[], policies: readonly ResolvedPolicy[]) {
+    this.engine = engine;
     this.firstRule = firstRule;
     this.policies = policies;
     this.ids = holdIdsOf(active);
@@ -112,11 +107,15 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
     return this.openHolds.length > 0;
   }
 
-  apply(): MaybePromise<Decision> {
-    const { enforced, countedGroups, port } = this;
+  apply(request?: ReportedRequest): MaybePromise<Decision> {
+    const { enforced, countedGroups, engine } = this;
     const sentAt = this.ids === NO_HOLDS ? 0 : monotonicMs();
     const counted = countedGroups.length > 0 ? countedGroups.map(({ charges }) => charges) : NONE;
-    const decided = applyGroups(port, { enforced: enforced.charges, counted });
+    const decided = applyGroups(
+      engine,
+      { enforced: enforced.charges, counted },
+      actIn(request, this.ids === NO_HOLDS ? TAKE : HOLD),
+    );
     return isPromise(decided)
       ? decided.then((decisions) => this.applied(decisions, sentAt))
       : this.applied(decided, sentAt);
@@ -351,7 +350,7 @@ export class RuleCharges implements RequestCharges, RuleOutcome {
       );
       if (due.length === 0) continue;
       await refundJointly(
-        due.map((i) => charges[i] as JointCharge),
+        due.map((i) => charges[i] as PartCharge),
         due.map((i) => parts[i] as Decision),
       );
     }

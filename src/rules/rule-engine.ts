@@ -1,9 +1,10 @@
 /** Finds the charges of a request: its rule by path and conditions, its plan, its keys and its amounts. */
+
+import type { MaybePromise } from "../base/maybe-promise.ts";
+import type { Steps } from "../base/slices.ts";
+import type { Engine } from "../core/apply.ts";
 import { MAX_CHARGES } from "../core/charge.ts";
-import type { MaybePromise } from "../core/maybe-promise.ts";
-import type { Steps } from "../core/slices.ts";
 import { type Known, PENDING, type RequestValues } from "../http/request-values.ts";
-import type { StorePort } from "../core/sync-port.ts";
 import type { ActiveCharge } from "./charge-group.ts";
 import {
   ANY_PLAN,
@@ -49,7 +50,7 @@ const PENALTIES = 1 << 21;
 export interface EngineParts {
   readonly parsed: ParsedRules;
   readonly table: PolicyTable;
-  readonly port: StorePort;
+  readonly storeEngine: Engine;
   readonly overrides: Overrides | undefined;
   readonly onUnknownPlan: (plan: string) => void;
   readonly watches: LimitWatches;
@@ -65,18 +66,18 @@ export class RuleEngine {
   /** The results of `pick`, by rule and pattern. */
   private readonly found: readonly (readonly FoundRule[])[];
   private readonly foundFallback: FoundRule;
-  private readonly port: StorePort;
+  private readonly storeEngine: Engine;
   private readonly overrides: Overrides | undefined;
   private readonly onUnknownPlan: (plan: string) => void;
 
   private constructor(
-    { parsed, table, port, overrides, onUnknownPlan, watches }: EngineParts,
+    { parsed, table, storeEngine, overrides, onUnknownPlan, watches }: EngineParts,
     { rules, fallback }: { readonly rules: readonly CompiledRule[]; readonly fallback: CompiledRule },
     matcher: Matcher,
   ) {
     this.parsed = parsed;
     this.table = table;
-    this.port = port;
+    this.storeEngine = storeEngine;
     this.overrides = overrides;
     this.onUnknownPlan = onUnknownPlan;
     this.rules = rules;
@@ -210,7 +211,7 @@ export class RuleEngine {
     const known = rules.length === 1 && applied < OVERRIDDEN ? charged : undefined;
     const lists = known && penalties ? penalties.listsFor(known) : known?.policyLists;
     const policies = policiesOf(active, lists, applied + penalized * PENALTIES);
-    return new RuleCharges(this.port, first.compiled.rule.name, active, policies);
+    return new RuleCharges(this.storeEngine, first.compiled.rule.name, active, policies);
   }
 
   /** The first rule whose conditions are met. */

@@ -1,10 +1,10 @@
 /** The public types of rule sets. */
 import type { Allowed, Decision, Denied } from "../core/decision.ts";
+import type { OnEvent } from "../core/events.ts";
 import type { ObserverLike } from "../core/observer.ts";
 import type { Store } from "../core/store.ts";
 import type { OptionalFact } from "../http/identity/identities.ts";
 import type { RequestRules } from "../http/request-charges.ts";
-import type { OnEvent } from "../core/events.ts";
 import type { FindOverride } from "./overrides.ts";
 import type { RuleHold } from "./rule-charges.ts";
 import type { RuleMatch } from "./rule-match.ts";

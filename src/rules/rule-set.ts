@@ -1,11 +1,14 @@
 /** Rule sets: rules that are in force, and can be replaced while they are. */
-import { optionError, rejectDisposed, SluiceError, show } from "../core/errors.ts";
-import { isPromise } from "../core/maybe-promise.ts";
+
+import { optionError, rejectDisposed, SluiceError, show } from "../base/errors.ts";
+import { isPromise } from "../base/maybe-promise.ts";
+import { checkOptions } from "../base/options.ts";
+import { runInSlices, runSteps, type Steps } from "../base/slices.ts";
+import { emitProcessWarning } from "../base/warnings.ts";
+import type { LimiterContext } from "../core/apply.ts";
+import { emit } from "../core/events.ts";
 import type { ObserverLike } from "../core/observer.ts";
-import { checkOptions } from "../core/options.ts";
-import { runInSlices, runSteps, type Steps } from "../core/slices.ts";
-import type { Store } from "../core/store.ts";
-import { emitProcessWarning } from "../core/warnings.ts";
+import { isSync, type Store } from "../core/store.ts";
 import { hasLeases, releaseLeases } from "../holds/leases.ts";
 import { networkOf, parseAddress } from "../http/identity/address.ts";
 import { MountedContext } from "../http/mounted-context.ts";
@@ -13,14 +16,12 @@ import type { ResponseData } from "../http/rejection.ts";
 import { type FindCharges, type MountedMiddleware, REQUEST_RULES, type RulesMount } from "../http/request-charges.ts";
 import { type RequestObserver, requestObserver } from "../http/request-observer.ts";
 import { RequestValues } from "../http/request-values.ts";
-import { replaceNames } from "../remote/names.ts";
-import { emitStoreWarning, portOf } from "../remote/store-port.ts";
-import type { StorePort } from "../core/sync-port.ts";
-import type { Watcher } from "../remote/breaker.ts";
-import { emit } from "../core/events.ts";
-import type { FailurePolicy } from "../remote/failure-policy.ts";
-import { healthOf } from "../remote/store-health.ts";
 import { memoryStore } from "../memory/memory-store.ts";
+import type { Watcher } from "../remote/breaker.ts";
+import { engineOf } from "../remote/engine.ts";
+import { replaceNames } from "../remote/names.ts";
+import { healthOf } from "../remote/store-health.ts";
+import { emitStoreWarning } from "../remote/store-reports.ts";
 import { changesBetween } from "./changes.ts";
 import { notLimited } from "./charge-group.ts";
 import { type Abilities, checkAbilities, checkFacts, missingAbility } from "./check-abilities.ts";
@@ -59,7 +60,6 @@ export function createRuleSet(
 class RulesInForce implements RuleSet {
   private options: RulesOptions & { readonly facts?: readonly string[] };
   private readonly store: Store;
-  private readonly port: StorePort;
   private readonly watcher: Watcher;
   private readonly overrides: Overrides | undefined;
   /** What the middleware that use the rules provide, each kind once. */
@@ -67,7 +67,7 @@ class RulesInForce implements RuleSet {
   private readonly unknownPlans: Set<string> = new Set();
   private readonly watches: LimitWatches = new LimitWatches((limit, message) => this.reportUnapplied(limit, message));
   /** Limits of rules that were replaced, with leases of requests that are in flight. */
-  private leased: readonly FailurePolicy[] = [];
+  private leased: readonly LimiterContext[] = [];
   private engine: RuleEngine;
   private observer: RequestObserver<readonly [RuleRequest]> | undefined;
   private isDisposed = false;
@@ -77,7 +77,6 @@ class RulesInForce implements RuleSet {
   constructor(json: unknown, options: RulesOptions & { readonly facts?: readonly string[] }) {
     this.options = options;
     this.store = options.store ?? memoryStore();
-    this.port = portOf(this.store);
     const { onEvent } = options;
     this.observer = requestObserver(options.observer, { method: ([{ method }]) => method });
     this.overrides =
@@ -94,9 +93,9 @@ class RulesInForce implements RuleSet {
       up: (downMs) => emit({ onEvent }, { type: "store-up", policy: "", downMs }),
       degraded: (error, count) => emit({ onEvent }, { type: "degraded", policy: "", error, count }),
     };
-    if (onEvent && !this.port.syncStore) {
+    if (onEvent && !isSync(this.store)) {
       healthOf(this.store).watch(this.watcher);
-      emitStoreWarning(this.store, { onEvent }, "");
+      emitStoreWarning({ engine: { store: this.store }, context: { onEvent }, policy: { name: "" } });
     }
     this.observer?.port.rules(this.version, "loaded");
   }
@@ -135,7 +134,7 @@ class RulesInForce implements RuleSet {
   async hold(request: RuleRequest): Promise<RuleHoldDecision> {
     const charges = await this.chargesOf("hold", request);
     if (!(charges instanceof RuleCharges)) {
-      const hold = new RuleCharges(this.port, charges.rule, [], []).holdOf(charges);
+      const hold = new RuleCharges(engineOf(this.store), charges.rule, [], []).holdOf(charges);
       return Object.assign(charges, { hold }) as RuleHoldDecision;
     }
     if (!charges.isHeld && !charges.mayHold) {
@@ -243,9 +242,10 @@ class RulesInForce implements RuleSet {
     const failure = { deadlineMs, instances, localDenialMs, onEvent, observer };
     const given = Object.fromEntries(Object.entries(failure).filter(([, value]) => value !== undefined));
     const table = new PolicyTable({ store: this.store, prefix, ...given });
-    const { port, overrides, watches } = this;
+    const { overrides, watches } = this;
+    const storeEngine = engineOf(this.store);
     const onUnknownPlan = (plan: string): void => this.reportPlan(plan);
-    return yield* RuleEngine.build({ parsed: rules, table, port, overrides, onUnknownPlan, watches });
+    return yield* RuleEngine.build({ parsed: rules, table, storeEngine, overrides, onUnknownPlan, watches });
   }
 
   private mount<Args extends readonly unknown[]>(middleware: MountedMiddleware<Args>): FindCharges<Args> {

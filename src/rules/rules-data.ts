@@ -1,10 +1,10 @@
 /** Rules as their authors write them: plain data, in TypeScript or JSON. */
 
-import type { PolicyText } from "../policy/text-type.ts";
-import type { Duration, TimeUnit } from "../policy/rate.ts";
+import type { Duration, TimeUnit } from "../base/rate.ts";
+import type { OnStoreError } from "../core/apply.ts";
 import type { Per } from "../http/identity/identities.ts";
 import type { RefundIf } from "../http/request-ending.ts";
-import type { OnStoreError } from "../remote/failure-policy.ts";
+import type { PolicyText } from "../policy/text-type.ts";
 
 /** A policy as text. It counts requests, or the numeric fact after `of`: `"20000/d fixed of tokens"`. */
 export type LimitText = PolicyText | ConcurrencyText | `${PolicyText} of ${string}` | "unlimited";

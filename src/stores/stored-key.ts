@@ -5,8 +5,8 @@
  * - The hash tag in braces depends on the key alone: all policies of one key share a cluster slot or shard, and a caller
  *   can't choose one. Braces in the key are escaped, so the tag ends where the key ends.
  */
-import { optionError, SluiceError } from "../core/errors.ts";
-import { hmacTag } from "../core/hmac-tag.ts";
+import { optionError, SluiceError } from "../base/errors.ts";
+import { hmacTag } from "../base/hmac-tag.ts";
 
 /** Options that change how keys are stored. */
 export interface KeyOptions {

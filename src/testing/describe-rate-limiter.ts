@@ -1,7 +1,7 @@
 /** The contract test suite for a rate limiter. */
 
-import { monotonicMs } from "../core/clock.ts";
-import { SluiceError } from "../core/errors.ts";
+import { monotonicMs } from "../base/clock.ts";
+import { SluiceError } from "../base/errors.ts";
 import type { AlgorithmName, Policy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { compilePolicy } from "../policy/compile-policy.ts";

@@ -1,5 +1,5 @@
 /** A clock that moves only when a test advances it. */
-import type { Clock } from "../core/clock.ts";
+import type { Clock } from "../base/clock.ts";
 
 /** A clock for `memoryStore({ clock })` that a test controls. */
 export interface FakeClock extends Clock {

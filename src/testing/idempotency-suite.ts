@@ -1,6 +1,6 @@
 /** The contract test suite for an idempotency store. */
-import { monotonicMs } from "../core/clock.ts";
-import type { MaybePromise } from "../core/maybe-promise.ts";
+import { monotonicMs } from "../base/clock.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { IdempotencyStore } from "../idempotency/idempotency-store.ts";
 import { beginCases } from "./idempotency/begin-cases.ts";
 import { IdempotencyBench, type IdempotencyCase } from "./idempotency/bench.ts";

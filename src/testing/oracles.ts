@@ -1,7 +1,7 @@
 /** Checks on a log of admitted charges that hold for every correct limiter. */
 
 import type { ResolvedPolicy } from "../core/policy.ts";
-import { algorithms } from "../policy/algorithms.ts";
+import { algorithms } from "../holds/all-algorithms.ts";
 
 /** One admitted charge. */
 export interface Admission {

@@ -3,8 +3,8 @@
 import type { AlgorithmName } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { Store } from "../core/store.ts";
+import { algorithms as ownAlgorithms } from "../holds/all-algorithms.ts";
 import { concurrency } from "../holds/concurrency.ts";
-import { algorithms as ownAlgorithms } from "../policy/algorithms.ts";
 import { compilePolicy } from "../policy/compile-policy.ts";
 import { bareLimiter } from "./bare-limiter.ts";
 import { check } from "./check.ts";

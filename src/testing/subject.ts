@@ -2,7 +2,7 @@
 
 import type { AlgorithmName, Policy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
-import { algorithms } from "../policy/algorithms.ts";
+import { algorithms } from "../holds/all-algorithms.ts";
 import { rates } from "../policy/rates.ts";
 
 /** A limiter under test. */

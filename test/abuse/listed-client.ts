@@ -2,7 +2,7 @@
 import type { SluiceError } from "sluice";
 import type { List } from "sluice/abuse";
 import { LIST, type ListedClient } from "../../src/abuse/lists/list.ts";
-import type { MaybePromise } from "../../src/core/maybe-promise.ts";
+import type { MaybePromise } from "../../src/base/maybe-promise.ts";
 import { parseAddress } from "../../src/http/identity/address.ts";
 
 /** A problem of a list that was reported. */

@@ -1,7 +1,7 @@
 /** Runs the tests of the holds on the source that it was built from, and posts the first that fails. */
 import { parentPort } from "node:worker_threads";
 import { decide, decideGroup } from "sluice/algorithms";
-import { defaultMaxHolds } from "../../src/holds/max-holds.ts";
+import { defaultMaxHolds } from "../../src/policy/max-holds.ts";
 import { checkBound, checkEnds } from "./bound.ts";
 import { HELD_ALGORITHMS } from "./held-samples.ts";
 import { walkHeld } from "./held-walk.ts";

@@ -3,7 +3,7 @@
 import { decide, decideGroup } from "sluice/algorithms";
 import { describe, expect, test } from "vitest";
 import { leastCount } from "../../scripts/scale.js";
-import { defaultMaxHolds } from "../../src/holds/max-holds.ts";
+import { defaultMaxHolds } from "../../src/policy/max-holds.ts";
 import { SEED, STEPS as TOTAL_STEPS } from "../settings.ts";
 import { checkBound, checkEnds } from "./bound.ts";
 import { HELD_ALGORITHMS } from "./held-samples.ts";

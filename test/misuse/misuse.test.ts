@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { SluiceError } from "sluice";
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { ERRORS_PAGE } from "../../src/core/errors.ts";
+import { ERRORS_PAGE } from "../../src/base/errors.ts";
 import { collectWarnings } from "../frameworks/servers.ts";
 import { createProject, diagnosticsOf, removeProject } from "./project.ts";
 import type { Case, Row } from "./row.ts";

@@ -1,6 +1,6 @@
 /** The form of the misuse table: what a user did wrong, and what came back. */
 import type { ErrorCode } from "sluice";
-import { ERRORS_PAGE } from "../../src/core/errors.ts";
+import { ERRORS_PAGE } from "../../src/base/errors.ts";
 
 /** A: the message contains the fix. B: right, needs the docs. C: right but vague. D: misleading, or a raw crash. F: silent. */
 type Grade = "A" | "B" | "C" | "D" | "F";

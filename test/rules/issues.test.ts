@@ -1,6 +1,6 @@
 /** Tests the list of issues, and the error that it becomes. */
 import { describe, expect, it } from "vitest";
-import { SluiceError } from "../../src/core/errors.ts";
+import { SluiceError } from "../../src/base/errors.ts";
 import { invalidRules } from "../../src/rules/issues.ts";
 import { checkRules } from "../../src/rules/parse-rules.ts";
 import { type AnyFile, linesAfter, validFile } from "./rule-files.ts";

@@ -2,7 +2,7 @@
 
 import { expect, it } from "vitest";
 import { leastCount, scaled } from "../../scripts/scale.js";
-import { runSteps } from "../../src/core/slices.ts";
+import { runSteps } from "../../src/base/slices.ts";
 import { type Candidate, Matcher, type MatchRule } from "../../src/rules/matching/matcher.ts";
 import { type Pattern, parsePattern } from "../../src/rules/matching/pattern.ts";
 import { readingsOf } from "../../src/rules/matching/readings.ts";

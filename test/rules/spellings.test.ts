@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { scale, scaled } from "../../scripts/scale.js";
-import { runSteps } from "../../src/core/slices.ts";
+import { runSteps } from "../../src/base/slices.ts";
 import { Matcher } from "../../src/rules/matching/matcher.ts";
 import { type Pattern, parsePattern } from "../../src/rules/matching/pattern.ts";
 import { randomFrom } from "../../src/testing/random.ts";

@@ -1,7 +1,7 @@
 /** The contracts of challenges: with providers, with the application and with the step that uses them. */
 
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { Decision } from "../../core/decision.ts";
-import type { MaybePromise } from "../../core/maybe-promise.ts";
 import type { ResponseData } from "../../http/rejection.ts";
 import type { ResponseFields } from "../../http/response.ts";
 import type { AbuseReports } from "../reports.ts";

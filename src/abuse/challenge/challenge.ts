@@ -1,7 +1,7 @@
 /** Configures challenges: the page for people over a limit, and the clearance that they get for solving it. */
-import { optionError } from "../../core/errors.ts";
-import { checkWhole } from "../../core/options.ts";
-import { type Duration, parseDuration } from "../../policy/rate.ts";
+import { optionError } from "../../base/errors.ts";
+import { checkWhole } from "../../base/options.ts";
+import { type Duration, parseDuration } from "../../base/rate.ts";
 import { CHALLENGE, type Challenge } from "./challenge-types.ts";
 import { checkSecretOptions } from "./check-secret-options.ts";
 import { type BindTo, Clearances } from "./clearance.ts";

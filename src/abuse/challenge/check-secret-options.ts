@@ -1,5 +1,5 @@
 /** Validates options that contain secrets. */
-import { checkOptions, type OptionHints } from "../../core/options.ts";
+import { checkOptions, type OptionHints } from "../../base/options.ts";
 
 /** Like `checkOptions`, but errors don't contain values: a misspelt option may be a secret. */
 export function checkSecretOptions(

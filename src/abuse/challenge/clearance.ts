@@ -9,8 +9,8 @@
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
-import { wallClockMs } from "../../core/clock.ts";
-import { copyKey } from "../../core/copy-key.ts";
+import { wallClockMs } from "../../base/clock.ts";
+import { copyKey } from "../../base/copy-key.ts";
 import { networkOf, parseAddress, widerNetworkOf } from "../../http/identity/address.ts";
 
 /** Client properties that a clearance is bound to. */

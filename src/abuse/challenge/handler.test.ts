@@ -1,8 +1,8 @@
 import { inspect } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { type SiteverifyServer, startSiteverify } from "../../../test/servers/siteverify.js";
+import type { SluiceError } from "../../base/errors.ts";
 import type { Decision, Denied } from "../../core/decision.ts";
-import type { SluiceError } from "../../core/errors.ts";
 import type { ResponseData } from "../../http/rejection.ts";
 import { type ChallengeOptions, challenge } from "./challenge.ts";
 import { CHALLENGE, type ChallengeRequest } from "./challenge-types.ts";

@@ -1,6 +1,6 @@
 /** Responds to requests that have to solve a challenge, and to solutions. */
 import { bytesToHex } from "@noble/hashes/utils.js";
-import { SluiceError } from "../../core/errors.ts";
+import { SluiceError } from "../../base/errors.ts";
 import { type ResponseData, rejection } from "../../http/rejection.ts";
 import type { ChallengeHandler, ChallengeRequest, Clearance } from "./challenge-types.ts";
 import { CLEARANCE_HEADER, type ClearanceClient, type Clearances, clearanceText } from "./clearance.ts";

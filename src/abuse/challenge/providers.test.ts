@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { type Behaviour, type SiteverifyServer, startSiteverify } from "../../../test/servers/siteverify.js";
-import { SluiceError } from "../../core/errors.ts";
+import { SluiceError } from "../../base/errors.ts";
 import type { ChallengeProvider } from "./provider.ts";
 import { hcaptcha, type ProviderOptions, recaptcha, turnstile } from "./providers.ts";
 

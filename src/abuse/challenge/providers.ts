@@ -1,7 +1,7 @@
 /** The providers of challenges: Cloudflare Turnstile, hCaptcha and Google reCAPTCHA. */
-import { wallClockMs } from "../../core/clock.ts";
-import { optionError } from "../../core/errors.ts";
-import { checkWhole } from "../../core/options.ts";
+import { wallClockMs } from "../../base/clock.ts";
+import { optionError } from "../../base/errors.ts";
+import { checkWhole } from "../../base/options.ts";
 import { checkSecretOptions } from "./check-secret-options.ts";
 import {
   type ChallengeProvider,

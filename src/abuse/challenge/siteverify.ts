@@ -1,5 +1,5 @@
 /** Sends one verification request to a provider's `siteverify` endpoint and reads its reply. */
-import { type ErrorDetails, SluiceError } from "../../core/errors.ts";
+import { type ErrorDetails, SluiceError } from "../../base/errors.ts";
 
 /** Where and how long to ask. */
 export interface Siteverify {

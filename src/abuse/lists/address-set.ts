@@ -1,7 +1,7 @@
 /** A set of IP addresses that is built from ranges in text. */
-import { copyKey } from "../../core/copy-key.ts";
-import { SluiceError, show } from "../../core/errors.ts";
-import type { Steps } from "../../core/slices.ts";
+import { copyKey } from "../../base/copy-key.ts";
+import { SluiceError, show } from "../../base/errors.ts";
+import type { Steps } from "../../base/slices.ts";
 import { type Address, type RangeProblem, readRange, writeWords } from "../../http/identity/address.ts";
 import { RangeBuilder, type SortedRanges } from "./sorted-ranges.ts";
 

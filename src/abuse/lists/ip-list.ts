@@ -1,7 +1,7 @@
 /** Lists of IP addresses and ranges. */
-import { optionError, SluiceError } from "../../core/errors.ts";
-import { andThen, type MaybePromise } from "../../core/maybe-promise.ts";
-import { runSteps, type Steps } from "../../core/slices.ts";
+import { optionError, SluiceError } from "../../base/errors.ts";
+import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
+import { runSteps, type Steps } from "../../base/slices.ts";
 import { type AddressSet, readArray, readText } from "./address-set.ts";
 import { LIST, type List, type ListedClient } from "./list.ts";
 import { type ListOptions, parseListOptions } from "./list-options.ts";

@@ -1,7 +1,7 @@
 /** HMAC tags of keys, for lists that must not keep the keys themselves. */
 import { type _HMAC, hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
-import { utf16Bytes } from "../../core/utf16-bytes.ts";
+import { utf16Bytes } from "../../base/utf16-bytes.ts";
 
 type Hmac = _HMAC<ReturnType<typeof sha256.create>>;
 

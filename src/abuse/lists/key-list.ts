@@ -1,7 +1,7 @@
 /** Lists of keys, such as those of users and of API keys. */
-import { optionError } from "../../core/errors.ts";
-import { andThen, type MaybePromise } from "../../core/maybe-promise.ts";
-import { runSteps, type Steps } from "../../core/slices.ts";
+import { optionError } from "../../base/errors.ts";
+import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
+import { runSteps, type Steps } from "../../base/slices.ts";
 import { hashKeys, type KeySet, type ParsedKeys, parseKeys } from "./key-set.ts";
 import { LIST, type List, type ListedClient } from "./list.ts";
 import { type ListOptions, parseListOptions } from "./list-options.ts";

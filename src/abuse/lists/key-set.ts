@@ -1,6 +1,6 @@
 /** A set of keys that keeps only HMAC tags of them. */
-import { SluiceError } from "../../core/errors.ts";
-import type { Steps } from "../../core/slices.ts";
+import { SluiceError } from "../../base/errors.ts";
+import type { Steps } from "../../base/slices.ts";
 import { networkOf, readRange } from "../../http/identity/address.ts";
 import { UNIDENTIFIED } from "../../http/identity/client-key.ts";
 import { keyHmac } from "./key-hmac.ts";

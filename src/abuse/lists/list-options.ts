@@ -1,7 +1,7 @@
 /** The options that lists of IP addresses and lists of keys share. */
-import { optionError, SluiceError } from "../../core/errors.ts";
-import { checkOptions, checkWhole } from "../../core/options.ts";
-import { type Duration, parseDuration } from "../../policy/rate.ts";
+import { optionError, SluiceError } from "../../base/errors.ts";
+import { checkOptions, checkWhole } from "../../base/options.ts";
+import { type Duration, parseDuration } from "../../base/rate.ts";
 
 /** Options of a list. */
 export interface ListOptions {

@@ -1,5 +1,5 @@
 /** The contract between lists of clients and the step that checks them. */
-import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { Address } from "../../http/identity/address.ts";
 import type { AbuseReports } from "../reports.ts";
 

@@ -1,8 +1,8 @@
 /** A list that a function of the application loads: refreshed without a timer, while the old list stays in use. */
-import { monotonicMs } from "../../core/clock.ts";
-import { optionError, SluiceError } from "../../core/errors.ts";
-import type { MaybePromise } from "../../core/maybe-promise.ts";
-import { runInSlices, type Steps } from "../../core/slices.ts";
+import { monotonicMs } from "../../base/clock.ts";
+import { optionError, SluiceError } from "../../base/errors.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
+import { runInSlices, type Steps } from "../../base/slices.ts";
 import type { AbuseReports } from "../reports.ts";
 import type { ListSettings } from "./list-options.ts";
 

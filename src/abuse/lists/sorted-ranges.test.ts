@@ -1,6 +1,6 @@
 /** Tests which ranges are merged. Lookups are tested with ipList. */
 import { describe, expect, it } from "vitest";
-import { runSteps } from "../../core/slices.ts";
+import { runSteps } from "../../base/slices.ts";
 import { RangeBuilder } from "./sorted-ranges.ts";
 
 type Words = readonly number[];

@@ -1,5 +1,5 @@
 /** Sorted ranges of 32-bit or 128-bit numbers in typed arrays, found by binary search. */
-import type { Steps } from "../../core/slices.ts";
+import type { Steps } from "../../base/slices.ts";
 
 /** Ranges that are sorted and don't overlap or touch. A number has `width` words of 32 bits, the highest first. */
 export class SortedRanges {

@@ -1,5 +1,5 @@
 /** The scale of bot scores: that of Cloudflare, from 1 (certainly a bot) to 99 (certainly a person). */
-import { checkWhole } from "../../core/options.ts";
+import { checkWhole } from "../../base/options.ts";
 import type { SignalResult } from "../signals.ts";
 
 /** Options of signals with a bot score. */

@@ -1,5 +1,5 @@
 /** The signal of Cloudflare's bot management. */
-import { checkOptions } from "../../core/options.ts";
+import { checkOptions } from "../../base/options.ts";
 import { type RequestSignal, SIGNAL, type SignalResult } from "../signals.ts";
 import { type BotScoreOptions, scoreReader } from "./bot-score.ts";
 

@@ -1,6 +1,6 @@
 /** The signal of a score that a proxy writes to a header. */
-import { optionError } from "../../core/errors.ts";
-import { checkOptions } from "../../core/options.ts";
+import { optionError } from "../../base/errors.ts";
+import { checkOptions } from "../../base/options.ts";
 import { isIn, parseAddress, parseRange } from "../../http/identity/address.ts";
 import { checkHeader } from "../../http/identity/client-ip.ts";
 import { type RequestSignal, SIGNAL } from "../signals.ts";

@@ -1,7 +1,7 @@
 /** The signal of the User-Agent header. */
 import { isbot } from "isbot";
-import { BoundedMap } from "../../core/bounded-map.ts";
-import { optionError } from "../../core/errors.ts";
+import { BoundedMap } from "../../base/bounded-map.ts";
+import { optionError } from "../../base/errors.ts";
 import { type RequestSignal, SIGNAL, type SignalResult } from "../signals.ts";
 
 const LIKELY: SignalResult = { bot: "likely" };

@@ -1,5 +1,5 @@
 /** RateLimit fields of draft 7, of draft 6 and before, and `X-RateLimit-*`: they describe one policy only. */
-import { wallClockMs } from "../../core/clock.ts";
+import { wallClockMs } from "../../base/clock.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { FieldStyle, HeaderContext, HeaderFields, WriteFields } from "./field-writer.ts";
 import { isConcurrency, isPenalty, type Policies, policyList, reportedParts, waitBefore } from "./policies.ts";

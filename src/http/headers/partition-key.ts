@@ -1,7 +1,7 @@
 /** Derives pseudonyms of keys for the `pk` parameter of RateLimit fields. */
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
-import { optionError } from "../../core/errors.ts";
+import { optionError } from "../../base/errors.ts";
 
 /**
  * Returns a function for `headers: { partitionKey: partitionKey(secret) }`. It hashes a key to 96 bits of HMAC-SHA-256

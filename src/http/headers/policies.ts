@@ -1,6 +1,7 @@
 /** The resolved policies that header fields and problem documents describe. */
+
+import { optionError } from "../../base/errors.ts";
 import type { Decision, Denied } from "../../core/decision.ts";
-import { optionError } from "../../core/errors.ts";
 import type { ResolvedPolicy } from "../../core/policy.ts";
 
 /** One policy, or every policy of a combination: `limiter.getPolicies?.() ?? limiter.getPolicy()`. */

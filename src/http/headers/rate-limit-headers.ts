@@ -1,7 +1,8 @@
 /** Turns a decision into RateLimit header fields, in the syntax of one or several drafts. */
+
+import { optionError, SluiceError } from "../../base/errors.ts";
+import { checkOptions } from "../../base/options.ts";
 import type { Decision } from "../../core/decision.ts";
-import { optionError, SluiceError } from "../../core/errors.ts";
-import { checkOptions } from "../../core/options.ts";
 import { writeDraft8 } from "./draft-8.ts";
 import type { FieldStyle, HeaderContext, HeaderFields, WriteFields } from "./field-writer.ts";
 import { writeDraft6, writeDraft7, writeKnown, writeLegacy } from "./older-drafts.ts";

@@ -1,5 +1,5 @@
 /** Values as HTTP structured fields (RFC 9651) need them. */
-import { optionError } from "../../core/errors.ts";
+import { optionError } from "../../base/errors.ts";
 
 /** A structured-field Integer has at most 15 digits. */
 export function clampInteger(value: number): number {

@@ -3,7 +3,7 @@
  * be taken for another address.
  */
 import ipaddr from "ipaddr.js";
-import { optionError, SluiceError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../base/errors.ts";
 
 /** An IPv4 address, or an IPv6 address that does not embed an IPv4 one. Opaque outside of this file. */
 export interface Address {

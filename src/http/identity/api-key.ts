@@ -1,6 +1,6 @@
 /** Identifies clients by verified API keys. An API key is a secret, so bucket keys contain only an HMAC of it. */
-import { optionError } from "../../core/errors.ts";
-import { checkOptions } from "../../core/options.ts";
+import { optionError } from "../../base/errors.ts";
+import { checkOptions } from "../../base/options.ts";
 import { checkHeader, type ReadHeader } from "./client-ip.ts";
 
 /** How API keys are read and verified. */

@@ -2,9 +2,9 @@
  * Finds the IP address of a client. A header counts only if a trusted proxy wrote or overwrote it, and exactly one
  * header is read: a list of candidates would let a client choose the one that no proxy overwrites.
  */
-import { optionError, SluiceError } from "../../core/errors.ts";
-import { checkOptions } from "../../core/options.ts";
-import { emitWarningOnce, type WarningCode } from "../../core/warnings.ts";
+import { optionError, SluiceError } from "../../base/errors.ts";
+import { checkOptions } from "../../base/options.ts";
+import { emitWarningOnce, type WarningCode } from "../../base/warnings.ts";
 import { type Address, isIn, parseAddress, parseRange, type Range } from "./address.ts";
 import { entriesOfForwarded, entriesOfXForwardedFor, MAX_ENTRIES } from "./forwarded.ts";
 import { type Preset, presets } from "./presets.ts";

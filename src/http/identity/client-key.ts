@@ -2,10 +2,10 @@
  * Derives the key of a client: a verified user, else the holder of a verified API key, else the IP address. The kind is
  * part of the key, so a user named 1.2.3.4 can't be mistaken for an address.
  */
-import { copyKey } from "../../core/copy-key.ts";
-import { optionError, SluiceError } from "../../core/errors.ts";
-import type { MaybePromise } from "../../core/maybe-promise.ts";
-import { checkOptions, checkWhole } from "../../core/options.ts";
+import { copyKey } from "../../base/copy-key.ts";
+import { optionError, SluiceError } from "../../base/errors.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
+import { checkOptions, checkWhole } from "../../base/options.ts";
 import { type Address, networkOf } from "./address.ts";
 import { type ApiKeyOptions, apiKeyHolder } from "./api-key.ts";
 import {

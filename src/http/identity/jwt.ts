@@ -1,7 +1,7 @@
 /** Identifies users by verified JSON Web Tokens. Claims of an unverified token are never read. */
-import { monotonicMs } from "../../core/clock.ts";
-import { optionError, SluiceError } from "../../core/errors.ts";
-import { checkOptions } from "../../core/options.ts";
+import { monotonicMs } from "../../base/clock.ts";
+import { optionError, SluiceError } from "../../base/errors.ts";
+import { checkOptions } from "../../base/options.ts";
 import type { ReadHeader, Warn } from "./client-ip.ts";
 import { runsOnWorkers } from "./presets.ts";
 

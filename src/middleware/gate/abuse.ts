@@ -1,9 +1,10 @@
 /** Connects the option `abuse` with a middleware. */
-import { optionError } from "../../core/errors.ts";
+
+import { optionError } from "../../base/errors.ts";
+import type { ComposableLimiter } from "../../core/charges.ts";
 import { type MountedAbuse, REQUEST_ABUSE } from "../../http/request-abuse.ts";
 import { type LimitStorage, REQUEST_RULES, type RequestRules } from "../../http/request-charges.ts";
 import type { RequestObserver } from "../../http/request-observer.ts";
-import type { ComposableLimiter } from "../../core/limiter-part.ts";
 import type { WithDeadline } from "./callback-deadlines.ts";
 import type { Keys } from "./keys.ts";
 import type { RateLimitOptions } from "./options.ts";
@@ -54,7 +55,7 @@ export function mountAbuse<Args extends HandlerArgs>(
 function storageOf(limiters: readonly unknown[], isPrivate: boolean): LimitStorage | undefined {
   for (const limiter of limiters) {
     const part = (limiter as Partial<ComposableLimiter>).parts?.()[0];
-    if (part) return { ...part.failurePolicy, store: part.port.store, isPrivate };
+    if (part) return { ...part.context, store: part.engine.store, isPrivate };
   }
   return undefined;
 }

@@ -1,9 +1,10 @@
 /** Detects two middlewares that share buckets by accident: their limiters have one unnamed policy on one store. */
-import { shared } from "../../core/shared-state.ts";
+
+import { shared } from "../../base/shared-state.ts";
+import type { WarningCode } from "../../base/warnings.ts";
+import type { ComposableLimiter } from "../../core/charges.ts";
 import { originOf } from "../../core/store.ts";
-import type { WarningCode } from "../../core/warnings.ts";
 import { keyHash } from "../../http/key-hash.ts";
-import type { ComposableLimiter } from "../../core/limiter-part.ts";
 import type { LimiterLike } from "./options.ts";
 
 const SAMPLE = 1000;
@@ -38,7 +39,7 @@ export function bucketWatch<Args>(
   // The id of a policy with a name or a prefix contains a colon.
   const part = parts.find(({ policy }) => !policy.id.includes(":"));
   if (!part) return undefined;
-  const buckets = bucketsOf(originOf(part.port.store), part.policy.id);
+  const buckets = bucketsOf(originOf(part.engine.store), part.policy.id);
   if (!buckets) return undefined;
   const { firstUsers } = buckets;
   const user = users.get(limiter) ?? { requests: 0 };

@@ -1,8 +1,8 @@
 /** Deadlines of the application's callbacks: one that never settles must not keep requests open. */
-import { SluiceError } from "../../core/errors.ts";
-import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
-import { checkWhole } from "../../core/options.ts";
-import { parseDuration } from "../../policy/rate.ts";
+import { SluiceError } from "../../base/errors.ts";
+import { isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
+import { checkWhole } from "../../base/options.ts";
+import { parseDuration } from "../../base/rate.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 

@@ -1,8 +1,9 @@
 /** Validates the options of `rateLimit` when it is called, before the first request. */
+
+import { optionError, SluiceError, show } from "../../base/errors.ts";
+import { checkOptions, checkWhole, type OptionHints } from "../../base/options.ts";
 import { checkCost } from "../../core/charge.ts";
-import { optionError, SluiceError, show } from "../../core/errors.ts";
 import { parseHoldMs } from "../../holds/hold-options.ts";
-import { checkOptions, checkWhole, type OptionHints } from "../../core/options.ts";
 import { checkAbuse } from "./abuse.ts";
 import { refundedHold } from "./holds.ts";
 import { checkLimits } from "./limits.ts";

@@ -1,5 +1,5 @@
 /** Remembers the decision of each request that passed, for `getRateLimit`. */
-import { shared } from "../../core/shared-state.ts";
+import { shared } from "../../base/shared-state.ts";
 import type { RequestDecision } from "./options.ts";
 
 /** Keyed by the first argument of the middleware, so nothing is added to objects of the application. */

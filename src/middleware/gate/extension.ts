@@ -1,6 +1,6 @@
 /** What another layer adds to the gate. Not a part of the public contract. */
 import type { ServerResponse } from "node:http";
-import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import { andThen, isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
 import type { ResponseData } from "../../http/rejection.ts";
 import type { ResponseFields } from "../../http/response.ts";
 import type { HandlerArgs, RequestBody, RequestReader } from "./request-reader.ts";

@@ -2,9 +2,10 @@
  * The step that every server takes for a request: find its charges, apply them, and turn the decision into headers or a
  * rejection. A server's own file only translates. Nothing is awaited unless a promise is returned.
  */
+
+import { andThen, isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
+import { describeError } from "../../base/warnings.ts";
 import type { Decision, Denied } from "../../core/decision.ts";
-import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
-import { describeError } from "../../core/warnings.ts";
 import { type ResponseData, rejection } from "../../http/rejection.ts";
 import type { MountedAbuse, ScreenedRequest } from "../../http/request-abuse.ts";
 import { isResponse, type RequestCharges } from "../../http/request-charges.ts";

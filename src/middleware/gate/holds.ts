@@ -1,9 +1,10 @@
 /** Holds of requests: settled when the response ends, and renewed while it is open. */
+
+import { optionError, SluiceError } from "../../base/errors.ts";
 import { isCost } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
-import { optionError, SluiceError } from "../../core/errors.ts";
-import type { Hold } from "../../holds/hold-options.ts";
 import { checkActual } from "../../holds/held-charges.ts";
+import type { Hold } from "../../holds/hold-options.ts";
 import { OpenHolds } from "../../holds/open-holds.ts";
 import { runsOnWorkers } from "../../http/identity/presets.ts";
 import type { RuleOutcome } from "../../http/request-charges.ts";

@@ -1,6 +1,6 @@
 /** Determines the key that a request is charged to: that of the application's `key`, or that of the client. */
-import { SluiceError } from "../../core/errors.ts";
-import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import { SluiceError } from "../../base/errors.ts";
+import { isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
 import { type Address, privateAddress } from "../../http/identity/address.ts";
 import type { ReadHeader, Warn } from "../../http/identity/client-ip.ts";
 import { identifier, UNIDENTIFIED } from "../../http/identity/client-key.ts";

@@ -1,7 +1,8 @@
 /** Detects a `limiter` function that creates a limiter per request: each has an empty store, so nothing is limited. */
-import type { WarningCode } from "../../core/warnings.ts";
+
+import type { WarningCode } from "../../base/warnings.ts";
+import type { ComposableLimiter } from "../../core/charges.ts";
 import { keyHash } from "../../http/key-hash.ts";
-import type { ComposableLimiter } from "../../core/limiter-part.ts";
 import { memoryStoreCount } from "../../memory/memory-store.ts";
 import type { LimiterLike } from "./options.ts";
 
@@ -23,7 +24,7 @@ export function limiterWatch<Args>(warn: (message: string, args: Args, code: War
     left--;
     // A combination may be created per request from limiters that are not.
     const [part] = (limiter as Partial<ComposableLimiter>).parts?.() ?? [];
-    const { serial } = (part?.port.store ?? {}) as { readonly serial?: number };
+    const { serial } = (part?.engine.store ?? {}) as { readonly serial?: number };
     // Created since the last request. Limiters of routes and plans exist before the first one.
     const isNew = serial !== undefined && serial > known;
     known = memoryStoreCount();

@@ -1,19 +1,19 @@
 /** Creates the limiter of a middleware from its options, and checks limiters and decisions that come from outside. */
 
+import { optionError, SluiceError, show } from "../../base/errors.ts";
+import { andThen } from "../../base/maybe-promise.ts";
 import { MAX_CHARGES } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
-import { optionError, SluiceError, show } from "../../core/errors.ts";
-import { andThen } from "../../core/maybe-promise.ts";
 import { type ObserverPort, observerPort } from "../../core/observer.ts";
 import type { Policy } from "../../core/policy.ts";
-import type { PolicyText } from "../../policy/text-type.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { areResolved, type Policies } from "../../http/headers/policies.ts";
 import { combine } from "../../joint/combine.ts";
+import { memoryStore } from "../../memory/memory-store.ts";
 import { limiterOwning } from "../../memory/owning-limiter.ts";
 import { compilePolicy } from "../../policy/compile-policy.ts";
 import { policyFromText } from "../../policy/policy-text.ts";
-import { memoryStore } from "../../memory/memory-store.ts";
+import type { PolicyText } from "../../policy/text-type.ts";
 import type { LimiterLike, RateLimitOptions } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 

@@ -1,14 +1,15 @@
 /** Finds the charges of a request for the option `limits`: several limiters with keys and costs of their own. */
+
+import { optionError, SluiceError } from "../../base/errors.ts";
+import { andThen, isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
+import { checkOptions } from "../../base/options.ts";
+import type { WarningCode } from "../../base/warnings.ts";
 import { checkCost, checkKey, MAX_CHARGES } from "../../core/charge.ts";
-import { optionError, SluiceError } from "../../core/errors.ts";
-import type { HoldOptions } from "../../holds/hold-options.ts";
-import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import type { ComposableLimiter } from "../../core/charges.ts";
 import { observerPort } from "../../core/observer.ts";
-import { checkOptions } from "../../core/options.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
-import type { WarningCode } from "../../core/warnings.ts";
+import type { HoldOptions } from "../../holds/hold-options.ts";
 import { hasConcurrency } from "../../joint/charges.ts";
-import type { ComposableLimiter } from "../../core/limiter-part.ts";
 import { bucketWatch } from "./bucket-watch.ts";
 import { refundedHold } from "./holds.ts";
 import { type Keys, watchedKey } from "./keys.ts";

@@ -1,5 +1,5 @@
 /** Errors of `onLimited`, which all servers report alike. */
-import { SluiceError, show } from "../../core/errors.ts";
+import { SluiceError, show } from "../../base/errors.ts";
 
 /** Maximum time for `onLimited` to respond, in ms. Without a bound, a callback that is never called would hang requests. */
 export const MAX_ON_LIMITED_MS = 10_000;

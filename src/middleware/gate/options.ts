@@ -1,18 +1,19 @@
 /** The options of every `rateLimit`, whichever server it is for. */
+
+import type { Duration } from "../../base/rate.ts";
 import type { Decision, Denied } from "../../core/decision.ts";
-import type { Hold, HoldDecision, HoldOptions } from "../../holds/hold-options.ts";
+import type { LimiterEvent } from "../../core/events.ts";
 import type { ObserverLike } from "../../core/observer.ts";
 import type { Policy, ResolvedPolicy } from "../../core/policy.ts";
-import type { PolicyText } from "../../policy/text-type.ts";
-import type { Duration } from "../../policy/rate.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
+import type { Hold, HoldDecision, HoldOptions } from "../../holds/hold-options.ts";
 import type { HeaderMode, HeaderOptions } from "../../http/headers/rate-limit-headers.ts";
 import type { Identity } from "../../http/identity/client-key.ts";
 import type { OptionalFact } from "../../http/identity/identities.ts";
 import type { RequestAbuse } from "../../http/request-abuse.ts";
 import type { RequestRules } from "../../http/request-charges.ts";
 import type { RefundIf } from "../../http/request-ending.ts";
-import type { LimiterEvent } from "../../core/events.ts";
+import type { PolicyText } from "../../policy/text-type.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 
 /** The methods of a limiter that a middleware calls. Every limiter of sluice has them; a third-party object may. */

@@ -1,6 +1,6 @@
 /** Remembers the peer of a request that waits before its key is known: a closed socket has no address. */
-import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
-import { shared } from "../../core/shared-state.ts";
+import { isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
+import { shared } from "../../base/shared-state.ts";
 import type { HandlerArgs, RequestReader } from "./request-reader.ts";
 
 /** Keyed by the first argument of the middleware. */

@@ -4,18 +4,18 @@
  * deny lists and blocks apply to them.
  */
 
+import { optionError } from "../../base/errors.ts";
+import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
-import { optionError } from "../../core/errors.ts";
-import { andThen, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { Policy, ResolvedPolicy } from "../../core/policy.ts";
 import type { SyncRateLimiter } from "../../core/rate-limiter.ts";
 import { rejection } from "../../http/rejection.ts";
 import type { DeniedPreflight, MountedAbuse } from "../../http/request-abuse.ts";
 import type { RequestObserver } from "../../http/request-observer.ts";
+import { memoryStore } from "../../memory/memory-store.ts";
 import { limiterOwning } from "../../memory/owning-limiter.ts";
 import { compilePolicy } from "../../policy/compile-policy.ts";
-import { memoryStore } from "../../memory/memory-store.ts";
 import type { GateResult } from "./gate-result.ts";
 import type { Keys } from "./keys.ts";
 import { policyFrom } from "./limiters.ts";

@@ -1,6 +1,7 @@
 /** Refunds the charges of a request when it finishes, as `refundIf` requires. */
+
+import { SluiceError } from "../../base/errors.ts";
 import type { Decision } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
 import type { RequestCharges, RuleOutcome } from "../../http/request-charges.ts";
 import { isRefundDue, type RequestEnding } from "../../http/request-ending.ts";
 import { onSuccess } from "./decisions.ts";

@@ -1,8 +1,9 @@
 /** Reports the problems of one middleware: to the callback that is set for them, else as a process warning, once. */
-import { isPromise } from "../../core/maybe-promise.ts";
-import { type ObserverPort, observerPort } from "../../core/observer.ts";
-import { describeError, emitProcessWarning, type WarningCode } from "../../core/warnings.ts";
+
+import { isPromise } from "../../base/maybe-promise.ts";
+import { describeError, emitProcessWarning, type WarningCode } from "../../base/warnings.ts";
 import type { LimiterEvent } from "../../core/events.ts";
+import { type ObserverPort, observerPort } from "../../core/observer.ts";
 import type { RateLimitOptions } from "./options.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 

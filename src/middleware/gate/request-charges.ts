@@ -1,13 +1,17 @@
 /** The charges of one request: applied, refunded and reported together. */
+
+import { SluiceError } from "../../base/errors.ts";
+import { isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
+import { type Act, actIn, type ReportedRequest, TAKE } from "../../core/apply.ts";
 import { checkCost, checkKey } from "../../core/charge.ts";
+import { consumeAs } from "../../core/charges.ts";
 import type { Decision } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
-import type { HoldOptions } from "../../holds/hold-options.ts";
-import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { ResolvedPolicy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { holdNow } from "../../holds/hold.ts";
+import { HOLD } from "../../holds/hold-acts.ts";
 import { holdCharges } from "../../holds/hold-all.ts";
+import type { HoldOptions } from "../../holds/hold-options.ts";
 import type { Policies } from "../../http/headers/policies.ts";
 import type { ResponseData } from "../../http/rejection.ts";
 import type { ScreenedRequest } from "../../http/request-abuse.ts";
@@ -54,10 +58,10 @@ export class SingleCharge implements RequestCharges {
     return this.cost === 0;
   }
 
-  apply(): MaybePromise<Decision> {
+  apply(request?: ReportedRequest): MaybePromise<Decision> {
     const { limiter, key, cost, held } = this;
-    if (held && cost > 0) return holdOn(limiter, key, cost, held);
-    const decision = limiter.consumeSync ? limiter.consumeSync(key, cost) : limiter.consume(key, cost);
+    if (held && cost > 0) return holdOn(limiter, key, cost, held, actIn(request, HOLD));
+    const decision = consumeAs(limiter, key, cost, actIn(request, TAKE));
     return isPromise(decision) ? decision.then(checkDecision) : checkDecision(decision);
   }
 
@@ -101,10 +105,19 @@ export class SingleCharge implements RequestCharges {
 }
 
 /** Holds a cost. A limiter that is not one of sluice has a method of its own. */
-function holdOn(limiter: LimiterLike, key: string, cost: number, options: HoldOptions): MaybePromise<Decision> {
+function holdOn(
+  limiter: LimiterLike & {
+    holdAs?(key: string, amount: number, options: HoldOptions, act: Act): MaybePromise<Decision>;
+  },
+  key: string,
+  cost: number,
+  options: HoldOptions,
+  act: Act,
+): MaybePromise<Decision> {
   if ("parts" in limiter || "rejectHolds" in limiter) {
-    return holdNow(limiter as unknown as RateLimiter, key, cost, options);
+    return holdNow(limiter as unknown as RateLimiter, key, cost, options, act);
   }
+  if (limiter.holdAs) return limiter.holdAs(key, cost, options, act);
   if (typeof limiter.holdSync === "function") return limiter.holdSync(key, cost, options);
   if (typeof limiter.hold === "function") return limiter.hold(key, cost, options);
   const message = "hold requires a limiter with hold(key, amount, options), which this limiter does not have.";
@@ -138,9 +151,10 @@ export class JointCharges implements RequestCharges {
     return this.charges.every(({ cost }) => cost === 0);
   }
 
-  apply(): MaybePromise<Decision> {
+  apply(request?: ReportedRequest): MaybePromise<Decision> {
     const { charges, hold } = this;
-    return charges.some(({ isHeld }) => isHeld) ? holdCharges(charges, hold) : applyCharges(charges);
+    if (charges.some(({ isHeld }) => isHeld)) return holdCharges(charges, hold, actIn(request, HOLD));
+    return applyCharges(charges, actIn(request, TAKE));
   }
 
   async refund(decision: Decision): Promise<void> {

@@ -1,5 +1,5 @@
 /** How the gate reads a request, whichever server received it. */
-import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 
 /** The arguments that a server passes to a middleware or handler: the request first, then whatever else it has. */
 export type HandlerArgs = readonly unknown[];

@@ -1,5 +1,5 @@
 /** The limits of an app whose routes may have options of their own, in place of those of the app. */
-import { optionError } from "../../core/errors.ts";
+import { optionError } from "../../base/errors.ts";
 import { checkRateLimitOptions, SOURCES } from "./check-options.ts";
 import { limiterFrom } from "./limiters.ts";
 import type { RateLimitOptions } from "./options.ts";

@@ -1,5 +1,5 @@
 /** Finds the charges of a request for the option `rules`. */
-import { optionError } from "../../core/errors.ts";
+import { optionError } from "../../base/errors.ts";
 import { type AbuseAbilities, REQUEST_RULES, type RequestRules } from "../../http/request-charges.ts";
 import type { Keys } from "./keys.ts";
 import type { RateLimitOptions } from "./options.ts";

@@ -1,8 +1,8 @@
 /** Finds the charge of a request for the options `policy`, `policies` and `limiter`: one limiter, one key, one cost. */
-import { SluiceError } from "../../core/errors.ts";
+import { SluiceError } from "../../base/errors.ts";
+import { andThen, isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
+import type { WarningCode } from "../../base/warnings.ts";
 import type { HoldOptions } from "../../holds/hold-options.ts";
-import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
-import type { WarningCode } from "../../core/warnings.ts";
 import { hasConcurrency } from "../../joint/charges.ts";
 import { bucketWatch } from "./bucket-watch.ts";
 import { refundedHold } from "./holds.ts";

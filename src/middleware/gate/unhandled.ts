@@ -1,5 +1,5 @@
 /** Remembers requests that their handler never received, because a gate failed or the client disconnected. */
-import { shared } from "../../core/shared-state.ts";
+import { shared } from "../../base/shared-state.ts";
 
 /** Keyed by the first argument of the middleware. */
 const unhandled = /* @__PURE__ */ shared("unhandled", () => new WeakSet<object>());

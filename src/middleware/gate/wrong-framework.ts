@@ -2,8 +2,8 @@
  * Detects a middleware that is called by another framework than the one it was imported for. Every subpath exports the
  * names `rateLimit` and `idempotent`, so an editor may import the wrong one; without this check the request would hang.
  */
-import { SluiceError } from "../../core/errors.ts";
-import { emitWarningOnce } from "../../core/warnings.ts";
+import { SluiceError } from "../../base/errors.ts";
+import { emitWarningOnce } from "../../base/warnings.ts";
 
 /** The subpath that a middleware is imported from. */
 export type Server =

@@ -1,5 +1,5 @@
 /** Collects the body of a response, and passes the response to an extension. */
-import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import { isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
 import type { CapturedResponse, CaptureOptions } from "../gate/extension.ts";
 import { ByteBuffer } from "./byte-buffer.ts";
 

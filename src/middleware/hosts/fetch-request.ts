@@ -1,5 +1,5 @@
 /** Reads what the gate needs from a `Request` and from the objects that its runtime passes with it. */
-import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { runsOnWorkers } from "../../http/identity/presets.ts";
 import { hasNodeBody } from "../gate/preflight.ts";
 

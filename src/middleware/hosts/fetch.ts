@@ -1,5 +1,5 @@
 /** Runs requests of servers that use `Request` and `Response` through the gate. */
-import { isPromise } from "../../core/maybe-promise.ts";
+import { isPromise } from "../../base/maybe-promise.ts";
 import { type ProblemResponse, type ResponseData, withoutContentType } from "../../http/rejection.ts";
 import {
   addAnswerHeaders,

@@ -2,10 +2,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type ExecutionContext, HttpException } from "@nestjs/common";
 import type { FastifyReply } from "fastify";
+import { SluiceError } from "../../base/errors.ts";
+import { andThen } from "../../base/maybe-promise.ts";
+import { emitProcessWarning } from "../../base/warnings.ts";
 import type { Denied } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
-import { andThen } from "../../core/maybe-promise.ts";
-import { emitProcessWarning } from "../../core/warnings.ts";
 import { withoutContentType } from "../../http/rejection.ts";
 import { addRejectionHeaders } from "../../http/response.ts";
 import { type Gate, type GateResult, openGate } from "../gate/gate.ts";

@@ -3,7 +3,7 @@
  * What middleware before this one makes of it, such as a compressed body, and trailers are not captured.
  */
 import type { ServerResponse } from "node:http";
-import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import { isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
 import { MAX_AFTER_DISCONNECT_MS } from "../gate/after-disconnect.ts";
 import type { CapturedResponse, CaptureOptions } from "../gate/extension.ts";
 import { CaptureBuffer } from "./capture-buffer.ts";

@@ -1,7 +1,7 @@
 /** Finds out when the connection of a Node response is closed, and when a handler has ended after that. */
 import type { ServerResponse } from "node:http";
-import { isPromise } from "../../core/maybe-promise.ts";
-import { describeError, emitWarningOnce } from "../../core/warnings.ts";
+import { isPromise } from "../../base/maybe-promise.ts";
+import { describeError, emitWarningOnce } from "../../base/warnings.ts";
 import type { HandlerState, OnFinish } from "../gate/gate-result.ts";
 
 /** The member of a socket or session that is used. */

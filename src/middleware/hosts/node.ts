@@ -1,6 +1,6 @@
 /** Runs requests of Node's `http` servers through the gate: delays, rejections, and when a request is finished. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { isPromise } from "../../core/maybe-promise.ts";
+import { isPromise } from "../../base/maybe-promise.ts";
 import type { HeaderFields } from "../../http/headers/field-writer.ts";
 import { type ProblemResponse, type ResponseData, withoutContentType } from "../../http/rejection.ts";
 import { addAnswerHeaders, addRejectionHeaders, type ResponseFields } from "../../http/response.ts";

@@ -1,5 +1,5 @@
 /** Finds out when the body of a `Response` has been sent, for requests whose cost is held until then. */
-import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { OnFinish } from "../gate/gate-result.ts";
 import type { RequestOutcome } from "../gate/options.ts";
 import type { FetchConnection } from "./fetch-connection.ts";

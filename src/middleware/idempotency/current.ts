@@ -1,5 +1,5 @@
 /** Remembers the key of each request that runs, for `getIdempotency`. */
-import { shared } from "../../core/shared-state.ts";
+import { shared } from "../../base/shared-state.ts";
 
 /** The state of a request that runs under an idempotency key. */
 export interface RequestIdempotency {

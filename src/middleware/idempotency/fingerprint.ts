@@ -1,7 +1,7 @@
 /** Hashes what makes two payloads equal. */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex } from "@noble/hashes/utils.js";
-import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 
 const encoder = new TextEncoder();
 /** Longer payloads are hashed by WebCrypto, which does not block the event loop but takes longer to start. */

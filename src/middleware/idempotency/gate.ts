@@ -2,17 +2,17 @@
  * The gate of `idempotent`: runs a request once per key and scope, and answers its retries with the stored response. The
  * limiter is behind it, so a retry is not charged.
  */
-import { monotonicMs } from "../../core/clock.ts";
+import { monotonicMs } from "../../base/clock.ts";
+import { optionError } from "../../base/errors.ts";
+import { andThen, isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
+import { ReportThrottle } from "../../base/report-throttle.ts";
+import { describeError, emitProcessWarning } from "../../base/warnings.ts";
 import type { Denied } from "../../core/decision.ts";
-import { optionError } from "../../core/errors.ts";
-import { andThen, isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
+import { emit } from "../../core/events.ts";
 import { type ObserverPort, observerPort } from "../../core/observer.ts";
-import { ReportThrottle } from "../../core/report-throttle.ts";
-import { describeError, emitProcessWarning } from "../../core/warnings.ts";
+import { isStoreFailure, type StoreFailure } from "../../core/store.ts";
 import { rejection } from "../../http/rejection.ts";
 import type { BeginResult, IdempotencyKey, IdempotencyStore } from "../../idempotency/idempotency-store.ts";
-import { emit } from "../../core/events.ts";
-import { isStoreFailure, type StoreFailure } from "../../remote/store-health.ts";
 import type { Gate, GateResult } from "../gate/gate.ts";
 import { checkDecision, errorFrom, limiterFrom, policiesOf, policyFrom } from "../gate/limiters.ts";
 import type { LimiterLike } from "../gate/options.ts";

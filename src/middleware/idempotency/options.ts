@@ -1,16 +1,16 @@
 /** The options of every `idempotent`, whichever server it is for, and their validation. */
-import { optionError, SluiceError, show } from "../../core/errors.ts";
-import type { MaybePromise } from "../../core/maybe-promise.ts";
+import { optionError, SluiceError, show } from "../../base/errors.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
+import { checkOptions, checkWhole } from "../../base/options.ts";
+import { type Duration, durationText, parseDuration } from "../../base/rate.ts";
+import type { OnEvent } from "../../core/events.ts";
 import type { ObserverLike } from "../../core/observer.ts";
-import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { Policy } from "../../core/policy.ts";
-import type { PolicyText } from "../../policy/text-type.ts";
-import { type Duration, durationText, parseDuration } from "../../policy/rate.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { Identity } from "../../http/identity/client-key.ts";
 import { MAX_BODY_BYTES } from "../../idempotency/check-input.ts";
 import type { IdempotencyStore } from "../../idempotency/idempotency-store.ts";
-import type { OnEvent } from "../../core/events.ts";
+import type { PolicyText } from "../../policy/text-type.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
 import { DEFAULT_STORED_HEADERS, isNeverStored, isStoredByDefault } from "./stored-response.ts";
 

@@ -1,7 +1,7 @@
 /** Reads the body of a request for its fingerprint, and leaves it to the handler. */
 import type { IncomingMessage } from "node:http";
-import { SluiceError } from "../../core/errors.ts";
-import type { MaybePromise } from "../../core/maybe-promise.ts";
+import { SluiceError } from "../../base/errors.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { hasNodeBody } from "../gate/preflight.ts";
 import type { HandlerArgs, RequestBody, RequestReader } from "../gate/request-reader.ts";
 import { ByteBuffer } from "../hosts/byte-buffer.ts";

@@ -1,8 +1,8 @@
 /** A request that runs under a key: renews its lease, and stores its response before the end of it is sent. */
-import { SluiceError } from "../../core/errors.ts";
-import type { IdempotencyKey, StoredResponse } from "../../idempotency/idempotency-store.ts";
+import { SluiceError } from "../../base/errors.ts";
 import type { LimiterEvent } from "../../core/events.ts";
-import { isStoreFailure } from "../../remote/store-health.ts";
+import { isStoreFailure } from "../../core/store.ts";
+import type { IdempotencyKey, StoredResponse } from "../../idempotency/idempotency-store.ts";
 import type { CapturedResponse, ResponseCapture } from "../gate/extension.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
 import { captureResponse } from "../hosts/capture.ts";

@@ -1,6 +1,6 @@
 /** Determines the scope of a request: the verified identity that owns its keys. */
-import { optionError } from "../../core/errors.ts";
-import { andThen, type MaybePromise } from "../../core/maybe-promise.ts";
+import { optionError } from "../../base/errors.ts";
+import { andThen, type MaybePromise } from "../../base/maybe-promise.ts";
 import type { ReadHeader, Warn } from "../../http/identity/client-ip.ts";
 import { identifier } from "../../http/identity/client-key.ts";
 import type { Reports } from "../gate/reports.ts";

@@ -1,8 +1,8 @@
 /** Calls an idempotency store with a deadline and a circuit breaker, and wakes requests that wait for another. */
-import { monotonicMs } from "../../core/clock.ts";
-import { SluiceError } from "../../core/errors.ts";
-import { shared } from "../../core/shared-state.ts";
-import type { CallState } from "../../core/store.ts";
+import { monotonicMs } from "../../base/clock.ts";
+import { SluiceError } from "../../base/errors.ts";
+import { shared } from "../../base/shared-state.ts";
+import { type CallState, StoreFailure } from "../../core/store.ts";
 import type {
   BeginResult,
   IdempotencyClaim,
@@ -10,7 +10,8 @@ import type {
   IdempotencyStore,
   StoredResponse,
 } from "../../idempotency/idempotency-store.ts";
-import { healthOf, StoreFailure, type StoreHealth } from "../../remote/store-health.ts";
+import { ALL_SHARDS } from "../../remote/breaker.ts";
+import { healthOf, type StoreHealth } from "../../remote/store-health.ts";
 import { Waiters } from "./waiters.ts";
 
 /** All middleware on one store share its waiting requests. */
@@ -89,12 +90,13 @@ export class StoreCalls {
   }
 
   private async attempt<T>(scope: string, call: (state: CallState) => Promise<T>): Promise<T | StoreFailure> {
-    if (!this.store.isLocal) return this.health.attempt(this.shards, scope, monotonicMs() + this.deadlineMs, call);
+    const due = monotonicMs() + this.deadlineMs;
+    if (!this.store.isLocal) return this.health.attempt(this.shards, scope, due, call, (reply) => reply);
     try {
       return await call({ abandoned: false });
     } catch (error) {
       if (!(error instanceof SluiceError) || error.isCallerError) throw error;
-      return new StoreFailure(error);
+      return new StoreFailure(error, ALL_SHARDS);
     }
   }
 }

@@ -2,10 +2,11 @@
  * Requests that wait for another one with their key. All that wait for one key in this process share one poll of the store,
  * so the number of retries does not multiply its load.
  */
+
+import { isStoreFailure, type StoreFailure } from "../../core/store.ts";
 import type { BeginResult, IdempotencyClaim, IdempotencyKey } from "../../idempotency/idempotency-store.ts";
 import { joinKey } from "../../idempotency/join-key.ts";
 import { hasTimersPerRequest } from "../../remote/deadlines.ts";
-import { isStoreFailure, type StoreFailure } from "../../remote/store-health.ts";
 
 /** Requests of one scope that wait at once. Further ones get a 409 at once. */
 const MAX_WAITERS_PER_SCOPE = 100;

@@ -1,10 +1,10 @@
 /** Who may see the dashboard: checks of the browser's headers, `authorize`, and a limit. */
 
+import { monotonicMs } from "../../base/clock.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
+import { describeError, emitProcessWarning } from "../../base/warnings.ts";
 import { decide } from "../../core/decide.ts";
-import { monotonicMs } from "../../core/clock.ts";
-import type { MaybePromise } from "../../core/maybe-promise.ts";
 import type { State } from "../../core/state.ts";
-import { describeError, emitProcessWarning } from "../../core/warnings.ts";
 import { compilePolicy } from "../../policy/compile-policy.ts";
 
 /** Decides whether a request may see the dashboard. */

@@ -1,7 +1,7 @@
 /** The dashboard: one handler that serves a page and the data of an observer, for those whom `authorize` admits. */
-import { optionError, SluiceError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../base/errors.ts";
+import { checkOptions } from "../../base/options.ts";
 import { observerPort } from "../../core/observer.ts";
-import { checkOptions } from "../../core/options.ts";
 import type { RuleSet } from "../../rules/rule-set-types.ts";
 import type { Observer, ObserverState } from "../observer.ts";
 import { type Authorize, authorizer, isForeign, requestLimit } from "./access.ts";

@@ -1,5 +1,5 @@
 /** The open Server-Sent Events streams of a dashboard. All of them get the same messages. */
-import { monotonicMs } from "../../core/clock.ts";
+import { monotonicMs } from "../../base/clock.ts";
 
 /** Connections at once. */
 const MAX_STREAMS = 20;

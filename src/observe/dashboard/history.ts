@@ -1,5 +1,5 @@
 /** The last 15 minutes of an observer's counters, sampled once per second. Decisions don't pay for it. */
-import { monotonicMs } from "../../core/clock.ts";
+import { monotonicMs } from "../../base/clock.ts";
 import type { ObserverState } from "../observer.ts";
 import { COLUMN } from "../outcomes.ts";
 import type { StoreStats } from "../store-stats.ts";

@@ -1,5 +1,5 @@
 /** The hosts that the dashboard answers for: another site's name may resolve to this server's address. */
-import { optionError } from "../../core/errors.ts";
+import { optionError } from "../../base/errors.ts";
 import { hostOf } from "./access.ts";
 
 /** A loopback name or an IP address, which no other site can have as its name. */

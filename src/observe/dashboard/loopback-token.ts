@@ -1,5 +1,5 @@
 /** A token for a dashboard that is opened on the machine that it runs on. */
-import { hmacTag } from "../../core/hmac-tag.ts";
+import { hmacTag } from "../../base/hmac-tag.ts";
 import { hostOf } from "./access.ts";
 
 /** A token, and the function that checks it. */

@@ -1,5 +1,5 @@
 /** Everything that the dashboard shows, as JSON. It contains tags and no keys. */
-import { VERSION } from "../../core/version.ts";
+import { VERSION } from "../../base/version.ts";
 import type { RuleSet } from "../../rules/rule-set-types.ts";
 import type { TransitionEvent } from "../events.ts";
 import { DURATION_BOUNDS } from "../histogram.ts";

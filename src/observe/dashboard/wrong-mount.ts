@@ -1,6 +1,6 @@
 /** Fails a call of the dashboard with the arguments of a framework in place of a `Request`, and names the right call. */
-import { SluiceError } from "../../core/errors.ts";
-import { emitProcessWarning } from "../../core/warnings.ts";
+import { SluiceError } from "../../base/errors.ts";
+import { emitProcessWarning } from "../../base/warnings.ts";
 
 const ON_NODE = 'app.use("/_sluice", toNodeHandler(dashboard(observer, options))), with toNodeHandler of sluice/node';
 

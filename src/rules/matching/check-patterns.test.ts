@@ -1,6 +1,6 @@
 /** Which patterns never apply, and which make lookups slow. */
 import { describe, expect, it } from "vitest";
-import { runSteps } from "../../core/slices.ts";
+import { runSteps } from "../../base/slices.ts";
 import { checkPatterns } from "./check-patterns.ts";
 import { type Pattern, parsePattern } from "./pattern.ts";
 

@@ -1,5 +1,5 @@
 /** Finds patterns that never apply, and patterns that make lookups slow. */
-import type { Steps } from "../../core/slices.ts";
+import type { Steps } from "../../base/slices.ts";
 import { includesMethod, type Pattern } from "./pattern.ts";
 
 /** A pattern that is rejected: either `hiddenBy` or `overlaps` is set. */

@@ -1,6 +1,6 @@
 /** Which rules match a request. `test/rules` compares the matcher with a slow one, and with real servers. */
 import { describe, expect, it } from "vitest";
-import { runSteps } from "../../core/slices.ts";
+import { runSteps } from "../../base/slices.ts";
 import { Matcher } from "./matcher.ts";
 import { type Pattern, parsePattern } from "./pattern.ts";
 

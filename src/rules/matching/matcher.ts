@@ -1,7 +1,7 @@
 /** Finds the rules of a request, for every way in which a router may read its path. */
 import { TrieRouter } from "hono/router/trie-router";
-import { BoundedMap } from "../../core/bounded-map.ts";
-import type { Steps } from "../../core/slices.ts";
+import { BoundedMap } from "../../base/bounded-map.ts";
+import type { Steps } from "../../base/slices.ts";
 import { includesMethod, type Pattern } from "./pattern.ts";
 import { isCanonical, readingsOf } from "./readings.ts";
 

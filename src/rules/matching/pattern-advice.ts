@@ -1,5 +1,5 @@
 /** What to write in place of a text that is almost a pattern. */
-import { show } from "../../core/errors.ts";
+import { show } from "../../base/errors.ts";
 import { parsePattern } from "./pattern.ts";
 
 /** Longer texts get no suggestion: an error quotes a part of them only. */

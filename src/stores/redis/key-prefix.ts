@@ -1,5 +1,5 @@
 /** The text before every key of a Redis store, by which ACL users and SCAN select its keys. */
-import { optionError } from "../../core/errors.ts";
+import { optionError } from "../../base/errors.ts";
 
 /** An option of all stores in Redis. */
 export interface KeyPrefixOptions {

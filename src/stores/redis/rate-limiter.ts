@@ -1,10 +1,11 @@
 /** `redisRateLimiter`: a limiter from a Redis client and a policy. */
+
+import { parseDuration } from "../../base/rate.ts";
 import type { Policy } from "../../core/policy.ts";
-import type { PolicyText } from "../../policy/text-type.ts";
-import { parseDuration } from "../../policy/rate.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
+import type { PolicyText } from "../../policy/text-type.ts";
+import type { FailureOptions } from "../../remote/failure-options.ts";
 import { limiterForClient, type StoreKind } from "../../remote/limiter-for-client.ts";
-import type { FailureOptions } from "../../remote/failure-policy.ts";
 import type { RedisClient } from "./redis-client.ts";
 import { REDIS_OPTIONS, type RedisStoreOptions, redisStore } from "./redis-store.ts";
 

@@ -2,8 +2,8 @@
  * Recognises Redis clients by the few methods that are used, and gives them one interface. No client is imported, so new
  * versions work without a release of sluice.
  */
-import { optionError } from "../../core/errors.ts";
-import { shared } from "../../core/shared-state.ts";
+import { optionError } from "../../base/errors.ts";
+import { shared } from "../../base/shared-state.ts";
 
 /** A client or cluster of ioredis or iovalkey. */
 export interface IoredisLike {

@@ -1,13 +1,14 @@
 /** A store in Redis or Valkey: exact for all processes that share it, one round trip for all calls of one tick. */
-import { describeState } from "../../holds/with-holds.ts";
+
+import { rejectDisposed, SluiceError } from "../../base/errors.ts";
+import { checkOptions, checkWhole } from "../../base/options.ts";
+import { parseDuration } from "../../base/rate.ts";
+import { shared } from "../../base/shared-state.ts";
 import type { Charge, Group } from "../../core/charge.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../core/decision.ts";
-import { rejectDisposed, SluiceError } from "../../core/errors.ts";
-import { checkOptions, checkWhole } from "../../core/options.ts";
-import { parseDuration } from "../../policy/rate.ts";
-import { shared } from "../../core/shared-state.ts";
 import type { CallState, Store } from "../../core/store.ts";
+import { describeState } from "../../holds/with-holds.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, keyTag, storedKey } from "../stored-key.ts";
 import { Batches } from "./batches.ts";
 import { hashSlot } from "./hash-slot.ts";

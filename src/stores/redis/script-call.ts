@@ -1,5 +1,5 @@
 /** Script calls: whether a client can send one now, and which error replies prove that nothing ran. */
-import { SluiceError } from "../../core/errors.ts";
+import { SluiceError } from "../../base/errors.ts";
 import type { Connection } from "./redis-client.ts";
 
 /** How often the state of a connecting client is checked. */

@@ -1,10 +1,10 @@
 /** Reads the script's reply, a list of numbers, texts and lists. step.lua documents the format. */
 
-import { report } from "../../core/step.ts";
+import { SluiceError, show } from "../../base/errors.ts";
 import type { Cells } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
-import { SluiceError, show } from "../../core/errors.ts";
 import { recordGrant } from "../../core/grant.ts";
+import { report } from "../../core/step.ts";
 import type { Job, Step, StoredValue } from "./job.ts";
 import { decisionFromState, denies, parseStateReply, type StateReply } from "./stored-state.ts";
 

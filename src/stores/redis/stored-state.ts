@@ -1,12 +1,12 @@
 /** The state of a bucket that has holds or strikes, as the script replies it, and the decision that follows from it. */
 
-import { ALL_MODES } from "../../holds/hold-modes.ts";
-import { HeldBucket } from "../../holds/held-state.ts";
-import { peek } from "../../core/step.ts";
 import type { Cells, CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import { recordGrant } from "../../core/grant.ts";
 import type { State } from "../../core/state.ts";
+import { peek } from "../../core/step.ts";
+import { HeldBucket } from "../../holds/held-state.ts";
+import { ALL_MODES } from "../../holds/hold-modes.ts";
 import { parseHolds } from "../holds-text.ts";
 import type { Action, Step } from "./job.ts";
 

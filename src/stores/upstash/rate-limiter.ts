@@ -1,7 +1,7 @@
 /** `upstashRateLimiter`: a limiter from an Upstash client and a policy. */
 import type { Policy } from "../../core/policy.ts";
-import type { PolicyText } from "../../policy/text-type.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
+import type { PolicyText } from "../../policy/text-type.ts";
 import { limiterForClient, type StoreKind } from "../../remote/limiter-for-client.ts";
 import { comparableOption, type RedisRateLimiterOptions } from "../redis/rate-limiter.ts";
 import { REDIS_OPTIONS, type RedisStoreOptions } from "../redis/redis-store.ts";

@@ -1,5 +1,5 @@
 /** A store in Upstash Redis over REST, for runtimes without sockets. It uses the script and batches of the Redis store. */
-import { optionError, SluiceError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../base/errors.ts";
 import { type Connection, sharedConnection } from "../redis/redis-client.ts";
 import { createRedisStore, type RedisStore, type RedisStoreOptions } from "../redis/redis-store.ts";
 

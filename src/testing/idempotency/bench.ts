@@ -1,5 +1,5 @@
 /** What the cases of `idempotencySuite` share: a store, scopes that no other case uses, and checks. */
-import type { MaybePromise } from "../../core/maybe-promise.ts";
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type {
   BeginResult,
   IdempotencyClaim,

@@ -1,5 +1,5 @@
 /** Cases about time: expired leases, takeovers, late owners, and TTLs. */
-import { monotonicMs } from "../../core/clock.ts";
+import { monotonicMs } from "../../base/clock.ts";
 import type { IdempotencyKey } from "../../idempotency/idempotency-store.ts";
 import { check, checkEqual } from "../check.ts";
 import { type IdempotencyBench, type IdempotencyCase, LONG_MS, SHORT_MS, textResponse } from "./bench.ts";

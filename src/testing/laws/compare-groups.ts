@@ -1,10 +1,11 @@
 /** Random groups of charges with holds on a store, compared with the pure function. */
-import { holdTerms } from "../../holds/hold-terms.ts";
-import { decideGroup } from "../../holds/with-holds.ts";
+
 import type { Charge, Group } from "../../core/charge.ts";
 import type { CompiledPolicy, Mode } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { State } from "../../core/state.ts";
+import { holdTerms } from "../../holds/hold-terms.ts";
+import { decideGroup } from "../../holds/with-holds.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, checkEqual, comparedFields } from "../check.ts";
 import type { Random } from "../random.ts";

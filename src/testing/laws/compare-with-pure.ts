@@ -1,7 +1,7 @@
 /** Random calls to a limiter, compared with the pure function. */
 
-import { decide } from "../../core/decide.ts";
 import type { Mode } from "../../core/compiled-policy.ts";
+import { decide } from "../../core/decide.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { State } from "../../core/state.ts";
 import { compilePolicy } from "../../policy/compile-policy.ts";

@@ -1,7 +1,8 @@
 /** Contract cases for groups of charges, combine() and consumeAll(). */
 import type { Mode } from "../../core/compiled-policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
-import { combine, consumeAll } from "../../joint/combine.ts";
+import { combine } from "../../joint/combine.ts";
+import { consumeAll } from "../../joint/consume-all.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, checkEqual } from "../check.ts";
 import { policyOf } from "../subject.ts";

@@ -1,10 +1,10 @@
 /** Contract cases for holds on a policy with a rate: reserve an amount, settle the actual cost, renew, and what is denied. */
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
-import type { Hold, HoldDecision } from "../../holds/hold-options.ts";
 import type { Store } from "../../core/store.ts";
 import { hold, settle } from "../../holds/hold.ts";
 import { holdAll } from "../../holds/hold-all.ts";
+import type { Hold, HoldDecision } from "../../holds/hold-options.ts";
 import { bareLimiter } from "../bare-limiter.ts";
 import { check, checkEqual, checkRejects, comparedFields } from "../check.ts";
 import { policyOf } from "../subject.ts";

@@ -2,7 +2,7 @@
 
 import type { AlgorithmName, Policy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
-import { algorithms } from "../../policy/algorithms.ts";
+import { algorithms } from "../../holds/all-algorithms.ts";
 import { check } from "../check.ts";
 import type { Random } from "../random.ts";
 import { policyOf, type Subject } from "../subject.ts";

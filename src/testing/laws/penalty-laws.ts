@@ -1,12 +1,12 @@
 /** Contract cases for penalties: strikes, blocks that grow, and what is forgotten. */
 
-import { holdTerms } from "../../holds/hold-terms.ts";
 import type { Charge } from "../../core/charge.ts";
 import type { CompiledPolicy, Mode } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { Store } from "../../core/store.ts";
 import { concurrency } from "../../holds/concurrency.ts";
+import { holdTerms } from "../../holds/hold-terms.ts";
 import { combine } from "../../joint/combine.ts";
 import { penalty } from "../../penalties/penalty.ts";
 import { block, strike, unblock } from "../../penalties/strikes.ts";

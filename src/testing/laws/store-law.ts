@@ -1,11 +1,11 @@
 /** The shape of a contract case for stores, and helpers that most cases use. */
 
-import { holdTerms } from "../../holds/hold-terms.ts";
 import type { Charge, Group } from "../../core/charge.ts";
 import type { CompiledPolicy, Mode } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
 import type { AlgorithmName, Policy } from "../../core/policy.ts";
 import type { Store } from "../../core/store.ts";
+import { holdTerms } from "../../holds/hold-terms.ts";
 import { compilePolicy } from "../../policy/compile-policy.ts";
 import type { Random } from "../random.ts";
 import { policyOf } from "../subject.ts";

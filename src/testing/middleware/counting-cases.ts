@@ -1,5 +1,5 @@
 /** Cases about counting: limits, costs, keys, shadow mode, skipped and delayed requests. */
-import { monotonicMs } from "../../core/clock.ts";
+import { monotonicMs } from "../../base/clock.ts";
 import type { LimiterLike } from "../../middleware/gate/options.ts";
 import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, slow, times } from "./case.ts";

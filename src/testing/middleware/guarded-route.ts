@@ -1,14 +1,14 @@
 /** The app of the middleware suite: routes that any server can mount, and a log of what happened on each of them. */
-import { andThen } from "../../core/maybe-promise.ts";
+import { andThen } from "../../base/maybe-promise.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { Identity } from "../../http/identity/client-key.ts";
 import type { IdempotencyStore } from "../../idempotency/idempotency-store.ts";
-import { createLimiter } from "../../remote/create-limiter.ts";
+import { memoryIdempotencyStore } from "../../idempotency/memory-store.ts";
 import type { RateLimitOptions, RequestDecision } from "../../middleware/gate/options.ts";
 import type { IdempotencyOptions } from "../../middleware/idempotency/options.ts";
-import type { FailureOptions } from "../../remote/failure-policy.ts";
-import { memoryIdempotencyStore } from "../../idempotency/memory-store.ts";
+import { createLimiter } from "../../remote/create-limiter.ts";
+import type { FailureOptions } from "../../remote/failure-options.ts";
 
 /** The options of any server's `rateLimit`. */
 export type RouteOptions = RateLimitOptions<

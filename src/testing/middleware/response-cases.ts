@@ -1,5 +1,5 @@
 /** Cases about responses: header fields, bodies of rejections, and where fields are omitted. */
-import { wallClockMs } from "../../core/clock.ts";
+import { wallClockMs } from "../../base/clock.ts";
 import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, slow } from "./case.ts";
 import { expectNoFields } from "./client.ts";

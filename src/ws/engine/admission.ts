@@ -2,9 +2,9 @@
  * Decides whether a client may connect: upgrades per IP address, and open connections per IP address and per user. Runs
  * before the upgrade, when rejecting a client is cheapest.
  */
-import { SluiceError } from "../../core/errors.ts";
-import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
-import { checkOptions, checkWhole } from "../../core/options.ts";
+import { SluiceError } from "../../base/errors.ts";
+import { isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
+import { checkOptions, checkWhole } from "../../base/options.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { areResolved } from "../../http/headers/policies.ts";
 import { networkOf } from "../../http/identity/address.ts";

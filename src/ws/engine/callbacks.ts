@@ -1,7 +1,7 @@
 /** Invokes application callbacks: not awaited, errors reported but never propagated. */
-import { SluiceError } from "../../core/errors.ts";
-import { isPromise } from "../../core/maybe-promise.ts";
-import { describeError, emitProcessWarning, type WarningCode } from "../../core/warnings.ts";
+import { SluiceError } from "../../base/errors.ts";
+import { isPromise } from "../../base/maybe-promise.ts";
+import { describeError, emitProcessWarning, type WarningCode } from "../../base/warnings.ts";
 
 /**
  * Calls a listener, if there is one, without awaiting it. An error that it throws or rejects with is passed to `onFailure`;

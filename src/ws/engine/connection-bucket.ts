@@ -1,8 +1,8 @@
 /** A bucket of one connection: a few numbers in memory, without a key or a store. */
 
-import { take } from "../../core/step.ts";
 import type { Cells, CompiledPolicy } from "../../core/compiled-policy.ts";
 import type { Decision } from "../../core/decision.ts";
+import { take } from "../../core/step.ts";
 
 /** The numbers of a bucket, for servers that persist connections while they hibernate. */
 export type BucketState = readonly number[];

@@ -3,9 +3,10 @@
  * of the connection, limits, frames in flight, validation, handler. Frames are handled in the order in which they were
  * received, however long a store takes. If all limiters are synchronous, no promise is created.
  */
+
+import { optionError, SluiceError } from "../../base/errors.ts";
+import { isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
 import type { Decision } from "../../core/decision.ts";
-import { optionError, SluiceError } from "../../core/errors.ts";
-import { isPromise, type MaybePromise } from "../../core/maybe-promise.ts";
 import type { CheckedCharge } from "../../joint/charges.ts";
 import { requireSync } from "./callbacks.ts";
 import { type BucketState, ConnectionBucket } from "./connection-bucket.ts";

@@ -1,6 +1,6 @@
 /** The guard for any server: decides who may connect, and checks the frames of each connection. */
-import { optionError } from "../../core/errors.ts";
-import { checkOptions } from "../../core/options.ts";
+import { optionError } from "../../base/errors.ts";
+import { checkOptions } from "../../base/options.ts";
 import type { RequestLike } from "../../http/identity/client-ip.ts";
 import { ADMISSION_OPTIONS, AdmissionControl, type AdmissionOptions, type AdmissionResult } from "./admission.ts";
 import { Connection, type ConnectionState } from "./connection.ts";

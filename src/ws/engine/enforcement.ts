@@ -1,6 +1,6 @@
 /** Reacts to rejected frames: throttled notices, strikes, and closing the connection. */
-import { copyKey } from "../../core/copy-key.ts";
-import { optionError } from "../../core/errors.ts";
+import { copyKey } from "../../base/copy-key.ts";
+import { optionError } from "../../base/errors.ts";
 import { callListener, requireSync } from "./callbacks.ts";
 import { type GuardConfig, isAction } from "./guard-config.ts";
 import { INVALID, type Ingress } from "./ingress.ts";

@@ -1,9 +1,10 @@
 /** Computes the charges of a frame from the configured limits. */
+
+import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { checkCost, checkKey } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
-import type { Hold } from "../../holds/hold-options.ts";
-import type { MaybePromise } from "../../core/maybe-promise.ts";
 import { holdCharges } from "../../holds/hold-all.ts";
+import type { Hold } from "../../holds/hold-options.ts";
 import { applyCharges, type CheckedCharge, hasConcurrency } from "../../joint/charges.ts";
 import { requireSync } from "./callbacks.ts";
 import { isLimiter, notALimiter } from "./guard-config.ts";

@@ -1,5 +1,5 @@
 /** The last stages of a frame: frames in flight, validation, and the handler or the rejection. */
-import { isPromise } from "../../core/maybe-promise.ts";
+import { isPromise } from "../../base/maybe-promise.ts";
 import { callListener, requireSync } from "./callbacks.ts";
 import type { Enforcement } from "./enforcement.ts";
 import { type QueuedFrame, releaseHold } from "./frame-queue.ts";

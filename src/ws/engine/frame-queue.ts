@@ -1,5 +1,5 @@
 /** The queue of one connection: frames that wait for a decision, for earlier frames, or for a delay. */
-import { monotonicMs } from "../../core/clock.ts";
+import { monotonicMs } from "../../base/clock.ts";
 import type { Hold } from "../../holds/hold-options.ts";
 import type { HandleFrame, Ingress } from "./ingress.ts";
 import type { RejectReason } from "./violation.ts";

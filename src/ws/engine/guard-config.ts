@@ -1,18 +1,18 @@
 /** Parses the options of a guard. An invalid option throws instead of becoming a silent default. */
 
-import { type Clock, checkedClock, systemClock } from "../../core/clock.ts";
+import { type Clock, checkedClock, systemClock } from "../../base/clock.ts";
+import { optionError, SluiceError } from "../../base/errors.ts";
+import { checkOptions, checkWhole } from "../../base/options.ts";
+import { partsOf } from "../../core/charges.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
-import { optionError, SluiceError } from "../../core/errors.ts";
-import { checkOptions, checkWhole } from "../../core/options.ts";
 import type { Policy } from "../../core/policy.ts";
-import type { PolicyText } from "../../policy/text-type.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { OpenHolds } from "../../holds/open-holds.ts";
 import { hasConcurrency } from "../../joint/charges.ts";
-import { partsOf } from "../../core/limiter-part.ts";
 import { compilePolicy } from "../../policy/compile-policy.ts";
 import { policyFromText } from "../../policy/policy-text.ts";
 import { tokenBucket } from "../../policy/shorthand.ts";
+import type { PolicyText } from "../../policy/text-type.ts";
 import { errorReporter, type ReportError } from "./callbacks.ts";
 import type { Frame, Ingress } from "./ingress.ts";
 import { keyPerUserOrIpPerType, watchedKey } from "./keys.ts";

@@ -1,5 +1,5 @@
 /** Frames as the guard receives them, and the metadata that keys, costs and limits are derived from. */
-import { optionError } from "../../core/errors.ts";
+import { optionError } from "../../base/errors.ts";
 
 /** A frame as a server passes it on: text or binary. */
 export type Frame = string | ArrayBuffer | ArrayBufferView;

@@ -2,9 +2,9 @@
  * Keys for frames, made only of data that the server verified, never of data that the client sent. Parts are escaped, which
  * keeps different parts from producing the same key.
  */
-import { copyKey } from "../../core/copy-key.ts";
-import { SluiceError } from "../../core/errors.ts";
-import { emitProcessWarning } from "../../core/warnings.ts";
+import { copyKey } from "../../base/copy-key.ts";
+import { SluiceError } from "../../base/errors.ts";
+import { emitProcessWarning } from "../../base/warnings.ts";
 import { watchKeys } from "../../http/key-cardinality.ts";
 
 /** Input of the key functions: the `Ingress` of a frame, or a ws-kit context, which has a `clientId`. */

@@ -1,8 +1,8 @@
 /** The options of a guard that concern frames. */
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { Policy } from "../../core/policy.ts";
-import type { PolicyText } from "../../policy/text-type.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
+import type { PolicyText } from "../../policy/text-type.ts";
 import type { Frame, Ingress } from "./ingress.ts";
 import type { CloseCodes, EncodeNotice, ExceededAction, LimitExceeded } from "./replies.ts";
 

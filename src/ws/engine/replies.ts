@@ -1,5 +1,5 @@
 /** Notices to clients whose frames are rejected, their encodings, and the codes and reasons of close frames. */
-import { monotonicMs } from "../../core/clock.ts";
+import { monotonicMs } from "../../base/clock.ts";
 import type { Frame } from "./ingress.ts";
 
 /** The limit that was exceeded: frame size, rate, frames in flight, or open connections. */

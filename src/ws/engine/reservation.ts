@@ -1,5 +1,5 @@
 /** Holds the open-connection counts of one client while its upgrade is decided and until it disconnects. */
-import { copyKey } from "../../core/copy-key.ts";
+import { copyKey } from "../../base/copy-key.ts";
 import type { ConnectionCounter } from "./open-counts.ts";
 import type { SharedCounts } from "./shared-counts.ts";
 

@@ -2,11 +2,12 @@
  * Counts the open connections of all processes by key. Each process holds one lease per key on a concurrency limiter. Its
  * amount is the number of connections that are open here; it is renewed while one is.
  */
+
+import { SluiceError } from "../../base/errors.ts";
 import type { DecisionSource } from "../../core/decision.ts";
-import { SluiceError } from "../../core/errors.ts";
-import type { Hold } from "../../holds/hold-options.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { hold } from "../../holds/hold.ts";
+import type { Hold } from "../../holds/hold-options.ts";
 import { OpenHolds } from "../../holds/open-holds.ts";
 import type { AcquireResult } from "./open-counts.ts";
 

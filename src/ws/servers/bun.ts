@@ -1,5 +1,5 @@
 /** The guard for `Bun.serve`. Rejects connections instead of upgrading them, and wraps the WebSocket handlers. */
-import { SluiceError } from "../../core/errors.ts";
+import { SluiceError } from "../../base/errors.ts";
 import { internalError } from "../../http/rejection.ts";
 import type { Connection } from "../engine/connection.ts";
 import { buildGuard, type DataOf, type Guard, type GuardOptions } from "../engine/create-guard.ts";

@@ -1,5 +1,5 @@
 /** The guard for `Deno.serve`. Rejects connections instead of upgrading them. */
-import { optionError, SluiceError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../base/errors.ts";
 import { callListener } from "../engine/callbacks.ts";
 import type { Connection } from "../engine/connection.ts";
 import { buildGuard, type DataOf, type Guard, type GuardOptions } from "../engine/create-guard.ts";

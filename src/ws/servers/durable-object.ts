@@ -2,7 +2,7 @@
  * The guard for hibernating WebSockets of a Durable Object. The state of a connection is stored in the attachment of its
  * socket, beside the application's own data, and open connections are counted by the tags of the sockets.
  */
-import { optionError, SluiceError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../base/errors.ts";
 import type { Connection, ConnectionState } from "../engine/connection.ts";
 import { buildGuard, type DataOf, type Guard, type GuardOptions } from "../engine/create-guard.ts";
 import type { HandleFrame } from "../engine/ingress.ts";

@@ -1,5 +1,5 @@
 /** The guard for the `ws` package on Node.js. Rejects connections in `verifyClient`, before the upgrade. */
-import { optionError, SluiceError } from "../../core/errors.ts";
+import { optionError, SluiceError } from "../../base/errors.ts";
 import type { AdmissionResult } from "../engine/admission.ts";
 import { callListener } from "../engine/callbacks.ts";
 import type { Connection } from "../engine/connection.ts";

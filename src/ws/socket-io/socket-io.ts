@@ -2,8 +2,8 @@
  * The guard for Socket.IO 4. An event is a frame, and its name is the type. Socket.IO limits the size of frames itself, with
  * `maxHttpBufferSize`, and does not report when a handler has settled: there is no `maxBytes` and no `maxPending`.
  */
-import { optionError } from "../../core/errors.ts";
-import { checkOptions } from "../../core/options.ts";
+import { optionError } from "../../base/errors.ts";
+import { checkOptions } from "../../base/options.ts";
 import { ADMISSION_OPTIONS, AdmissionControl, type AdmissionOptions } from "../engine/admission.ts";
 import type { Connection } from "../engine/connection.ts";
 import { checkFunction, parseGuardOptions } from "../engine/guard-config.ts";

@@ -1,7 +1,7 @@
 /** Reacts to rejected messages of ws-kit: an error to the client, or the end of the connection. */
-import { systemClock } from "../../core/clock.ts";
-import { optionError } from "../../core/errors.ts";
-import { checkWhole } from "../../core/options.ts";
+import { systemClock } from "../../base/clock.ts";
+import { optionError } from "../../base/errors.ts";
+import { checkWhole } from "../../base/options.ts";
 import { callListener, type ReportError, requireSync } from "../engine/callbacks.ts";
 import { STRIKES_EXPIRE_MS } from "../engine/enforcement.ts";
 import { isAction, parseCloseCodes } from "../engine/guard-config.ts";

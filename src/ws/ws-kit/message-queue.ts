@@ -1,6 +1,6 @@
 /** Keeps the messages of each connection in order while their decisions are pending. */
-import { monotonicMs } from "../../core/clock.ts";
-import { isPromise } from "../../core/maybe-promise.ts";
+import { monotonicMs } from "../../base/clock.ts";
+import { isPromise } from "../../base/maybe-promise.ts";
 import { MAX_TIMER_MS } from "../engine/frame-queue.ts";
 import type { WsKitDecision } from "./decision.ts";
 

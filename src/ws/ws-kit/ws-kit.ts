@@ -2,10 +2,11 @@
  * Middleware for the router of ws-kit: a rate limit on messages. Register it before `withZod()` to charge invalid messages
  * too. Frames that the router can't parse do not reach middleware; guard its handlers to limit those.
  */
+
+import { isPromise } from "../../base/maybe-promise.ts";
+import { checkOptions, checkWhole } from "../../base/options.ts";
 import { checkKey, isCost } from "../../core/charge.ts";
 import type { Decision } from "../../core/decision.ts";
-import { isPromise } from "../../core/maybe-promise.ts";
-import { checkOptions, checkWhole } from "../../core/options.ts";
 import { errorReporter, requireSync } from "../engine/callbacks.ts";
 import { checkFunction, isLimiter, notALimiter } from "../engine/guard-config.ts";
 import { keyPerUserPerType, watchedKey } from "../engine/keys.ts";

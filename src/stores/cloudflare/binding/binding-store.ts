@@ -2,10 +2,11 @@
  * A store on the Workers rate limit binding. The binding counts per location in periods of 10 or 60 seconds and returns
  * only whether a request is within the limit, so `peek`, `refund`, `reset` and `inspect` are not supported.
  */
+
+import { optionError, rejectDisposed, SluiceError } from "../../../base/errors.ts";
 import type { Group } from "../../../core/charge.ts";
 import type { CompiledPolicy, Mode } from "../../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
-import { optionError, rejectDisposed, SluiceError } from "../../../core/errors.ts";
 import type { Store } from "../../../core/store.ts";
 import { keyTag, storedKey } from "../../stored-key.ts";
 import { hasMethods, type RateLimitBinding } from "../platform.ts";

@@ -1,9 +1,9 @@
 /** `bindingRateLimiter`: a limiter on the Workers rate limit binding. */
 import type { Policy } from "../../../core/policy.ts";
-import type { PolicyText } from "../../../policy/text-type.ts";
 import type { RateLimiter } from "../../../core/rate-limiter.ts";
+import type { PolicyText } from "../../../policy/text-type.ts";
+import type { FailureOptions } from "../../../remote/failure-options.ts";
 import { limiterForClient, type StoreKind } from "../../../remote/limiter-for-client.ts";
-import type { FailureOptions } from "../../../remote/failure-policy.ts";
 import type { RateLimitBinding } from "../platform.ts";
 import { bindingStore } from "./binding-store.ts";
 

@@ -1,9 +1,9 @@
 /** `durableObjectRateLimiter`: a limiter from a Durable Object namespace and a policy. */
 import type { Policy } from "../../../core/policy.ts";
-import type { PolicyText } from "../../../policy/text-type.ts";
 import type { RateLimiter } from "../../../core/rate-limiter.ts";
+import type { PolicyText } from "../../../policy/text-type.ts";
+import type { FailureOptions } from "../../../remote/failure-options.ts";
 import { limiterForClient, type StoreKind } from "../../../remote/limiter-for-client.ts";
-import type { FailureOptions } from "../../../remote/failure-policy.ts";
 import type { DurableObjectNamespaceLike } from "../platform.ts";
 import {
   DEFAULT_SHARDS,

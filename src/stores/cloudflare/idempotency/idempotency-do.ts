@@ -1,6 +1,6 @@
 /** The class of the Durable Objects that hold idempotent responses. Its methods are all that a Worker can call by RPC. */
-import { wallClockMs } from "../../../core/clock.ts";
-import { SluiceError } from "../../../core/errors.ts";
+import { wallClockMs } from "../../../base/clock.ts";
+import { SluiceError } from "../../../base/errors.ts";
 import { checkDuration } from "../../../idempotency/check-input.ts";
 import { begin, complete, read, release, renew } from "../../../idempotency/entry.ts";
 import type { DurableObjectStateLike } from "../platform.ts";

@@ -1,5 +1,5 @@
 /** Idempotent responses in Durable Objects: one object per scope, so the requests of one client share no object with others. */
-import { optionError, SluiceError } from "../../../core/errors.ts";
+import { optionError, SluiceError } from "../../../base/errors.ts";
 import { checkClaim, checkDuration, checkId, checkKey, checkResponse } from "../../../idempotency/check-input.ts";
 import { checkNameOptions, type EntryNameOptions, entryName, scopeName } from "../../../idempotency/entry-name.ts";
 import type {

@@ -1,5 +1,5 @@
 /** The calls that a Worker sends to an `IdempotencyDO` by RPC, and its replies. */
-import { optionError, SluiceError, show } from "../../../core/errors.ts";
+import { optionError, SluiceError, show } from "../../../base/errors.ts";
 import { checkDuration, checkId, checkTimes, MAX_BODY_BYTES } from "../../../idempotency/check-input.ts";
 import type { BeginResult } from "../../../idempotency/idempotency-store.ts";
 

@@ -1,6 +1,6 @@
 /** The entries of one KV namespace in this isolate, with a bound on their memory. */
-import { monotonicMs } from "../../../core/clock.ts";
-import { shared } from "../../../core/shared-state.ts";
+import { monotonicMs } from "../../../base/clock.ts";
+import { shared } from "../../../base/shared-state.ts";
 import type { KVNamespaceLike } from "../platform.ts";
 import { Entry } from "./kv-entry.ts";
 

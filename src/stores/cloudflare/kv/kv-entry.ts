@@ -1,8 +1,9 @@
 /** The cached counts of one KV key in this isolate: its own grants, and those that other isolates have written. */
-import { usage } from "../../../core/step.ts";
+
+import { copyKey } from "../../../base/copy-key.ts";
 import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
-import { copyKey } from "../../../core/copy-key.ts";
 import type { Decision } from "../../../core/decision.ts";
+import { usage } from "../../../core/step.ts";
 import type { IsolateCount, KVValue } from "./kv-value.ts";
 import { clampToNow, mergeStates } from "./merge-states.ts";
 

@@ -8,14 +8,15 @@
  *
  * KV accepts one write per second and key, so an isolate reads and writes a key about once per second.
  */
-import { decide, decideGroup } from "../../../core/decide.ts";
+
+import { monotonicMs, wallClockMs } from "../../../base/clock.ts";
+import { optionError, rejectDisposed, SluiceError } from "../../../base/errors.ts";
+import { checkOptions } from "../../../base/options.ts";
 import type { Charge, Group } from "../../../core/charge.ts";
-import { monotonicMs, wallClockMs } from "../../../core/clock.ts";
 import type { CompiledPolicy, Mode } from "../../../core/compiled-policy.ts";
+import { decide, decideGroup } from "../../../core/decide.ts";
 import type { Decision, Inspection } from "../../../core/decision.ts";
-import { optionError, rejectDisposed, SluiceError } from "../../../core/errors.ts";
 import { copyGrant } from "../../../core/grant.ts";
-import { checkOptions } from "../../../core/options.ts";
 import type { PlainState } from "../../../core/state.ts";
 import type { CallState, Store } from "../../../core/store.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, keyTag, storedKey } from "../../stored-key.ts";

@@ -1,8 +1,8 @@
 /** Property test of merged states. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decide } from "../../../core/decide.ts";
 import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
+import { decide } from "../../../core/decide.ts";
 import type { PlainState } from "../../../core/state.ts";
 import { compilePolicy } from "../../../policy/compile-policy.ts";
 import { mergeStates } from "./merge-states.ts";

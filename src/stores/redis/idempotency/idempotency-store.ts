@@ -1,5 +1,5 @@
 /** Idempotent responses in Redis or Valkey: one string per key, one script call per step, by the server's clock. */
-import { SluiceError } from "../../../core/errors.ts";
+import { SluiceError } from "../../../base/errors.ts";
 import { checkClaim, checkDuration, checkId, checkKey, checkResponse } from "../../../idempotency/check-input.ts";
 import { checkNameOptions, type EntryNameOptions, entryName } from "../../../idempotency/entry-name.ts";
 import type {

@@ -1,9 +1,10 @@
 /** A store in Durable Objects: exact across all of Cloudflare, one RPC per object for all calls of one tick. */
+
+import { optionError, rejectDisposed, SluiceError } from "../../../../base/errors.ts";
+import { checkOptions, checkWhole } from "../../../../base/options.ts";
 import type { Charge, Group } from "../../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../../core/compiled-policy.ts";
 import type { Decision, Inspection } from "../../../../core/decision.ts";
-import { optionError, rejectDisposed, SluiceError } from "../../../../core/errors.ts";
-import { checkOptions, checkWhole } from "../../../../core/options.ts";
 import type { CallState, Store } from "../../../../core/store.ts";
 import { checkKeyOptions, KEY_OPTIONS, type KeyOptions, keyTag, storedKey } from "../../../stored-key.ts";
 import { type DurableObjectNamespaceLike, hasMethods } from "../../platform.ts";

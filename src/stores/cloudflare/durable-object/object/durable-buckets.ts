@@ -3,10 +3,10 @@
  * writes in one synchronous step, so no other call can run in between.
  */
 
-import { decideGroup, describeState } from "../../../../holds/with-holds.ts";
+import { wallClockMs } from "../../../../base/clock.ts";
 import type { Charge, Group } from "../../../../core/charge.ts";
-import { wallClockMs } from "../../../../core/clock.ts";
 import type { Decision } from "../../../../core/decision.ts";
+import { decideGroup, describeState } from "../../../../holds/with-holds.ts";
 import type { DurableObjectStorageLike } from "../../platform.ts";
 import { PROTOCOL_VERSION } from "../wire/calls.ts";
 import { type ApplyReply, encodeDecision, type InspectReply } from "../wire/replies.ts";

@@ -1,5 +1,5 @@
 /** The class of the Durable Objects that hold buckets. Its methods are all that a Worker can call by RPC. */
-import { SluiceError } from "../../../../core/errors.ts";
+import { SluiceError } from "../../../../base/errors.ts";
 import type { DurableObjectStateLike } from "../../platform.ts";
 import type { ApplyCall, BucketCall } from "../wire/calls.ts";
 import type { ApplyReply, InspectReply } from "../wire/replies.ts";

@@ -2,7 +2,7 @@
 
 import type { Charge, Group } from "../../../../core/charge.ts";
 import type { CompiledPolicy, EncodedPolicy } from "../../../../core/compiled-policy.ts";
-import { decodePolicy, type EncodedTerms, encodeCharge, encodePolicy } from "../../../../policy/encode-charge.ts";
+import { decodePolicy, type EncodedTerms, encodeCharge, encodePolicy } from "../../../encode-charge.ts";
 
 /**
  * Version of the calls and replies. Increase it with every change of their shape: while a deployment rolls out, a Worker

@@ -1,9 +1,10 @@
 /** The replies of a Durable Object: encoded in the object, decoded in the Worker. */
-import type { StateDescription } from "../../../../core/describe-state.ts";
+
+import { SluiceError, show } from "../../../../base/errors.ts";
 import type { Charge } from "../../../../core/charge.ts";
 import type { CompiledPolicy } from "../../../../core/compiled-policy.ts";
 import type { Decision, DecisionFields, Denied } from "../../../../core/decision.ts";
-import { SluiceError, show } from "../../../../core/errors.ts";
+import type { StateDescription } from "../../../../core/describe-state.ts";
 import { grantEnd, recordGrant } from "../../../../core/grant.ts";
 import { PROTOCOL_VERSION } from "./calls.ts";
 

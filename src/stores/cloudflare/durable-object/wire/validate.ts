@@ -3,10 +3,10 @@
  * object can call it, so policies, keys and costs are checked again.
  */
 
+import { optionError, SluiceError, show } from "../../../../base/errors.ts";
 import { type Charge, MAX_CHARGES } from "../../../../core/charge.ts";
 import type { CompiledPolicy, EncodedPolicy } from "../../../../core/compiled-policy.ts";
-import { optionError, SluiceError, show } from "../../../../core/errors.ts";
-import { decodePolicy, decodeTerms } from "../../../../policy/encode-charge.ts";
+import { decodePolicy, decodeTerms } from "../../../encode-charge.ts";
 import { type ApplyCall, type BucketCall, MAX_CHARGES_PER_CALL, PROTOCOL_VERSION, type WireCharge } from "./calls.ts";
 
 /** Maximum length of a stored key. A key of 128 bytes with a name and a prefix is shorter. */

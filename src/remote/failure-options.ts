@@ -1,15 +1,14 @@
 /** The options for a store that can fail. */
-import type { Charge } from "../core/charge.ts";
-import { type CompiledPolicy, fingerprintOf } from "../core/compiled-policy.ts";
-import { optionError } from "../core/errors.ts";
-import { type ObserverLike, observerPort, type PolicyObserver } from "../core/observer.ts";
-import { checkWhole } from "../core/options.ts";
-import { parseDuration } from "../policy/rate.ts";
-import type { Store } from "../core/store.ts";
-import type { OnEvent } from "../core/events.ts";
 
-/** How a call is handled without the store: decided in this process, allowed, denied, or rejected. */
-export type OnStoreError = "local" | "open" | "closed" | "throw";
+import { optionError } from "../base/errors.ts";
+import { checkWhole } from "../base/options.ts";
+import { parseDuration } from "../base/rate.ts";
+import type { LimiterContext, OnStoreError } from "../core/apply.ts";
+import { type CompiledPolicy, fingerprintOf } from "../core/compiled-policy.ts";
+import type { OnEvent } from "../core/events.ts";
+import { defaultContext } from "../core/limiter.ts";
+import type { ObserverLike } from "../core/observer.ts";
+import type { Store } from "../core/store.ts";
 
 /** Options for a store that can fail, and an observer. A memory store can't fail, and ignores all others. */
 export interface FailureOptions {
@@ -40,46 +39,11 @@ export const FAILURE_OPTIONS: readonly string[] = [
   "observer",
 ];
 
-/** The validated options of one limiter. */
-export interface FailurePolicy {
-  readonly onStoreError: OnStoreError;
-  readonly deadlineMs: number;
-  readonly localDenialMs: number;
-  readonly onEvent: OnEvent | undefined;
-  /** The counters of the policy, if it is observed. */
-  readonly observed: PolicyObserver | undefined;
-  /** The failure policy that this one was copied from, to add `observed`. */
-  readonly copyOf?: FailurePolicy | undefined;
-  /** Called when its limiter is disposed of. Set by what has to end with the limiter. */
-  onDispose?: (() => Promise<unknown>) | undefined;
-  /** This process's share of the policy, for the fallback. */
-  readonly localPolicy: CompiledPolicy;
-}
-
-/** A charge, and what its limiter does without the store. */
-export interface PartCharge extends Charge {
-  readonly failurePolicy: FailurePolicy;
-  /** Of a hold: whether its id is new, so that a cached denial of the key applies to it. */
-  readonly isNewHold?: boolean | undefined;
-}
-
 const CHOICES: readonly string[] = ["local", "open", "closed", "throw"];
 const MAX_WAIT_MS = 3_600_000;
 
-/** The default failure policy. A memory store needs no other one, and no checks of options. */
-export function defaultFailurePolicy(policy: CompiledPolicy): FailurePolicy {
-  return {
-    onStoreError: "local",
-    deadlineMs: 250,
-    localDenialMs: 1000,
-    onEvent: undefined,
-    observed: undefined,
-    localPolicy: policy,
-  };
-}
-
 /** Validates the options. Throws an error that names the option. */
-export function parseFailureOptions(options: FailureOptions, policy: CompiledPolicy, store?: Store): FailurePolicy {
+export function parseFailureOptions(options: FailureOptions, policy: CompiledPolicy, store?: Store): LimiterContext {
   const {
     onStoreError,
     deadlineMs,
@@ -87,7 +51,7 @@ export function parseFailureOptions(options: FailureOptions, policy: CompiledPol
     onEvent,
     instances = 1,
   } = {
-    ...defaultFailurePolicy(policy),
+    ...defaultContext(policy),
     ...(store?.deadlineMs && { deadlineMs: store.deadlineMs }),
     ...given(options),
   };
@@ -102,7 +66,6 @@ export function parseFailureOptions(options: FailureOptions, policy: CompiledPol
     deadlineMs: checkWhole("deadlineMs", parseDuration("deadlineMs", deadlineMs), 1, MAX_WAIT_MS),
     localDenialMs: checkWhole("localDenialMs", parseDuration("localDenialMs", localDenialMs), 0, MAX_WAIT_MS),
     onEvent,
-    observed: store && observerPort(options.observer)?.policy(policy, store),
     localPolicy: shareOf(policy, checkWhole("instances", instances, 1, 1_000_000)),
   };
 }

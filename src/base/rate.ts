@@ -1,5 +1,5 @@
 /** Parses durations and rates into whole numbers. A rate is a ratio of integers, never a rounded double. */
-import { optionError, SluiceError, show } from "../core/errors.ts";
+import { optionError, SluiceError, show } from "./errors.ts";
 
 /** Unit of time in text. The short forms are canonical. */
 export type TimeUnit =

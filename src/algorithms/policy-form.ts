@@ -1,8 +1,7 @@
 /** How the policy of an algorithm is written: its options, its text and the numbers they stand for. */
-import type { PolicyForm } from "../core/compiled-policy.ts";
-import { optionError } from "../core/errors.ts";
-import { checkWhole } from "../core/options.ts";
-import type { AlgorithmName, Policy } from "../core/policy.ts";
+
+import { optionError } from "../base/errors.ts";
+import { checkWhole } from "../base/options.ts";
 import {
   durationText,
   greatestDivisor,
@@ -11,7 +10,9 @@ import {
   parseRatio,
   type RateText,
   rateText,
-} from "./rate.ts";
+} from "../base/rate.ts";
+import type { PolicyForm } from "../core/compiled-policy.ts";
+import type { AlgorithmName, Policy } from "../core/policy.ts";
 
 const MAX_EXACT = Number.MAX_SAFE_INTEGER;
 /** The latest end of a window is two windows after 2^52, the last instant that a clock may return. */

@@ -1,16 +1,16 @@
 /** Charges as data, for stores that decide elsewhere: an algorithm has functions, which can't be sent. */
 
-import { ALL_MODES } from "../holds/hold-modes.ts";
-import { holdTerms } from "../holds/hold-terms.ts";
-import { defaultMaxHolds } from "../holds/max-holds.ts";
-import { BoundedMap } from "../core/bounded-map.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
+import { optionError } from "../base/errors.ts";
+import { checkWhole } from "../base/options.ts";
 import { type Charge, checkCost } from "../core/charge.ts";
 import type { CompiledPolicy, EncodedPolicy, Mode } from "../core/compiled-policy.ts";
-import { optionError } from "../core/errors.ts";
+import { algorithms } from "../holds/all-algorithms.ts";
+import { ALL_MODES } from "../holds/hold-modes.ts";
 import { HOLD_ID, MAX_HOLD_MS } from "../holds/hold-options.ts";
-import { checkWhole } from "../core/options.ts";
-import { algorithms } from "./algorithms.ts";
-import { compileWith } from "./compile-policy.ts";
+import { holdTerms } from "../holds/hold-terms.ts";
+import { compileWith } from "../policy/compile-policy.ts";
+import { defaultMaxHolds } from "../policy/max-holds.ts";
 
 /** A charge as data: plain objects, numbers and strings. */
 export interface EncodedCharge extends EncodedTerms {
