@@ -29,7 +29,11 @@ const lines = files.reduce((sum, { code }) => sum + code.split("\n").length - 1,
 const methodsOf = (/** @type {RegExp} */ declaration) => {
   const [found] = matches(declaration);
   return found
-    ? new Set([...found[0].matchAll(/^ {2}(?:readonly (?=\w+: Apply)|)(\w+)\??(?:<[^>]*>)?(?:\(|: Apply)/gm)].map(([, name]) => name)).size
+    ? new Set(
+        [...found[0].matchAll(/^ {2}(?:readonly (?=\w+: Apply)|)(\w+)\??(?:<[^>]*>)?(?:\(|: Apply)/gm)].map(
+          ([, name]) => name,
+        ),
+      ).size
     : 0;
 };
 

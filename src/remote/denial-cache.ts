@@ -11,7 +11,6 @@ import type { Act, PartCharge, PartGroup, Step } from "../core/apply.ts";
 import type { Decision, Denied } from "../core/decision.ts";
 import { originOf, type Store } from "../core/store.ts";
 import { usedFallbackOf } from "./fallback.ts";
-import { Invalidations } from "./invalidations.ts";
 
 /** The oldest denials are evicted first; their keys then cost a round trip again. */
 const MAX_DENIALS = 20_000;
@@ -40,6 +39,34 @@ interface Denial {
   readonly lastsMs: number;
 }
 
+/** Evicted entries collapse into one timestamp that applies to all keys. */
+const MAX_FREED_KEYS = 1000;
+/**
+ * When this process last refunded or reset a key, in monotonic ms. Denials that were sent before that are out of date: a
+ * cached one must not be replayed, and a reply that was in flight must not be cached. Longer keys count as all keys.
+ */
+class Invalidations {
+  private allBefore: number = Number.NEGATIVE_INFINITY;
+  private readonly times: BoundedMap<string, number> = new BoundedMap({
+    maxEntries: MAX_FREED_KEYS,
+    maxKeyLength: MAX_KEY_LENGTH,
+    onEvict: (_, time) => {
+      this.allBefore = Math.max(this.allBefore, time);
+    },
+  });
+
+  /** Records that budget of a key was freed. */
+  record(policyId: string, key: string, now: number): void {
+    if (!this.times.set(`${policyId}\0${key}`, now)) this.allBefore = now;
+  }
+
+  /** Whether a decision that was requested at `sentAt` is still valid. */
+  isCurrent(policyId: string, key: string, sentAt: number): boolean {
+    if (sentAt <= this.allBefore) return false;
+    return this.times.size === 0 || sentAt > (this.times.get(`${policyId}\0${key}`) ?? Number.NEGATIVE_INFINITY);
+  }
+}
+
 /** The latest denials of one backing service, by the charges that were denied. All limiters on it share them. */
 export class DenialCache implements Step {
   private readonly denials: BoundedMap<string, Denial> = new BoundedMap({
@@ -64,8 +91,13 @@ export class DenialCache implements Step {
   after(groups: readonly PartGroup[], act: Act, [decisions]: readonly Decision[][], sentAt: number): void {
     // Once more: a call that was sent meanwhile may have been denied before this one was applied.
     if (act.frees) this.invalidate(groups);
+    if (!act.isCached || !decisions) return;
+    const isAllowed = decisions.every(({ allowed }) => allowed);
+    if (isAllowed && this.denials.size === 0) return;
     const group = groups[0] as PartGroup;
-    if (act.isCached && decisions && isCacheable(group) && cacheMs(group) > 0) this.record(group, decisions, sentAt);
+    if (isCacheable(group) && cacheMs(group) > 0 && this.isCurrent(group, sentAt)) {
+      this.record(group, decisions, isAllowed, sentAt);
+    }
   }
 
   /** The denial of the same charges, or of one charge with another cost, if it is younger than `forMs` and has not ended. */
@@ -82,11 +114,9 @@ export class DenialCache implements Step {
   }
 
   /** Records a reply of the store. An allowed one drops the denial: what was taken makes others wait longer. */
-  private record(group: PartGroup, decisions: readonly Decision[], sentAt: number): void {
+  private record(group: PartGroup, decisions: readonly Decision[], isAllowed: boolean, sentAt: number): void {
     // Not what was decided without the store.
     if (decisions.some(({ source }) => source)) return;
-    const isAllowed = decisions.every(({ allowed }) => allowed);
-    if ((isAllowed && this.denials.size === 0) || !this.isCurrent(group, sentAt)) return;
     if (isAllowed) {
       this.denials.delete(cacheKey(group));
       return;

@@ -50,7 +50,9 @@ function remoteEngine(store: Store): Engine {
       due ?? sentAt + deadlineOf(groups),
       (call) => store.apply(groups, call),
       (reply) => {
-        for (const group of groups) for (const charge of group) emitStoreWarning(charge);
+        for (const group of groups) {
+          for (const charge of group) if (charge.context.onEvent || charge.observed) emitStoreWarning(charge);
+        }
         let decisions: Decision[][] = [];
         try {
           if (isStoreFailure(reply)) return (decisions = withoutStore(store, groups, act, reply));
