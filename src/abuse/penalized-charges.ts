@@ -3,7 +3,7 @@
 import { optionError, SluiceError } from "../base/errors.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import { MAX_CHARGES } from "../core/charge.ts";
-import type { ComposableLimiter } from "../core/charges.ts";
+import type { ComposableLimiter } from "../core/part-charges.ts";
 import type { AddedCharge, DeniedPreflight, ScreenedMiddleware } from "../http/request-abuse.ts";
 import type { RequestCharges, RequestPenalty } from "../http/request-charges.ts";
 import type { RequestContext } from "../http/request-context.ts";

@@ -1,6 +1,7 @@
 /**
- * The one function that decides: `Apply`. A store is behind one, a limiter in front of one, and nothing else decides. What
- * has to happen around a call is a list of steps, and what a call means to them is data: an act.
+ * The one function that decides: `Apply`. A store is behind one, a limiter in front of one, and nothing else decides, except
+ * that rates in memory are taken from their buckets directly (limiter.ts). What has to happen around a call is a list of
+ * steps, and what a call means to them is data: an act.
  */
 
 import { isPromise, type MaybePromise } from "../base/maybe-promise.ts";
@@ -82,7 +83,7 @@ export interface Act {
    * throws, because the caller has to know.
    */
   readonly without: "decide" | "lose" | "lose-or-throw" | "throw" | WithoutStore;
-  /** Where what it is about was granted, if not in the store. It is then applied there. */
+  /** Set for a settlement of what was granted without the store: it is applied to the fallback instead of the store. */
   readonly source?: DecisionSource | undefined;
   /** Called for each charge of an admitted group. Only of holds. */
   readonly applied?: ((charge: PartCharge) => void) | undefined;
@@ -90,9 +91,12 @@ export interface Act {
   readonly failed?: ((charge: PartCharge, failure: StoreFailure) => void) | undefined;
   /** Cancels what was granted, because another charge of the group was denied. Only of holds. */
   readonly undo?: ((charge: PartCharge, decision: Decision) => MaybePromise<unknown>) | undefined;
-  /** The number of groups, from the first, that deny a request. Further ones are only counted. Default: all. */
+  /**
+   * The number of groups, from the first, that deny a request. Further ones are only counted, such as rules in shadow mode;
+   * 0 in a middleware in shadow mode. Default: all.
+   */
   readonly enforcedGroups?: number | undefined;
-  /** The observer that the caller reports the decision to, as a middleware does. It then only counts. */
+  /** The observer that the caller reports the decision to, as a middleware does. That observer only counts the call. */
   readonly reporter?: object | undefined;
 }
 
@@ -147,11 +151,18 @@ export interface Engine {
   inspect(policy: CompiledPolicy, key: string, due: number): Promise<Inspection>;
 }
 
-/** What happens around the call of a store. Times are monotonic milliseconds. */
+/**
+ * What happens around the call of a store; not for `inspect`. A call across shards runs the steps once for the whole, and for
+ * each of its parts with an act that has neither `isCached` nor `isObserved`. `sentAt` is in monotonic ms, and 0 if every
+ * store is synchronous. A step must not throw.
+ */
 export interface Step {
-  /** Returns the decisions if the store need not be called. */
+  /** Returns the decisions if the store need not be called. Steps further down the list don't see such a call. */
   before?(groups: readonly PartGroup[], act: Act, sentAt: number): Decision[][] | undefined;
-  /** Runs in the tick of the reply, so a step costs no promise. Without decisions, if the call was lost. */
+  /**
+   * Runs in the tick of the reply, so a step costs no promise. Decisions without the store have a `source`; there are none if
+   * the call was lost or rejected.
+   */
   after?(groups: readonly PartGroup[], act: Act, decisions: readonly Decision[][], sentAt: number): void;
 }
 

@@ -85,7 +85,7 @@ export interface Algorithm {
   readonly name: AlgorithmName;
   /** How its policies are written. */
   readonly form: PolicyForm;
-  /** Number of cells per bucket. */
+  /** Number of cells per bucket, at most 8. */
   readonly width: number;
   /** Whether its one cell is a list. */
   readonly list?: true;
@@ -103,9 +103,15 @@ export interface Algorithm {
   wait(cells: Cells, at: number, policy: CompiledPolicy, now: number, amount: number): number;
   /** Milliseconds until nothing is in use. Called only if something is. */
   reset(cells: Cells, at: number, policy: CompiledPolicy, now: number, used: number): number;
-  /** Whether the state is dated in the future, because the clock has stepped back. */
+  /**
+   * Whether the state is dated in the future, because the clock has stepped back. It is then clamped to the present, so
+   * that no client waits for longer than a window.
+   */
   isInFuture(cells: Cells, at: number, policy: CompiledPolicy, now: number, used: number): boolean;
-  /** Records that `cost` was taken while `used` was in use, and clamps a state dated in the future. */
+  /**
+   * Records that `cost` was taken while `used` was in use, and clamps a state dated in the future. `used` must be their sum
+   * afterwards: the decision is built from it. An algorithm that counts otherwise has a `take` of its own.
+   */
   add(cells: Cells, at: number, policy: CompiledPolicy, now: number, used: number, cost: number): void;
   /**
    * Records that `cost` was refunded, or all that is in use if that is less. If the end of the grant is known, which is
@@ -141,7 +147,10 @@ export interface Algorithm {
 export interface PolicyForm {
   /** Names of the options besides algorithm, name, prefix and share. */
   readonly options: readonly string[];
-  /** The word for the algorithm in policy text, such as `burst`. Its first letter starts the stored id. */
+  /**
+   * The word for the algorithm in policy text, such as `burst`. Its first letter starts the stored id, so it must differ
+   * from those of all other algorithms.
+   */
   readonly word: string;
   /** Checks the options and returns their numbers. Throws an error that names the option. */
   compile(policy: Policy): PolicyNumbers;
@@ -166,6 +175,17 @@ export interface EncodedPolicy {
   readonly algorithm: AlgorithmName;
   /** Options of the policy: numbers and strings. */
   readonly [option: string]: unknown;
+}
+
+/** The start of the window that contains `now`. Windows start at multiples of their length. */
+export function windowStart({ windowMs }: CompiledPolicy, now: number): number {
+  return now - (now % windowMs);
+}
+
+/** Whether whole numbers are a state of an algorithm, and not of another one. */
+export function isState(state: readonly number[], { width, list, isList }: Algorithm): boolean {
+  if (!state.every(Number.isSafeInteger)) return false;
+  return list ? isList?.(state) === true : state.length === width;
 }
 
 /** Identifies a policy with its numbers. */

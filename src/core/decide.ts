@@ -17,7 +17,7 @@ export type ReadState = (charge: Charge, index: number) => State | undefined;
 export function decide(state: State | undefined, charge: Charge, now: number, engine?: HoldEngine): DecideResult {
   const { mode, cost, policy } = charge;
   const rules = MODES[mode];
-  if (!rules || isHeldState(state)) return engineOf(state, charge, engine).decide(state, charge, now);
+  if (!rules || isHeldState(state)) return holdEngineOf(state, charge, engine).decide(state, charge, now);
   if (mode === "take") {
     // Not by fits() and add(): that would compute the use twice.
     return change(state, charge, ({ algorithm, cells }) => take(algorithm, cells, 0, policy, cost, now));
@@ -40,7 +40,7 @@ export function decideGroup(group: Group, read: ReadState, now: number, engine?:
   return group.map((charge, i) => {
     const state = states[i];
     const rules = MODES[charge.mode];
-    if (!rules || isHeldState(state)) return engineOf(state, charge, engine).deny(state, charge, now, isViolation);
+    if (!rules || isHeldState(state)) return holdEngineOf(state, charge, engine).deny(state, charge, now, isViolation);
     const { asks, applyIfDenied } = rules;
     if (isViolation && applyIfDenied) return applyAction(state, charge, rules, applyIfDenied, now);
     if (charge.mode === "peek" || !asks) return applyAction(state, charge, rules, undefined, now);
@@ -60,7 +60,7 @@ function deny(state: PlainState | undefined, charge: Charge, now: number): Decid
  * The engine of a charge that the algorithm can't decide alone: that of the state, of the charge, or the given one.
  * Recognised by members and not by class: two copies of the package may run in one process.
  */
-export function engineOf(
+export function holdEngineOf(
   state: State | undefined,
   { hold }: Pick<Charge, "hold">,
   given: HoldEngine | undefined,
@@ -75,7 +75,7 @@ export function engineOf(
 /** Whether a charge admits its group. */
 function fitsInto(state: State | undefined, charge: Charge, now: number, given: HoldEngine | undefined): boolean {
   const rules = MODES[charge.mode];
-  if (!rules || isHeldState(state)) return engineOf(state, charge, given).fits(state, charge, now);
+  if (!rules || isHeldState(state)) return holdEngineOf(state, charge, given).fits(state, charge, now);
   return !rules.asks || fits(view(state, charge), charge.cost, now);
 }
 

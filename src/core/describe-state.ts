@@ -1,7 +1,7 @@
 /** Describes the state of a bucket for people to read. */
 import type { Charge, HoldEngine } from "./charge.ts";
 import type { CompiledPolicy } from "./compiled-policy.ts";
-import { decide, engineOf } from "./decide.ts";
+import { decide, holdEngineOf } from "./decide.ts";
 import type { Inspection } from "./decision.ts";
 import { isHeldState, type State } from "./state.ts";
 
@@ -22,5 +22,5 @@ export function describeState(
   const { limit, remaining, resetAfterMs } = decide(state, look, now, engine).decision;
   const fields = { policy: policy.name, found: resetAfterMs > 0, limit, remaining, resetAfterMs };
   if (!isHeldState(state)) return { ...fields, ...policy.algorithm.describe?.(state ?? [], policy, now) };
-  return { ...fields, ...engineOf(state, look, engine).describe(state, policy, now) };
+  return { ...fields, ...holdEngineOf(state, look, engine).describe(state, policy, now) };
 }

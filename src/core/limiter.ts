@@ -16,9 +16,9 @@ import {
   TAKE,
 } from "./apply.ts";
 import { checkCost, checkKey, isCost } from "./charge.ts";
-import { type ComposableLimiter, chargeTo, hasRate, peekCharge, takeCharge } from "./charges.ts";
 import type { CompiledPolicy } from "./compiled-policy.ts";
 import type { Decision, Inspection } from "./decision.ts";
+import { type ComposableLimiter, chargeTo, hasRate, peekCharge, takeCharge } from "./part-charges.ts";
 import type { ResolvedPolicy } from "./policy.ts";
 import type { SyncRateLimiter } from "./rate-limiter.ts";
 import { applyRefunds, refundsOf } from "./refunds.ts";

@@ -2,10 +2,10 @@
 
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import type { Act, PartCharge, PartGroup } from "./apply.ts";
-import { hasRate } from "./charges.ts";
 import type { Decision } from "./decision.ts";
 import { hasGrant, refundOf } from "./grant.ts";
 import { MODES } from "./modes.ts";
+import { hasRate } from "./part-charges.ts";
 
 /** The refunds of charges; with the decisions on them, no more than is still in use of each grant. */
 export function refundsOf(charges: PartGroup, decisions?: readonly Decision[]): PartCharge[] {

@@ -6,7 +6,7 @@ import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import { checkOptions } from "../base/options.ts";
 import type { Act, Part, PartCharge } from "../core/apply.ts";
 import { checkCost, checkKey } from "../core/charge.ts";
-import { partsOf, peekCharge, takeCharge } from "../core/charges.ts";
+import { partsOf, peekCharge, takeCharge } from "../core/part-charges.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import type { CheckedCharge } from "../joint/consume-all.ts";
 import { checkTogether, decideJointly } from "../joint/jointly.ts";

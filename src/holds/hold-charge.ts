@@ -2,8 +2,8 @@
 
 import { SluiceError } from "../base/errors.ts";
 import type { Part, PartCharge } from "../core/apply.ts";
-import { chargeTo } from "../core/charges.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
+import { chargeTo } from "../core/part-charges.ts";
 import { DEFAULT_HOLD_MS } from "./hold-options.ts";
 import { holdTerms } from "./hold-terms.ts";
 

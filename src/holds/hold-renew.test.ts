@@ -2,7 +2,7 @@
 import { concurrency, createLimiter, type HoldDecision, hold, holdAll, memoryStore, type Policy } from "sluice";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { flakyStore } from "../../test/flaky-store.ts";
-import { partsOf } from "../core/charges.ts";
+import { partsOf } from "../core/part-charges.ts";
 import { addLease, type Leased, removeLease } from "./leases.ts";
 
 const policy: Policy = { capacity: 100, tokensPerSecond: "1/h", name: "tokens" };

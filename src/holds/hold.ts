@@ -5,7 +5,7 @@ import { SluiceError } from "../base/errors.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { Act, Part } from "../core/apply.ts";
 import { checkKey } from "../core/charge.ts";
-import { type ComposableLimiter, chargeTo, partsOf } from "../core/charges.ts";
+import { type ComposableLimiter, chargeTo, partsOf } from "../core/part-charges.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import { checkActual, checkAmount, settleAll, withHold } from "./held-charges.ts";
 import { HOLD, settlementOf } from "./hold-acts.ts";

@@ -2,8 +2,8 @@
 
 import type { MaybePromise } from "../base/maybe-promise.ts";
 import { type Act, type PartCharge, TAKE } from "../core/apply.ts";
-import { consumeAs, partsOf, takeCharge } from "../core/charges.ts";
 import type { Decision } from "../core/decision.ts";
+import { consumeAs, partsOf, takeCharge } from "../core/part-charges.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { type CheckedCharge, chargesOf, consumeChecked } from "./consume-all.ts";
 import { refundJointly } from "./jointly.ts";

@@ -1,8 +1,8 @@
 /** Several limits in one decision, all or nothing. */
 
 import { optionError } from "../base/errors.ts";
-import { partsOf } from "../core/charges.ts";
 import { Limiter, SyncLimiter } from "../core/limiter.ts";
+import { partsOf } from "../core/part-charges.ts";
 import type { RateLimiter, SyncRateLimiter } from "../core/rate-limiter.ts";
 import { checkTogether, jointly } from "./jointly.ts";
 

@@ -5,8 +5,8 @@ import type { MaybePromise } from "../base/maybe-promise.ts";
 import { checkOptions } from "../base/options.ts";
 import { type Act, type PartCharge, TAKE } from "../core/apply.ts";
 import { checkCost, checkKey } from "../core/charge.ts";
-import { partsOf, peekCharge, takeCharge } from "../core/charges.ts";
 import type { Decision } from "../core/decision.ts";
+import { partsOf, peekCharge, takeCharge } from "../core/part-charges.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { checkTogether, decideJointly } from "./jointly.ts";
 

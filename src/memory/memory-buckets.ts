@@ -30,8 +30,11 @@ interface BucketOwner {
   remove(entry: PolicySlots, table: SlotTable, slot: number): void;
 }
 
+/** The most cells of an algorithm. */
+const MAX_WIDTH = 8;
+
 /** The cells of a key that has none. They are read, never written. */
-const UNTOUCHED = new Float64Array(3);
+const UNTOUCHED = new Float64Array(MAX_WIDTH);
 
 /** The buckets of one policy. A name is a key as it is stored. */
 export class MemoryBuckets implements PolicyBuckets {

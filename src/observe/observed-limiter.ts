@@ -3,10 +3,10 @@
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { PolicyObserver } from "../core/apply.ts";
 import { type Act, type Part, TAKE } from "../core/apply.ts";
-import { consumeAs, isComposable } from "../core/charges.ts";
 import type { Decision } from "../core/decision.ts";
 import type { Limiter } from "../core/limiter.ts";
 import type { LimiterLike, ObserverPort } from "../core/observer.ts";
+import { consumeAs, isComposable } from "../core/part-charges.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { HOLD } from "../holds/hold-acts.ts";
 import type { HoldOptions } from "../holds/hold-options.ts";

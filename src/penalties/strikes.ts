@@ -5,8 +5,8 @@ import { checkWhole } from "../base/options.ts";
 import { type Duration, parseDuration } from "../base/rate.ts";
 import { type Act, DEMAND, type Part, type PartCharge } from "../core/apply.ts";
 import { checkCost, checkKey } from "../core/charge.ts";
-import { chargeTo, partsOf } from "../core/charges.ts";
 import type { Decision } from "../core/decision.ts";
+import { chargeTo, partsOf } from "../core/part-charges.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { blockTerms } from "./block-terms.ts";
 

@@ -3,8 +3,8 @@
 import { type ErrorCode, optionError, rejectDisposed, SluiceError } from "../base/errors.ts";
 import { type Act, TAKE } from "../core/apply.ts";
 import { checkCost, checkKey } from "../core/charge.ts";
-import { consumeAs } from "../core/charges.ts";
 import type { Decision, Denied, Inspection } from "../core/decision.ts";
+import { consumeAs } from "../core/part-charges.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 

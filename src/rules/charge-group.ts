@@ -1,8 +1,8 @@
 /** The charges of one request in groups that are decided all or nothing, and what they hold. */
 
 import type { PartCharge } from "../core/apply.ts";
-import { chargeTo, takeCharge } from "../core/charges.ts";
 import type { Decision } from "../core/decision.ts";
+import { chargeTo, takeCharge } from "../core/part-charges.ts";
 import { createHold } from "../holds/held-charges.ts";
 import { holdTo } from "../holds/hold-charge.ts";
 import { type Hold, parseHoldOptions } from "../holds/hold-options.ts";

@@ -1,7 +1,7 @@
 /** The penalties that a middleware charges with the limits of its rules. */
 
 import type { Part } from "../core/apply.ts";
-import { partsOf } from "../core/charges.ts";
+import { partsOf } from "../core/part-charges.ts";
 import type { ResolvedPolicy } from "../core/policy.ts";
 import { isFact } from "../http/identity/identities.ts";
 import type { RequestPenalty } from "../http/request-charges.ts";

@@ -1,7 +1,7 @@
 /** Connects the option `abuse` with a middleware. */
 
 import { optionError } from "../../base/errors.ts";
-import type { ComposableLimiter } from "../../core/charges.ts";
+import type { ComposableLimiter } from "../../core/part-charges.ts";
 import { type MountedAbuse, REQUEST_ABUSE } from "../../http/request-abuse.ts";
 import { type LimitStorage, REQUEST_RULES, type RequestRules } from "../../http/request-charges.ts";
 import type { RequestObserver } from "../../http/request-observer.ts";

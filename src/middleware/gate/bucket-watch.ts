@@ -2,7 +2,7 @@
 
 import { shared } from "../../base/shared-state.ts";
 import type { WarningCode } from "../../base/warnings.ts";
-import type { ComposableLimiter } from "../../core/charges.ts";
+import type { ComposableLimiter } from "../../core/part-charges.ts";
 import { originOf } from "../../core/store.ts";
 import { keyHash } from "../../http/key-hash.ts";
 import type { LimiterLike } from "./options.ts";

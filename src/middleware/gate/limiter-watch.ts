@@ -1,7 +1,7 @@
 /** Detects a `limiter` function that creates a limiter per request: each has an empty store, so nothing is limited. */
 
 import type { WarningCode } from "../../base/warnings.ts";
-import type { ComposableLimiter } from "../../core/charges.ts";
+import type { ComposableLimiter } from "../../core/part-charges.ts";
 import { keyHash } from "../../http/key-hash.ts";
 import { memoryStoreCount } from "../../memory/memory-store.ts";
 import type { LimiterLike } from "./options.ts";

@@ -5,8 +5,8 @@ import { andThen, isPromise, type MaybePromise } from "../../base/maybe-promise.
 import { checkOptions } from "../../base/options.ts";
 import type { WarningCode } from "../../base/warnings.ts";
 import { checkCost, checkKey, MAX_CHARGES } from "../../core/charge.ts";
-import type { ComposableLimiter } from "../../core/charges.ts";
 import { observerPort } from "../../core/observer.ts";
+import type { ComposableLimiter } from "../../core/part-charges.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import type { HoldOptions } from "../../holds/hold-options.ts";
 import { hasConcurrency } from "../../joint/charges.ts";

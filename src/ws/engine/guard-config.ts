@@ -3,8 +3,8 @@
 import { type Clock, checkedClock, systemClock } from "../../base/clock.ts";
 import { optionError, SluiceError } from "../../base/errors.ts";
 import { checkOptions, checkWhole } from "../../base/options.ts";
-import { partsOf } from "../../core/charges.ts";
 import type { CompiledPolicy } from "../../core/compiled-policy.ts";
+import { partsOf } from "../../core/part-charges.ts";
 import type { Policy } from "../../core/policy.ts";
 import type { RateLimiter } from "../../core/rate-limiter.ts";
 import { OpenHolds } from "../../holds/open-holds.ts";

@@ -1,7 +1,7 @@
 /** The value of a KV key: JSON with one count per isolate, `{ isolates: { id: [version, ...state] }, until, resetAt? }`. */
 
-import { isState } from "../../../core/algorithm.ts";
 import type { Algorithm } from "../../../core/compiled-policy.ts";
+import { isState } from "../../../core/compiled-policy.ts";
 
 /** The grants of one isolate. */
 export interface IsolateCount {

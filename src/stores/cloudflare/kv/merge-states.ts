@@ -1,6 +1,7 @@
 /** Merges what KV holds with what this isolate has granted since it was read. */
-import { windowStart } from "../../../core/algorithm.ts";
+
 import type { CompiledPolicy } from "../../../core/compiled-policy.ts";
+import { windowStart } from "../../../core/compiled-policy.ts";
 
 type State = readonly number[];
 

@@ -1,6 +1,7 @@
 /** Stores a bucket's state as text: its whole numbers, separated by commas, followed by its holds. */
-import { isState } from "../../../../core/algorithm.ts";
+
 import type { Algorithm } from "../../../../core/compiled-policy.ts";
+import { isState } from "../../../../core/compiled-policy.ts";
 import { isHeldState, type State } from "../../../../core/state.ts";
 import { formatHolds, parseHolds } from "../../../holds-text.ts";
 
