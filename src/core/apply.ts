@@ -9,7 +9,7 @@ import type { Charge } from "./charge.ts";
 import type { CompiledPolicy } from "./compiled-policy.ts";
 import type { Decision, DecisionSource, Inspection } from "./decision.ts";
 import type { ObservedEvent, OnEvent } from "./events.ts";
-import type { Store, StoreFailure, SyncStore } from "./store.ts";
+import type { PolicyBuckets, Store, StoreFailure, SyncStore } from "./store.ts";
 
 /** How a call is handled without the store: decided in this process, allowed, denied, or rejected. */
 export type OnStoreError = "local" | "open" | "closed" | "throw";
@@ -39,6 +39,8 @@ export interface Part {
 export interface CallObserver {
   /** Counts the decisions on charges for all of their observers, and reports them unless the caller does. */
   count(groups: readonly PartGroup[], act: Act, decisions: readonly Decision[][], sentAt: number): void;
+  /** The same buckets, whose takes are counted as calls with the act `TAKE`. */
+  observeTakes(part: Part, buckets: PolicyBuckets): PolicyBuckets;
   /** Reports a change of state. */
   transition(event: ObservedEvent): void;
 }

@@ -7,7 +7,6 @@ import {
   type Act,
   DEMAND,
   type LimiterContext,
-  observeStep,
   type Part,
   type PartCharge,
   type PartGroup,
@@ -22,7 +21,7 @@ import { type ComposableLimiter, chargeTo, hasRate, peekCharge, takeCharge } fro
 import type { ResolvedPolicy } from "./policy.ts";
 import type { SyncRateLimiter } from "./rate-limiter.ts";
 import { applyRefunds, refundsOf } from "./refunds.ts";
-import type { Consistency, PolicyBuckets, Store } from "./store.ts";
+import type { Consistency, PolicyBuckets, Store, SyncStore } from "./store.ts";
 
 /** How a limiter charges its parts: alone, or jointly. The only difference between a limiter and a combination. */
 export interface Charging {
@@ -47,18 +46,12 @@ export const alone: Charging = {
   summarize: ([part]) => part as Inspection,
   open([part]) {
     const { policy, engine, observed } = part as Part;
-    const charge = (key: string, cost: number): PartGroup => [takeCharge(part as Part, key, cost)];
-    const buckets: PolicyBuckets | undefined = hasRate(policy) ? engine.syncStore?.open(policy) : undefined;
-    // A policy without a rate: checks a penalty, and rejects a concurrency limit.
-    if (!buckets) return { take: (key, cost) => alone.decide(charge(key, cost), TAKE) as Decision };
-    if (!observed) return buckets;
-    return {
-      take(key, cost) {
-        const decision = buckets.take(key, cost);
-        observeStep.after?.([charge(key, cost)], TAKE, [[decision]], 0);
-        return decision;
-      },
-    };
+    if (hasRate(policy)) {
+      const buckets = (engine.syncStore as SyncStore).open(policy);
+      return observed ? observed.port.observeTakes(part as Part, buckets) : buckets;
+    }
+    // Checks a penalty, and rejects a concurrency limit.
+    return { take: (key, cost) => alone.decide([takeCharge(part as Part, key, cost)], TAKE) as Decision };
   },
 };
 
@@ -74,11 +67,12 @@ export class Limiter implements ComposableLimiter {
   readonly store: Store;
   /** Of a combination: returns every policy. */
   getPolicies?: () => readonly ResolvedPolicy[];
+  /** What it was created with, for a copy with other counters. Not a part of the public contract. */
+  readonly charging: Charging;
+  readonly release: (() => Promise<void>) | undefined;
+  readonly life: Life;
   protected readonly ownParts: readonly Part[];
-  protected readonly charging: Charging;
-  protected readonly life: Life;
   private readonly smallest: ResolvedPolicy;
-  private readonly release: (() => Promise<void>) | undefined;
 
   /** `release` is called once, on `dispose`; absent if the parts belong to others. */
   constructor(
@@ -168,12 +162,6 @@ export class Limiter implements ComposableLimiter {
 
   decide(charges: PartGroup, act: Act): MaybePromise<Decision> {
     return this.charging.decide(charges, act);
-  }
-
-  /** The same limiter with other counters of its parts. Both end together. Not a part of the public contract. */
-  withParts(parts: readonly Part[]): Limiter {
-    const { charging, release, life } = this;
-    return new (this.constructor as typeof Limiter)(parts, charging, release, life);
   }
 
   protected check(key: string, cost: number): void {

@@ -3,7 +3,7 @@
 import { monotonicMs } from "../base/clock.ts";
 import type { SluiceError } from "../base/errors.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
-import { type Act, type PartCharge, TAKE } from "../core/apply.ts";
+import type { Act, PartCharge } from "../core/apply.ts";
 import type { Decision, DecisionSource } from "../core/decision.ts";
 import { emitFor } from "../core/events.ts";
 import { holdTerms } from "./hold-terms.ts";
@@ -11,7 +11,10 @@ import { queueOf } from "./settlement-queue.ts";
 
 /** Holds, and takes in the same step: `hold` and `holdAll`. */
 export const HOLD: Act = {
-  ...TAKE,
+  // Not copied from TAKE: a bundler would keep a spread in applications without holds.
+  isCached: true,
+  isObserved: true,
+  without: "decide",
 
   // It replaces a hold that was to be cancelled, because it had timed out.
   applied(charge) {

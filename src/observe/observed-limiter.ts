@@ -51,7 +51,10 @@ function observeParts(limiter: Limiter, port: ObserverPort, counters: CounterSou
     const own = counters.policy(part.policy, part.engine.store);
     return { ...part, observed: part.observed ? Object.create(own, { next: { value: part.observed } }) : own };
   };
-  return limiter.withParts(parts.map((part) => (isObserved(part) ? part : observe(part))));
+  const { charging, release, life } = limiter;
+  const observed = parts.map((part) => (isObserved(part) ? part : observe(part)));
+  // The two limiters end together.
+  return new (limiter.constructor as typeof Limiter)(observed, charging, release, life);
 }
 
 /** A limiter of another library, or a hybrid, whose limiters count their decisions. */

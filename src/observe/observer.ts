@@ -6,7 +6,7 @@ import { optionError } from "../base/errors.ts";
 import { hmacTagger } from "../base/hmac-tag.ts";
 import { callListener } from "../base/listeners.ts";
 import { checkOptions, checkWhole } from "../base/options.ts";
-import type { Act, PartGroup, PolicyObserver } from "../core/apply.ts";
+import { type Act, type Part, type PartGroup, type PolicyObserver, TAKE } from "../core/apply.ts";
 import type { CompiledPolicy } from "../core/compiled-policy.ts";
 import type { Decision } from "../core/decision.ts";
 import type { ObservedEvent } from "../core/events.ts";
@@ -18,7 +18,8 @@ import {
   type ObserverLike,
   type Outcome,
 } from "../core/observer.ts";
-import { isSync, type Store } from "../core/store.ts";
+import { takeCharge } from "../core/part-charges.ts";
+import { isSync, type PolicyBuckets, type Store } from "../core/store.ts";
 import type { RequestObserver, RequestObserverPort } from "../http/request-observer.ts";
 import { healthOf } from "../remote/store-health.ts";
 import { countDecisions } from "./decisions.ts";
@@ -213,6 +214,16 @@ export class ObserverState implements RequestObserverPort, MetricSources {
 
   count(groups: readonly PartGroup[], act: Act, decisions: readonly Decision[][], sentAt: number): void {
     countDecisions(groups, act, decisions, sentAt);
+  }
+
+  observeTakes(part: Part, buckets: PolicyBuckets): PolicyBuckets {
+    return {
+      take: (key, cost) => {
+        const decision = buckets.take(key, cost);
+        this.count([[takeCharge(part, key, cost)]], TAKE, [[decision]], 0);
+        return decision;
+      },
+    };
   }
 
   decided(charge: DecidedCharge): void {

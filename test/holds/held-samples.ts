@@ -27,7 +27,7 @@ export interface HeldSample {
 }
 
 const DAY = 86_400_000;
-/** Longest window or fill time of a policy with holds, as in limiter/part-charges.ts. */
+/** Longest window or fill time of a policy with holds, as in holds/hold-charge.ts. */
 const MAX_WINDOW_MS = 2 ** 50;
 /** Largest limit of a sliding log with holds. */
 const MAX_LOG_LIMIT = 1000;

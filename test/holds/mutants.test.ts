@@ -65,7 +65,7 @@ async function bundle(changes: readonly Change[]): Promise<string> {
         transform(code, id) {
           let text = code;
           for (const change of changes) {
-            if (!id.endsWith(`/src/algorithms/${change.file}`)) continue;
+            if (!id.endsWith(`/src/${change.file}`)) continue;
             const [before, after, ...more] = text.split(change.from);
             if (after === undefined || more.length > 0) throw new Error(`not once in ${change.file}: ${change.from}`);
             text = before + change.to + after;

@@ -10,7 +10,7 @@ export interface Mutant {
   readonly isEndless?: true;
 }
 
-/** A change of one file of src/algorithms. `from` occurs in it once. */
+/** A change of one file of src. `from` occurs in it once. */
 export interface Change {
   readonly file: string;
   readonly from: string;
@@ -20,13 +20,14 @@ export interface Change {
 const inFile = (file: string) => (from: string, to: string) => ({ file, from, to });
 const ledger = readFileSync(new URL("../../src/holds/held-ledger.ts", import.meta.url), "utf8");
 /** A change of a bucket with holds, in whichever of its two files the text is. */
-const holds = (from: string, to: string) => inFile(ledger.includes(from) ? "held-ledger.ts" : "holds.ts")(from, to);
-const penalty = inFile("penalty.ts");
-const decide = inFile("decide.ts");
-const decideHeld = inFile("decide-held.ts");
+const holds = (from: string, to: string) =>
+  inFile(ledger.includes(from) ? "holds/held-ledger.ts" : "holds/held-state.ts")(from, to);
+const penalty = inFile("penalties/penalty-algorithm.ts");
+const decide = inFile("core/decide.ts");
+const decideHeld = inFile("holds/decide-held.ts");
 
 /** So few that a walk reaches the maximum. */
-export const FEW_HOLDS: Change = inFile("max-holds.ts")("MAX_HOLDS = 1000", "MAX_HOLDS = 3");
+export const FEW_HOLDS: Change = inFile("policy/max-holds.ts")("MAX_HOLDS = 1000", "MAX_HOLDS = 3");
 
 const REMOVE = "if (!this.remove(id)) return false;";
 const SETTLE = "this.charge(actual, this.now);";
