@@ -53,12 +53,34 @@ function environment(more: Environment): NodeJS.ProcessEnv {
 const MAX_START_MS = 60_000;
 
 /** Starts a server that listens on PORT, and resolves when it does. It is stopped with this process at the latest. */
-export async function startServer(
+export function startServer(
   node: string,
   args: readonly string[],
   cwd: string,
   env: Environment = {},
 ): Promise<RunningServer> {
+  return start({ node, args, cwd, env, stopSignal: "SIGKILL" });
+}
+
+/** The same in development, where a framework may run its server in a child, which SIGTERM stops too. */
+export function startDevServer(
+  node: string,
+  args: readonly string[],
+  cwd: string,
+  env: Environment = {},
+): Promise<RunningServer> {
+  return start({ node, args, cwd, env: { ...env, NODE_ENV: "development" }, stopSignal: "SIGTERM" });
+}
+
+interface ServerOptions {
+  readonly node: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env: Environment;
+  readonly stopSignal: NodeJS.Signals;
+}
+
+async function start({ node, args, cwd, env, stopSignal }: ServerOptions): Promise<RunningServer> {
   if (!existsSync(node) && node !== process.execPath) throw new Error(`${node} is not installed`);
   const port = await freePort();
   const child = spawn(
@@ -76,7 +98,7 @@ export async function startServer(
       output = (output + chunk).slice(-5000);
     });
   }
-  const stop = () => void child.kill("SIGKILL");
+  const stop = () => void child.kill(stopSignal);
   process.once("exit", stop);
   const exited = new Promise<void>((resolve) => void child.once("exit", () => resolve()));
   const deadline = Date.now() + MAX_START_MS;

@@ -18,7 +18,17 @@ const here = dirname(fileURLToPath(import.meta.url));
 const ofRoot = (path) => join(here, "../node_modules", path);
 
 /** Folders whose apps run on Node 24, Deno or an edge runtime, which are installed with all other runtimes. */
-const OTHER_RUNTIMES = ["h3", "koa", "netlify", "next", "react-router", "react-router-7", "sveltekit", "sveltekit-2"];
+const OTHER_RUNTIMES = [
+  "h3",
+  "koa",
+  "netlify",
+  "next",
+  "react-router",
+  "react-router-7",
+  "sveltekit",
+  "sveltekit-2",
+  "workers-vitest",
+];
 
 /** Where the packages of a folder are. */
 const packagesOf = (folder) => {

@@ -12,7 +12,7 @@ import { createObserver } from "../dist/observe.js";
 import { redisIdempotencyStore, redisStore } from "../dist/redis.js";
 import { defineRules } from "../dist/rules.js";
 
-const { redisPort, limits } = JSON.parse(process.argv[2] ?? "{}");
+const { redisPort, limits, trap } = JSON.parse(process.argv[2] ?? "{}");
 const { slots, leaseMs, capacity, perSecond, tokens, tokensPerSecond, estimate } = limits;
 
 const redis = new Redis(redisPort, { maxRetriesPerRequest: 0, retryStrategy: () => 50 });
@@ -41,13 +41,25 @@ const rules = defineRules(
 );
 
 /** What the handlers have seen: admissions by user, handlers at once, actual tokens, and payments by key. */
-const seen = { admitted: {}, running: 0, most: 0, tokens: {}, payments: {}, requests: 0, errors: {} };
+const seen = { rates: {}, running: 0, most: 0, tokens: {}, payments: {}, requests: 0, errors: {} };
 const add = (counts, name, amount = 1) => (counts[name] = (counts[name] ?? 0) + amount);
 const userOf = (request) => request.get("x-user");
 
+/**
+ * Adds an admission of a user, who sends one request after the other. Each was decided between its arrival and its
+ * handler, so every interval of arrival i and handler j admits j - i + 1 <= burst + perSecond x seconds. Keeps the largest burst.
+ */
+function admit(user, arrivedS) {
+  const rate = (seen.rates[user] ??= { admitted: 0, start: Number.NEGATIVE_INFINITY, burst: 0 });
+  rate.start = Math.max(rate.start, perSecond * arrivedS - rate.admitted++);
+  rate.burst = Math.max(rate.burst, rate.admitted - perSecond * nowS() + rate.start);
+}
+const nowS = () => performance.now() / 1000;
+
 const app = express();
-app.use((_request, _response, next) => {
+app.use((request, _response, next) => {
   seen.requests++;
+  request.arrivedS = nowS();
   next();
 });
 app.use(express.json());
@@ -68,14 +80,15 @@ app.use(
   rateLimit({
     rules,
     identity: { trustedProxies: ["127.0.0.0/8", "::1"] },
-    abuse: abuse({ deny: [ipList(["192.0.2.0/24"])], traps: ["/wp-login.php"] }),
+    abuse: abuse({ deny: [ipList(["192.0.2.0/24"])], traps: [trap] }),
     facts: { user: userOf, tokens: () => estimate },
     observer,
     onEvent: () => {},
   }),
 );
 app.get("/work", (request, response) => {
-  add(seen.admitted, userOf(request));
+  const user = userOf(request);
+  if (user !== undefined) admit(user, request.arrivedS);
   response.end("ok");
 });
 app.get("/slow", async (request, response) => {
@@ -114,7 +127,8 @@ process.on("message", async (message) => {
     globalThis.gc?.();
     await sleep(50);
     globalThis.gc?.();
-    process.send?.({ ...seen, unhandled, heap: process.memoryUsage().heapUsed });
+    const { heapUsed, external, rss } = process.memoryUsage();
+    process.send?.({ ...seen, unhandled, memory: { used: heapUsed + external, rss } });
   } else process.exit();
 });
 process.send?.({ port: server.address().port });

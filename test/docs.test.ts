@@ -5,7 +5,8 @@
  * A block stands alone unless its fence says "ts continue", which goes on from the block before. In
  * `console.log(value); // text` the text is what has to be printed, white space aside. Suites that a
  * block gives to node:test or vitest are run too. Blocks that are only shown have another language, or
- * say "js before": how something was done with a library that is not installed here. Those are parsed. A
+ * say "js before": how something was done with a library that is not installed here. Those are parsed; the Workers among them
+ * run in cloudflare/replaced-workers.test.ts, and the tests of a Worker in integration/workers-vitest. A
  * "ts worker" is a Worker: it runs in workerd, with the bindings of test/cloudflare/bindings.d.ts, and is asked once;
  * if it has a `class Room`, over a WebSocket too. Blocks for other runtimes are left to integration/ws/docs.test.ts,
  * and files of apps ("ts framework") to framework-pages.test.ts and the tests in integration/.

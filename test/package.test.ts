@@ -259,6 +259,7 @@ describe("the package", () => {
         ],
         "./rules": [
           "checkRules",
+          "checkRulesInSlices",
           "defineRules",
           "loadRules",
           "presets",

@@ -6,6 +6,7 @@ import express4 from "express4";
 import express5, { type Response } from "express5";
 import { type ExpressRateLimitOptions, getRateLimit, idempotent, rateLimit } from "sluice/express";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
+import { inOrder } from "../../test/middleware/in-order.ts";
 import { listen } from "../../test/middleware/mount.ts";
 
 export type Express = typeof express5;
@@ -28,15 +29,17 @@ export function startApp(express: Express, routes: readonly GuardedRoute[]): Pro
   const app = express();
   // Express sends the stack of an error in other environments.
   app.set("env", "production");
-  for (const { path, before, idempotency, rateLimits, handle } of routes) {
+  for (const route of routes) {
+    const { path, before, idempotency, rateLimits, handle } = route;
+    const limits = rateLimits.map((options) => rateLimit(options as ExpressRateLimitOptions));
     app.use(
       path,
       (_request, response, next) => {
         response.set(before);
         next();
       },
-      ...(idempotency ? [express.json(), idempotent(idempotency)] : []),
-      ...rateLimits.map((options) => rateLimit(options as ExpressRateLimitOptions)),
+      ...(idempotency ? [express.json()] : []),
+      ...inOrder(route, idempotency ? [idempotent(idempotency)] : [], limits),
       (request, response, next) => {
         // Express 4 does not catch rejections.
         const respond = async () => {

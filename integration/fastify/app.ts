@@ -4,6 +4,7 @@ import { Readable } from "node:stream";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import { type FastifyRateLimitOptions, getRateLimit, idempotent, rateLimit, rateLimitPlugin } from "sluice/fastify";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
+import { inOrder } from "../../test/middleware/in-order.ts";
 
 export const kit: RouteKit = {
   header: ([request]: readonly [FastifyRequest], name) => request.headers[name] as string | undefined,
@@ -18,15 +19,20 @@ export type Place = "scope" | "route" | "plugin" | "config";
 
 export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise<RunningServer> {
   const app = fastify();
-  for (const { path, before, idempotency, rateLimits, handle } of routes) {
+  for (const route of routes) {
+    const { path, before, idempotency, isIdempotencyLast, rateLimits, handle } = route;
     // The body is parsed after onRequest.
     const hook = idempotency ? "preHandler" : "onRequest";
     // Created only where they are used: abuse prevention can be mounted once.
     const limits = place === "scope" || place === "route" ? rateLimits : [];
+    const idempotents = idempotency ? [idempotent(idempotency)] : [];
     const hooks = [
       async (_request: FastifyRequest, reply: FastifyReply) => void reply.headers(before),
-      ...(idempotency ? [idempotent(idempotency)] : []),
-      ...limits.map((options) => rateLimit(options as FastifyRateLimitOptions)),
+      ...inOrder(
+        route,
+        idempotents,
+        limits.map((options) => rateLimit(options as FastifyRateLimitOptions)),
+      ),
     ];
     const handler = async (request: FastifyRequest, reply: FastifyReply) => {
       const { pathname } = new URL(request.url, "http://localhost");
@@ -40,9 +46,11 @@ export function startApp(place: Place, routes: readonly GuardedRoute[]): Promise
     app.register(async (scope) => {
       if (place === "plugin" || place === "config") {
         scope.addHook("onRequest", async (_request, reply) => void reply.headers(before));
-        if (idempotency) scope.addHook("preHandler", idempotent(idempotency));
+        const addIdempotents = () => idempotents.forEach((one) => void scope.addHook("preHandler", one));
+        if (!isIdempotencyLast) addIdempotents();
         if (first) scope.register(rateLimitPlugin, { hook, ...(place === "plugin" ? first : { global: false }) });
         await scope.after();
+        if (isIdempotencyLast) addIdempotents();
         const config = place === "config" && first ? { rateLimit: first } : {};
         for (const url of [path, `${path}/*`]) {
           scope.all(url, { config, [hook]: others.map((options) => scope.sluice(options)) }, handler);

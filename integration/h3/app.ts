@@ -2,6 +2,7 @@
 import { H3, type H3Event } from "h3";
 import { getRateLimit, type H3RateLimitOptions, idempotent, rateLimit } from "sluice/h3";
 import type { GuardedRoute, RouteKit } from "sluice/testing";
+import { inOrder } from "../../test/middleware/in-order.ts";
 
 export const kit: RouteKit = {
   header: ([event]: readonly [H3Event], name) => event.req.headers.get(name) ?? undefined,
@@ -10,15 +11,16 @@ export const kit: RouteKit = {
 
 export function h3App(routes: readonly GuardedRoute[]): H3 {
   const app = new H3({ silent: true });
-  for (const { path, before, idempotency, rateLimits, handle } of routes) {
+  for (const guarded of routes) {
+    const { path, before, idempotency, rateLimits, handle } = guarded;
     for (const route of [path, `${path}/**`]) {
       app.use(route, (event) => {
         for (const [name, value] of Object.entries(before)) event.res.headers.set(name, value as string);
       });
     }
     const limits = rateLimits.map((options) => rateLimit(options as H3RateLimitOptions));
-    for (const limit of [...(idempotency ? [idempotent(idempotency)] : []), ...limits]) {
-      app.use((event, next) => (isBelow(event, path) ? limit(event, next) : next()));
+    for (const one of inOrder(guarded, idempotency ? [idempotent(idempotency)] : [], limits)) {
+      app.use((event, next) => (isBelow(event, path) ? one(event, next) : next()));
     }
     app.use(async (event, next) => {
       if (!isBelow(event, path)) return next();

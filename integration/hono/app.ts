@@ -3,6 +3,7 @@ import { type Context, Hono } from "hono";
 import type { StatusCode } from "hono/utils/http-status";
 import { getRateLimit, type HonoRateLimitOptions, idempotent, rateLimit } from "sluice/hono";
 import type { GuardedRoute, RouteKit } from "sluice/testing";
+import { inOrder } from "../../test/middleware/in-order.ts";
 
 export const kit: RouteKit = {
   header: ([context]: readonly [Context], name) => context.req.header(name),
@@ -11,14 +12,15 @@ export const kit: RouteKit = {
 
 export function honoApp(routes: readonly GuardedRoute[]): Hono {
   const app = new Hono();
-  for (const { path, before, idempotency, rateLimits, handle } of routes) {
+  for (const route of routes) {
+    const { path, before, idempotency, rateLimits, handle } = route;
     // Matches the path itself as well as the paths below it.
     app.use(`${path}/*`, async (context, next) => {
       for (const [name, value] of Object.entries(before)) context.header(name, value);
       await next();
     });
-    if (idempotency) app.use(`${path}/*`, idempotent(idempotency));
-    for (const options of rateLimits) app.use(`${path}/*`, rateLimit(options as HonoRateLimitOptions));
+    const limits = rateLimits.map((options) => rateLimit(options as HonoRateLimitOptions));
+    for (const one of inOrder(route, idempotency ? [idempotent(idempotency)] : [], limits)) app.use(`${path}/*`, one);
     app.all(`${path}/*`, async (context) => {
       const { signal } = context.req.raw;
       const disconnected = new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));

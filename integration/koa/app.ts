@@ -7,6 +7,7 @@ import Koa, { type Context, type Middleware } from "koa";
 import Koa2 from "koa2";
 import { getRateLimit, idempotent, type KoaRateLimitOptions, rateLimit } from "sluice/koa";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
+import { inOrder } from "../../test/middleware/in-order.ts";
 import { listen } from "../../test/middleware/mount.ts";
 
 type KoaClass = new () => Koa;
@@ -38,15 +39,17 @@ export function startApp(KoaApp: KoaClass, routes: readonly GuardedRoute[]): Pro
   const app = new KoaApp();
   // Koa logs errors without a listener.
   app.on("error", () => {});
-  for (const { path, before, idempotency, rateLimits, handle } of routes) {
+  for (const route of routes) {
+    const { path, before, idempotency, rateLimits, handle } = route;
     const isBelow = (context: Context) => context.path === path || context.path.startsWith(`${path}/`);
     app.use(async (context, next) => {
       if (isBelow(context)) context.set(before as Record<string, string>);
       await next();
     });
     const limits = rateLimits.map((options) => rateLimit(options as KoaRateLimitOptions));
-    for (const limit of [...(idempotency ? [parseBody, idempotent(idempotency)] : []), ...limits]) {
-      app.use((context, next) => (isBelow(context) ? limit(context, next) : next()));
+    const ordered = inOrder(route, idempotency ? [idempotent(idempotency)] : [], limits);
+    for (const one of [...(idempotency ? [parseBody] : []), ...ordered]) {
+      app.use((context, next) => (isBelow(context) ? one(context, next) : next()));
     }
     app.use(async (context, next) => {
       if (!isBelow(context)) return next();

@@ -2,6 +2,8 @@
 import type { RequestListener } from "node:http";
 import type { Middleware } from "koa";
 import { rateLimit } from "sluice/koa";
+import { toNodeHandler } from "sluice/node";
+import { createObserver, dashboard } from "sluice/observe";
 import { loadRules } from "sluice/rules";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { listen } from "../../test/middleware/mount.ts";
@@ -18,6 +20,26 @@ for (const [name, KoaApp] of versions) {
   };
 
   describe(name, () => {
+    it("serves the dashboard as the guide says, and names that call if it is mounted without", async () => {
+      const board = dashboard(createObserver(), { authorize: () => true });
+      onTestFinished(() => board.dispose());
+      const page = toNodeHandler(board);
+      const mount: Middleware = (context, next) => {
+        if (!/^\/_sluice(\/|$)/.test(context.path)) return next();
+        context.respond = false;
+        page(context.req, context.res);
+      };
+      const url = await started(mount);
+      const opened = await fetch(new URL("/_sluice", url));
+      expect([opened.status, opened.headers.get("Content-Type")]).toEqual([200, expect.stringContaining("text/html")]);
+      expect(await (await fetch(url)).text()).toBe("ok");
+
+      const errors: string[] = [];
+      const caught: Middleware = (_context, next) => next().catch((error: Error) => void errors.push(error.message));
+      await fetch(await started(caught, board as never));
+      expect(errors).toEqual([expect.stringContaining("sets context.respond = false and calls page(context.req,")]);
+    });
+
     it("matches rules against the whole path below a mounted app", async () => {
       const rules = loadRules(
         { rules: [{ name: "login", match: "/api/login", limits: { ip: "1/d fixed" } }], fallback: { unlimited: true } },

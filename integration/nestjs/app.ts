@@ -28,6 +28,7 @@ import {
   rateLimitGuard,
 } from "sluice/nestjs";
 import type { GuardedRoute, RouteKit, RunningServer } from "sluice/testing";
+import { inOrder } from "../../test/middleware/in-order.ts";
 
 /** The adapters of Nest, with their names. */
 export const platforms = ["Express", "Fastify"] as const;
@@ -56,7 +57,8 @@ export const without = {
 };
 
 /** A controller with one route: its first limit is that of the decorator, further ones are guards. */
-function controllerOf({ path, idempotency, rateLimits, handle }: GuardedRoute, platform: Platform): Type {
+function controllerOf(route: GuardedRoute, platform: Platform): Type {
+  const { path, idempotency, rateLimits, handle } = route;
   class RouteController {
     async respond(request: IncomingMessage & { originalUrl: string }, response: PlatformResponse): Promise<void> {
       const closed = once(response.raw ?? (response as unknown as ServerResponse), "close");
@@ -73,8 +75,8 @@ function controllerOf({ path, idempotency, rateLimits, handle }: GuardedRoute, p
   const limits = rateLimits as readonly NestRateLimitOptions[];
   // The guard of the decorator is one of the app, which run before those of handlers.
   const [first, ...others] = idempotency ? [undefined, ...limits] : limits;
-  const guards = others.map((options) => rateLimitGuard(options as NestRateLimitOptions));
-  if (idempotency) guards.unshift(idempotentGuard(idempotency));
+  const limitGuards = others.map((options) => rateLimitGuard(options as NestRateLimitOptions));
+  const guards = inOrder(route, idempotency ? [idempotentGuard(idempotency)] : [], limitGuards);
   const { prototype } = RouteController;
   const method = Object.getOwnPropertyDescriptor(prototype, "respond") as PropertyDescriptor;
   Req()(prototype, "respond", 0);

@@ -21,13 +21,11 @@ async function origin(route, request) {
 }
 
 const functions = new Map(
-  routes.map((route) => [
-    route,
-    [
-      ...(route.idempotency ? [idempotent(route.idempotency)] : []),
-      ...route.rateLimits.map((options) => rateLimit(options)),
-    ],
-  ]),
+  routes.map((route) => {
+    const limits = route.rateLimits.map((options) => rateLimit(options));
+    const idempotents = route.idempotency ? [idempotent(route.idempotency)] : [];
+    return [route, route.isIdempotencyLast ? [...limits, ...idempotents] : [...idempotents, ...limits]];
+  }),
 );
 
 Deno.serve({ port: Number(Deno.env.get("PORT")), hostname: "127.0.0.1", onListen() {} }, (request, { remoteAddr }) => {

@@ -72,6 +72,8 @@ const PROXY_WITHOUT = {
     "a proxy counts before the route handler is idempotent",
   "stores no response that means try again: a 429, a 503 or a challenge":
     "a proxy counts before the route handler is idempotent",
+  "warns once if idempotent is mounted behind rateLimit, which charges replays":
+    "the decision of a proxy is not available in a route handler",
 };
 
 middlewareSuite(

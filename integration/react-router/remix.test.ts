@@ -3,6 +3,7 @@ import { createRequestHandler, type ServerBuild } from "@remix-run/node";
 import { type FetchRateLimitOptions, getRateLimit, idempotent, rateLimit } from "sluice/fetch";
 import { type GuardedRoute, guardedRoutes, middlewareSuite } from "sluice/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { inOrder } from "../../test/middleware/in-order.ts";
 import { FETCH_WITHOUT, fetchKit } from "../../test/middleware/mount.ts";
 import { serveFetch } from "../../test/middleware/serve-fetch.ts";
 import { createServer } from "./remix-server.ts";
@@ -50,11 +51,10 @@ function remixApp(routes: readonly GuardedRoute[]) {
     );
     type Handler = (request: Request, environment: unknown) => Promise<Response>;
     const innermost: Handler = (request) => handler(request, { decision: getRateLimit(request) });
-    const limited = route.rateLimits.reduceRight<Handler>(
-      (next, options) => rateLimit(options as FetchRateLimitOptions)(next),
-      innermost,
-    );
-    return { route, limited: route.idempotency ? idempotent(route.idempotency)(limited) : limited };
+    const limits = route.rateLimits.map((options) => rateLimit(options as FetchRateLimitOptions));
+    const idempotents = route.idempotency ? [idempotent(route.idempotency)] : [];
+    const ordered = inOrder(route, idempotents, limits as unknown as typeof idempotents);
+    return { route, limited: ordered.reduceRight<Handler>((next, wrap) => wrap(next) as Handler, innermost) };
   });
   return (request: Request, environment: unknown): Promise<Response> | Response => {
     const { pathname } = new URL(request.url);

@@ -3,7 +3,7 @@ export type { Per } from "../http/identity/identities.ts";
 export type { FactFunction, FactFunctions } from "../middleware/gate/options.ts";
 export { defineRules, type LoadRulesOptions, loadRules } from "../rules/define-rules.ts";
 export type { FindOverride } from "../rules/overrides.ts";
-export { checkRules } from "../rules/parse-rules.ts";
+export { checkRules, checkRulesInSlices } from "../rules/parse-rules.ts";
 export { presets } from "../rules/presets.ts";
 export type { RuleHold } from "../rules/rule-charges.ts";
 export type { RuleMatch, RulePolicy } from "../rules/rule-match.ts";

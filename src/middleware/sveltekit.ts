@@ -1,8 +1,9 @@
 /** `rateLimit` and `idempotent` for SvelteKit 2 and 3: `handle` hooks. */
 import type { RequestEvent } from "@sveltejs/kit";
-import { decisionOf, shareDecision } from "./gate/decisions.ts";
+import { decisionOf, recordDecision, shareDecision } from "./gate/decisions.ts";
 import type { Gate } from "./gate/gate.ts";
 import type { RateLimitOptions, RequestDecision, RequiredFacts } from "./gate/options.ts";
+import { isUnhandled, recordUnhandled } from "./gate/unhandled.ts";
 import { type MiddlewareName, rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { type CustomResponse, enterOnFetch, type FetchResponder } from "./hosts/fetch.ts";
 import { type FetchArgsReader, openFetchGate } from "./hosts/fetch-gate.ts";
@@ -64,20 +65,37 @@ function handleFor(
     }
     const { event, resolve } = input;
     if (isPrerendering(event)) return resolve(event);
-    return enterOnFetch(gate, [event], event.request, {
-      next() {
-        // Endpoints and load functions get another event with the same request.
-        shareDecision(event, event.request);
-        const state = idempotencyOf(event);
-        if (state) recordIdempotency(event.request, state);
-        return resolve(event);
-      },
-      fail(error) {
-        throw error;
-      },
-      onLimited,
-    });
+    const { request } = event;
+    readRecords(event, request);
+    try {
+      return await enterOnFetch(gate, [event], request, {
+        async next() {
+          // Endpoints and load functions get another event with the same request.
+          shareDecision(event, request);
+          const state = idempotencyOf(event);
+          if (state) recordIdempotency(request, state);
+          try {
+            return await resolve(event);
+          } finally {
+            readRecords(event, request);
+          }
+        },
+        fail(error) {
+          throw error;
+        },
+        onLimited,
+      });
+    } finally {
+      if (isUnhandled(event)) recordUnhandled(request);
+    }
   };
+}
+
+/** Reads what other hooks have recorded: each hook of a `sequence` receives another event with the same request. */
+function readRecords(event: RequestEvent, request: Request): void {
+  const decision = decisionOf(request);
+  if (decision) recordDecision(event, decision);
+  if (isUnhandled(request)) recordUnhandled(event);
 }
 
 /** The address that the adapter reports; `undefined` if it has none. */

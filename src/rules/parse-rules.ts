@@ -1,6 +1,6 @@
 /** Validates rules and resolves every reference in them. Reports all problems, and never throws. */
 import { show } from "../base/errors.ts";
-import { runSteps, type Steps } from "../base/slices.ts";
+import { runInSlices, runSteps, type Steps } from "../base/slices.ts";
 import { versionsOf } from "./canonical.ts";
 import { checkLaws } from "./check-laws.ts";
 import { copyData } from "./copy-data.ts";
@@ -47,9 +47,15 @@ const RULES_PER_STEP = 16;
 /** Patterns that are parsed in one step, counting one for each rule. */
 const PATTERNS_PER_STEP = 40;
 
-/** Validates rules. Never throws. */
+/** Validates rules at once, for CI and tests. Never throws. */
 export function checkRules(json: unknown): readonly Issue[] {
   return parseRules(json).issues ?? [];
+}
+
+/** Validates rules in slices of a few milliseconds, for a process that serves requests meanwhile. Never rejects. */
+export async function checkRulesInSlices(json: unknown): Promise<readonly Issue[]> {
+  const result = (await runInSlices(parseInSteps(json), () => true)) as ParseResult;
+  return result.issues ?? [];
 }
 
 /** Validates and parses rules, given as an object or as the result of `JSON.parse`. Never throws. */

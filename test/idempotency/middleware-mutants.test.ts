@@ -210,6 +210,7 @@ const suiteMutants: [name: string, fails: string, wrap: Wrap][] = [
   ],
   ["does not wait", "or waits for it", changed(() => ({ wait: 0 }))],
   ["does not limit replays", "limits the replays of each scope", changed(() => ({ replayLimit: "1000000/s" }))],
+  ["does not report warnings", "warns once if idempotent is mounted behind", changed(() => ({ onEvent() {} }))],
 ];
 
 describe("middlewareSuite", () => {

@@ -24,6 +24,7 @@ import {
   type NodeRateLimitOptions,
 } from "sluice/node";
 import type { GuardedRoute, PlainResponse, RouteKit, RunningServer } from "sluice/testing";
+import { inOrder } from "./in-order.ts";
 
 /** Returns the route of a path. */
 function routeOf(routes: readonly GuardedRoute[], path: string): GuardedRoute {
@@ -62,11 +63,12 @@ export function nodeListener(
           response.writeHead(500).end();
         }
       };
-      const guarded = route.rateLimits.reduceRight(
-        (inner, options) => rateLimit(options as NodeRateLimitOptions)(inner),
-        handler as NodeHandler,
-      );
-      return [route, route.idempotency ? idempotent(route.idempotency)(guarded) : guarded] as const;
+      const limits = route.rateLimits.map((options) => rateLimit(options as NodeRateLimitOptions));
+      const idempotents = route.idempotency ? [idempotent(route.idempotency)] : [];
+      return [
+        route,
+        inOrder(route, idempotents, limits).reduceRight((inner, wrap) => wrap(inner), handler as NodeHandler),
+      ] as const;
     }),
   );
   return (request, response) => {
@@ -131,11 +133,10 @@ export function fetchHandler(routes: readonly GuardedRoute[]): Handler {
           headers: headersOf({ ...route.before, ...headers }),
         });
       };
-      const guarded = route.rateLimits.reduceRight(
-        (inner, options) => limitFetch(options as FetchRateLimitOptions)(inner) as Handler,
-        handler as Handler,
-      );
-      return [route, route.idempotency ? (idempotentFetch(route.idempotency)(guarded) as Handler) : guarded] as const;
+      const limits = route.rateLimits.map((options) => limitFetch(options as FetchRateLimitOptions));
+      const idempotents = route.idempotency ? [idempotentFetch(route.idempotency)] : [];
+      const wraps = inOrder(route, idempotents, limits as unknown as typeof idempotents);
+      return [route, wraps.reduceRight((inner, wrap) => wrap(inner) as Handler, handler as Handler)] as const;
     }),
   );
   return async (request, ...rest) => {

@@ -1,5 +1,5 @@
 /** Mounts and calls that look right: those of other handlers, and those of the articles that the package started from. */
-import { fastify } from "fastify";
+import { type FastifyInstance, fastify } from "fastify";
 import { Hono } from "hono";
 import { memoryRateLimiter, memoryStore } from "sluice";
 import { rateLimit } from "sluice/express";
@@ -25,6 +25,27 @@ const mounted = (how: string): string =>
 const ON_NODE = mounted(
   'app.use("/_sluice", toNodeHandler(dashboard(observer, options))), with toNodeHandler of sluice/node',
 );
+const ON_FASTIFY = mounted(
+  'a hook "onRequest" that calls reply.hijack() and page(request.raw, reply.raw), where page is toNodeHandler(dashboard(observer, options))',
+);
+
+/** Sends a request to an app of Fastify. Returns its status, and the first error that the error handler received. */
+async function visitFastify(mount: (app: FastifyInstance) => unknown): Promise<object> {
+  const errors: string[] = [];
+  const app = fastify();
+  onTestFinished(() => app.close());
+  app.setErrorHandler((error: Error, _request, reply) => {
+    errors.push(error.message);
+    return reply.code(500).send();
+  });
+  mount(app);
+  app.get("/", async () => "ok");
+  const { statusCode: status } = await app.inject(
+    app.hasRoute({ method: "GET", url: "/_sluice/*" }) ? "/_sluice/" : "/",
+  );
+  return { status, error: errors[0] };
+}
+
 const USE_A_LIMITER = "Pass a limiter that uses the store instead: limiter: createLimiter({ policy, store }).";
 const NO_POLICY =
   "limiter needs getPolicy() besides consume(). Add a method that returns the policy, such as { capacity: 100 }.";
@@ -66,6 +87,27 @@ export const mountRows: readonly Row[] = [
           error: see("invalid-option", mounted('app.all("/_sluice/*", (context) => page(context.req.raw))')),
         },
       },
+      {
+        // The context of Koa, which is not installed here: integration/koa mounts the dashboard as the message says.
+        code: "app.use(dashboard(observer, options)) // Koa",
+        run: () => wrong(page())({ req: {}, res: {}, request: {}, response: {} }, async () => {}),
+        throws: see(
+          "invalid-option",
+          mounted(
+            "a middleware that sets context.respond = false and calls page(context.req, context.res), where page is toNodeHandler(dashboard(observer, options))",
+          ),
+        ),
+      },
+      {
+        code: 'app.addHook("onRequest", dashboard(observer, options)) // Fastify',
+        run: () => visitFastify((app) => app.addHook("onRequest", wrong(page()))),
+        returns: { status: 500, error: see("invalid-option", ON_FASTIFY) },
+      },
+      {
+        code: 'app.all("/_sluice/*", dashboard(observer, options)) // Fastify',
+        run: () => visitFastify((app) => app.all("/_sluice/*", wrong(page()))),
+        returns: { status: 500, error: see("invalid-option", ON_FASTIFY) },
+      },
     ],
   },
   {
@@ -76,18 +118,7 @@ export const mountRows: readonly Row[] = [
     cases: [
       {
         code: 'app.addHook("onRequest", rateLimitPlugin)',
-        async run() {
-          const errors: string[] = [];
-          const app = fastify();
-          onTestFinished(() => app.close());
-          app.addHook("onRequest", wrong(rateLimitPlugin));
-          app.get("/", async () => "ok");
-          app.setErrorHandler((error: Error, _request, reply) => {
-            errors.push(error.message);
-            return reply.code(500).send();
-          });
-          return { status: (await app.inject("/")).statusCode, error: errors[0] };
-        },
+        run: () => visitFastify((app) => app.addHook("onRequest", wrong(rateLimitPlugin))),
         returns: {
           status: 500,
           error: see(

@@ -1,6 +1,7 @@
 /** The option `keyPrefix` of the Redis stores: every key has it, also in a Cluster and for an ACL user. */
 import { Redis as UpstashRedis } from "@upstash/redis";
 import { Cluster, Redis } from "ioredis";
+import { createClient } from "redis";
 import { combine, concurrency, hold, slidingLog, tokenBucket } from "sluice";
 import { redisIdempotencyStore, redisRateLimiter, redisStore } from "sluice/redis";
 import { upstashIdempotencyStore, upstashRateLimiter } from "sluice/upstash";
@@ -17,19 +18,60 @@ const POLICIES = [tokenBucket("10/m"), slidingLog("10/m"), concurrency(3)];
 
 withEmptyDatabase();
 
-describe("keyPrefix", withRedis, () => {
+/** Both clients, connected as the given user until the test has finished. node-redis has no prefix of its own. */
+const CLIENTS = {
+  async ioredis(user: { readonly username?: string; readonly password?: string } = {}) {
+    const client = new Redis(server.port, user);
+    onTestFinished(() => client.disconnect());
+    return client;
+  },
+  async "node-redis"(user: { readonly username?: string; readonly password?: string } = {}) {
+    const client = createClient({ url: server.url, ...user });
+    onTestFinished(() => client.destroy());
+    return client.connect();
+  },
+};
+
+describe.each(Object.entries(CLIENTS))("keyPrefix, %s", withRedis, (_, connect) => {
   it("precedes every key that a store writes, and the stored key of inspect", async () => {
+    const client = await connect();
     for (const policy of POLICIES) {
-      const limiter = redisRateLimiter(redis, policy, { keyPrefix });
+      const limiter = redisRateLimiter(client, policy, { keyPrefix, onStoreError: "throw" });
       if (limiter.getPolicy().algorithm !== "concurrency") await limiter.consume("k");
       await hold(limiter, "k", 1);
       expect((await limiter.inspect("k")).storedKey).toMatch(/^my-app:s1:\{k\}/);
     }
-    await redisIdempotencyStore(redis, { keyPrefix }).begin(claim);
+    await redisIdempotencyStore(client, { keyPrefix }).begin(claim);
     const keys = await redis.keys("*");
     expect([keys.length, keys.filter((key) => !/^my-app:(s1:\{k\}|i1:\{[0-9a-f]{32}\}$)/.test(key))]).toEqual([4, []]);
   });
 
+  it("separates the budgets of two applications, and those of one share a store", async () => {
+    const client = await connect();
+    const [one, other] = ["one:", "two:"].map((prefix) => redisRateLimiter(client, "1/m", { keyPrefix: prefix }));
+    expect([(await one?.consume("k"))?.allowed, (await other?.consume("k"))?.allowed]).toEqual([true, true]);
+    expect((await one?.consume("k"))?.allowed).toBe(false);
+    const both = combine([
+      redisRateLimiter(client, tokenBucket("5/m"), { keyPrefix }),
+      redisRateLimiter(client, tokenBucket("9/h"), { keyPrefix }),
+    ]);
+    expect((await both.consume("k", 5)).parts).toHaveLength(2);
+  });
+
+  it("is all that an ACL user needs, together with the documented commands", async () => {
+    const commands = "+eval +evalsha +get +set +del +pttl +time +getrange +info +ping +select".split(" ");
+    await redis.acl("SETUSER", "prefixed", "reset", "on", ">pass", "~my-app:s1:*", "~my-app:i1:*", ...commands);
+    const client = await connect({ username: "prefixed", password: "pass" });
+    onTestFinished(async () => void (await redis.acl("DELUSER", "prefixed")));
+    const limiter = redisRateLimiter(client, "10/m", { keyPrefix, onStoreError: "throw" });
+    expect((await limiter.consume("k")).remaining).toBe(9);
+    expect(await redisIdempotencyStore(client, { keyPrefix }).begin(claim)).toEqual({ state: "started", attempt: 1 });
+    const without = redisRateLimiter(client, "10/m", { onStoreError: "throw" });
+    await expect(without.consume("k")).rejects.toMatchObject({ code: "store-unavailable" });
+  });
+});
+
+describe("keyPrefix", withRedis, () => {
   it("precedes the keys of Upstash", async () => {
     const bridge = await startUpstashBridge(server.port);
     onTestFinished(() => bridge.stop());
@@ -40,32 +82,6 @@ describe("keyPrefix", withRedis, () => {
       expect.stringMatching(/^my-app:i1:/),
       expect.stringMatching(/^my-app:s1:/),
     ]);
-  });
-
-  it("separates the budgets of two applications, and those of one share a store", async () => {
-    const [one, other] = ["one:", "two:"].map((prefix) => redisRateLimiter(redis, "1/m", { keyPrefix: prefix }));
-    expect([(await one?.consume("k"))?.allowed, (await other?.consume("k"))?.allowed]).toEqual([true, true]);
-    expect((await one?.consume("k"))?.allowed).toBe(false);
-    const both = combine([
-      redisRateLimiter(redis, tokenBucket("5/m"), { keyPrefix }),
-      redisRateLimiter(redis, tokenBucket("9/h"), { keyPrefix }),
-    ]);
-    expect((await both.consume("k", 5)).parts).toHaveLength(2);
-  });
-
-  it("is all that an ACL user needs, together with the documented commands", async () => {
-    const commands = "+eval +evalsha +get +set +del +pttl +time +getrange +info +ping +select".split(" ");
-    await redis.acl("SETUSER", "prefixed", "reset", "on", ">pass", "~my-app:s1:*", "~my-app:i1:*", ...commands);
-    const client = new Redis(server.port, { username: "prefixed", password: "pass" });
-    onTestFinished(async () => {
-      client.disconnect();
-      await redis.acl("DELUSER", "prefixed");
-    });
-    const limiter = redisRateLimiter(client, "10/m", { keyPrefix, onStoreError: "throw" });
-    expect((await limiter.consume("k")).remaining).toBe(9);
-    expect(await redisIdempotencyStore(client, { keyPrefix }).begin(claim)).toEqual({ state: "started", attempt: 1 });
-    const without = redisRateLimiter(client, "10/m", { onStoreError: "throw" });
-    await expect(without.consume("k")).rejects.toMatchObject({ code: "store-unavailable" });
   });
 
   it("does not change the slots of a Cluster", async () => {

@@ -1,11 +1,12 @@
-/** Rules are replaced in slices: requests are decided by the old ones meanwhile. */
+/** Rules are checked and replaced in slices: requests are decided by the old ones meanwhile. */
 import { createLimiter, memoryStore } from "sluice";
 import { rateLimit } from "sluice/fetch";
 import { createObserver } from "sluice/observe";
-import { loadRules } from "sluice/rules";
-import { describe, expect, test } from "vitest";
+import { checkRules, checkRulesInSlices, loadRules } from "sluice/rules";
+import { describe, expect, test, vi } from "vitest";
+import { longestSliceOf } from "./slice-times.ts";
 
-const MAX_WAIT_MS = 20;
+const MAX_SLICE_MS = 20;
 const fallback = { limits: { ip: "50/h" } };
 
 /** 512 rules with 20 patterns each, half of them with buckets per pattern, and 100 000 overrides. */
@@ -33,41 +34,43 @@ const someRules = (limit: string) => ({
 });
 const smallFile = (limit: string) => ({ rules: [{ name: "a", match: "/a", limits: { ip: limit } }], fallback });
 
-/** Calls `replace`, and returns how long other tasks had to wait, each time, in ms. */
-async function waitsDuring(replace: () => Promise<unknown>): Promise<readonly number[]> {
-  const turn = () => new Promise<void>((resolve) => void setImmediate(resolve));
-  const waits: number[] = [];
-  let isDone = false;
-  await turn();
-  let last = performance.now();
-  const replaced = replace().finally(() => {
-    isDone = true;
+describe("checkRulesInSlices", () => {
+  test("of 512 rules with 20 patterns each and 100 000 overrides has no slice of more than 20 ms", async () => {
+    const file = largeFile("10/s");
+    expect(await longestSliceOf(() => () => checkRulesInSlices(file), MAX_SLICE_MS)).toBeLessThanOrEqual(MAX_SLICE_MS);
+  }, 60_000);
+
+  test.each([
+    ["valid rules", someRules("9/h")],
+    ["many problems", { ...someRules("nine"), overrides: { "tenant:t1": { r1: "1/m" } } }],
+    ["a few rules", smallFile("5/h")],
+    ["null", null],
+  ])("returns what checkRules returns for %s", async (_, file) => {
+    expect(await checkRulesInSlices(file)).toEqual(checkRules(file));
   });
-  while (!isDone) {
-    await turn();
-    const now = performance.now();
-    waits.push(now - last);
-    last = now;
-  }
-  await replaced;
-  return waits;
-}
+});
 
 describe("replace", () => {
-  test("of 512 rules with 20 patterns each and 100 000 overrides lets other tasks run every 20 ms", async () => {
+  test("of 512 rules with 20 patterns each and 100 000 overrides has no slice of more than 20 ms", async () => {
     const rules = loadRules(largeFile("10/s"), { facts: ["tenant"] });
-    const file = largeFile("11/s");
-    const waits = (await waitsDuring(() => rules.replace(file))).toSorted((a, b) => a - b);
-    expect(waits.length).toBeGreaterThan(50);
-    // Other processes and the garbage collector interrupt some of them.
-    expect(waits[waits.length >> 1]).toBeLessThanOrEqual(MAX_WAIT_MS);
-    expect(rules.find("GET", "/v3/a1/x/b/c1").policies[0]).toMatchObject({ name: "r3.ip", limit: "11/s" });
+    let limit = "";
+    const longest = await longestSliceOf((attempt) => {
+      limit = `${11 + attempt}/s`;
+      const file = largeFile(limit);
+      return () => rules.replace(file);
+    }, MAX_SLICE_MS);
+    expect(longest).toBeLessThanOrEqual(MAX_SLICE_MS);
+    expect(rules.find("GET", "/v3/a1/x/b/c1").policies[0]).toMatchObject({ name: "r3.ip", limit });
     await rules.dispose();
   }, 60_000);
 
   test("of a few rules needs no further task", async () => {
     const rules = loadRules(smallFile("5/h"), { facts: [] });
-    expect((await waitsDuring(() => rules.replace(smallFile("6/h")))).length).toBeLessThanOrEqual(1);
+    vi.spyOn(performance, "now").mockReturnValue(0);
+    const schedule = vi.spyOn(globalThis, "setImmediate");
+    await rules.replace(smallFile("6/h"));
+    expect(schedule).not.toHaveBeenCalled();
+    vi.restoreAllMocks();
     expect(rules.find("GET", "/a").policies[0]?.limit).toBe("6/h");
   });
 

@@ -16,13 +16,11 @@ const routes = guardedRoutes({
   identity: { preset: "nginx", trustedProxies: 1 },
 });
 const limits = new Map(
-  routes.map((route) => [
-    route,
-    [
-      ...(route.idempotency ? [idempotent(route.idempotency)] : []),
-      ...route.rateLimits.map((options) => rateLimit(options as ReactRouterRateLimitOptions)),
-    ],
-  ]),
+  routes.map((route) => {
+    const own = route.rateLimits.map((options) => rateLimit(options as ReactRouterRateLimitOptions));
+    const idempotents = route.idempotency ? [idempotent(route.idempotency)] : [];
+    return [route, route.isIdempotencyLast ? [...own, ...idempotents] : [...idempotents, ...own]];
+  }),
 );
 
 function routeOf(request: Request): GuardedRoute | undefined {

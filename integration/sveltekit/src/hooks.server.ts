@@ -7,13 +7,14 @@ import { routeOf, routes } from "./routes.ts";
 const hooks = new Map<unknown, Handle>(
   routes
     .filter(({ rateLimits }) => rateLimits.length > 0)
-    .map((route) => [
-      route,
-      sequence(
-        ...(route.idempotency ? [idempotent(route.idempotency)] : []),
-        ...route.rateLimits.map((options) => rateLimit(options as SvelteKitRateLimitOptions)),
-      ),
-    ]),
+    .map((route) => {
+      const limits = route.rateLimits.map((options) => rateLimit(options as SvelteKitRateLimitOptions));
+      const idempotents = route.idempotency ? [idempotent(route.idempotency)] : [];
+      return [
+        route,
+        sequence(...(route.isIdempotencyLast ? [...limits, ...idempotents] : [...idempotents, ...limits])),
+      ];
+    }),
 );
 
 /** Adds a name to the responses that pass it. */

@@ -3,12 +3,16 @@ import { SluiceError } from "../../base/errors.ts";
 import { emitProcessWarning } from "../../base/warnings.ts";
 
 const ON_NODE = 'app.use("/_sluice", toNodeHandler(dashboard(observer, options))), with toNodeHandler of sluice/node';
+const ON_HONO = 'app.all("/_sluice/*", (context) => page(context.req.raw))';
+const NODE_PAGE = "where page is toNodeHandler(dashboard(observer, options))";
+const ON_KOA = `a middleware that sets context.respond = false and calls page(context.req, context.res), ${NODE_PAGE}`;
+const ON_FASTIFY = `a hook "onRequest" that calls reply.hijack() and page(request.raw, reply.raw), ${NODE_PAGE}`;
 
-/** What the arguments of frameworks have. */
+/** What the first argument of a framework has: a context of Hono or Koa, a request of Fastify. */
 interface MountArgs {
   readonly req?: { readonly raw?: unknown };
-  readonly raw?: unknown;
   readonly request?: unknown;
+  readonly raw?: unknown;
 }
 
 /** Whether a value is a `Request`, of any runtime or polyfill. */
@@ -30,12 +34,14 @@ export function rejectMount(first: unknown, response: unknown, next: unknown): v
   }
 }
 
+function rightMount({ req, request, raw }: MountArgs): string {
+  if (req?.raw) return ON_HONO;
+  if (req && request) return ON_KOA;
+  return raw ? ON_FASTIFY : ON_NODE;
+}
+
 function wrongMount(first: MountArgs | undefined): SluiceError {
-  const expected = first?.req?.raw
-    ? 'app.all("/_sluice/*", (context) => page(context.req.raw))'
-    : first?.raw
-      ? 'a hook "onRequest" that calls reply.hijack() and page(request.raw, reply.raw), where page is toNodeHandler(dashboard(observer, options))'
-      : ON_NODE;
+  const expected = rightMount(first ?? {});
   const message = `dashboard() returns a handler of Request and Response, and was called with other arguments. Mount it as ${expected}.`;
   return new SluiceError("invalid-option", message, { option: "dashboard", expected, received: first });
 }

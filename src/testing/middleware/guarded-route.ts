@@ -42,7 +42,7 @@ export interface PlainResponse {
 
 /**
  * A route of the app. The server mounts `idempotent` after a parser of JSON bodies, if the route has `idempotency`, and
- * then one `rateLimit` for each of `rateLimits`, in order, for every method.
+ * then one `rateLimit` for each of `rateLimits`, in order, for every method. With `isIdempotencyLast`, `idempotent` is behind them.
  */
 export interface GuardedRoute {
   /** The path, such as `/burst`. Paths below it, such as `/burst/x`, belong to the route as well. */
@@ -51,6 +51,8 @@ export interface GuardedRoute {
   readonly rateLimits: readonly RouteOptions[];
   /** The options of `idempotent`. Default: it is not mounted. */
   readonly idempotency?: RouteIdempotency;
+  /** Whether `idempotent` is mounted behind the limiters, where it does not belong. Default: in front of them. */
+  readonly isIdempotencyLast?: boolean;
   /** Headers that the app sets on the response before `rateLimit` runs, as a CORS middleware does. */
   readonly before: Readonly<Record<string, string>>;
   /**
@@ -94,6 +96,8 @@ export interface RoutePlan {
   rateLimits: readonly RouteOptions[];
   /** Mounts `idempotent`. The header `X-User` is the scope. */
   idempotency?: Partial<RouteIdempotency>;
+  /** Mounts `idempotent` behind the limiters. */
+  isIdempotencyLast?: boolean;
   before?: Record<string, string>;
   handle?(
     path: string,
@@ -123,11 +127,11 @@ export function mount(plans: Readonly<Record<string, (planner: Planner) => Route
   const routes = Object.entries(plans).map(([name, plan]): GuardedRoute => {
     const log: RouteLog = { handled: 0, decisions: [], errors: [], events: [] };
     logs[name] = log;
-    const { rateLimits, idempotency, before = {}, handle } = plan(planner);
+    const { rateLimits, idempotency, isIdempotencyLast = false, before = {}, handle } = plan(planner);
     return {
       path: `/${name}`,
       before,
-      ...(idempotency && { idempotency: idempotencyOf(idempotency, log, kit) }),
+      ...(idempotency && { idempotency: idempotencyOf(idempotency, log, kit), isIdempotencyLast }),
       rateLimits: rateLimits.map((options) => logged(options, log, kit.identity ?? LOOPBACK)),
       handle(path, disconnected, decision) {
         log.handled++;

@@ -103,6 +103,26 @@ export const idempotencyCases: readonly MiddlewareCase[] = [
       checkEqual([read.text, isReplay(read)], ['{"id":5}', false], "another method");
       const { handled, decisions } = await client.seen("paid");
       checkEqual([handled, decisions.length], [5, 5], "handled and charged");
+      checkEqual((await client.seen("paid")).events, [], "warnings");
+    },
+  },
+  {
+    title: "warns once if idempotent is mounted behind rateLimit, which charges replays",
+    routes: {
+      chargedReplays: ({ limiter }) => ({
+        idempotency: {},
+        isIdempotencyLast: true,
+        rateLimits: [{ limiter: limiter(slow(9, "once-charged-replays")) }],
+      }),
+    },
+    async drive(client) {
+      const replays = [];
+      for (const key of ["a", "a", "b", "b"]) replays.push(isReplay(await pay(client, "/chargedReplays", key)));
+      checkEqual(replays, [false, true, false, true], "replays");
+      await client.until("chargedReplays", "the warning", ({ events }) => events.length > 0);
+      const { handled, decisions, events } = await client.seen("chargedReplays");
+      checkEqual([handled, decisions.length], [2, 4], "handled and charged");
+      checkEqual(events, ["warning"], "the events");
     },
   },
   {

@@ -114,6 +114,32 @@ export const storedResponseCases: readonly MiddlewareCase[] = [
     },
   },
   {
+    title: "runs a request with an idempotency key again that rateLimit could not check (issue 30)",
+    routes: {
+      uncheckedOnce: ({ limiter }) => {
+        let asked = 0;
+        return {
+          idempotency: {},
+          rateLimits: [
+            {
+              limiter: limiter(slow(9, "once-unchecked")),
+              cost() {
+                if (asked++ === 0) throw new Error("on purpose");
+                return 1;
+              },
+            },
+          ],
+        };
+      },
+    },
+    async drive(client) {
+      checkEqual((await pay(client, "/uncheckedOnce", "a")).status, 500, "the first request");
+      const again = await pay(client, "/uncheckedOnce", "a");
+      checkEqual([again.status, isReplay(again)], [200, false], "the retry");
+      check(isReplay(await pay(client, "/uncheckedOnce", "a")), "another retry is a replay");
+    },
+  },
+  {
     title: "stores the response to a client that has disconnected, for its retry",
     routes: {
       leftAndBack: ({ limiter }) => ({

@@ -17,9 +17,10 @@ function handlerOf(route) {
     return new Response(status === 204 || status === 304 ? null : body, { status, headers: sent });
   };
   // With PROXIED, proxy.js limits the routes.
-  const limits = process.env.PROXIED ? [] : route.rateLimits;
-  const limited = limits.reduceRight((handler, options) => limitRoute(options)(handler), respond);
-  return route.idempotency ? idempotent(route.idempotency)(limited) : limited;
+  const limits = process.env.PROXIED ? [] : route.rateLimits.map((options) => limitRoute(options));
+  const idempotents = route.idempotency ? [idempotent(route.idempotency)] : [];
+  const ordered = route.isIdempotencyLast ? [...limits, ...idempotents] : [...idempotents, ...limits];
+  return ordered.reduceRight((handler, wrap) => wrap(handler), respond);
 }
 
 const handlers = new Map(routes.map((route) => [route, handlerOf(route)]));

@@ -3,12 +3,13 @@
 /** The Server Action of docs/middleware/next.md. */
 import { headers } from "next/headers";
 import { limitAction } from "sluice/next";
+import { identity } from "../identity";
 
 const limitedSend = limitAction(
   {
     policy: "2/h",
     headers,
-    identity: { preset: "nginx", trustedProxies: 1 },
+    identity,
     onLimited: () => "Try again later.",
   },
   async (form: FormData) => `Sent: ${form.get("text")}`,

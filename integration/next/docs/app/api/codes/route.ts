@@ -1,10 +1,11 @@
 /** The route handler of docs/middleware/next.md. */
 import { slidingLog } from "sluice";
 import { getRateLimit, limitRoute } from "sluice/next";
+import { identity } from "../../../identity";
 
 const limit = limitRoute({
   policy: slidingLog("1/15m", { name: "codes" }),
-  identity: { preset: "nginx", trustedProxies: 1 },
+  identity,
   refundIf: "failed",
 });
 
