@@ -1,9 +1,10 @@
 /** Remembers the decision of each request that passed, for `getRateLimit`. */
+import { createObjectField } from "../../base/object-field.ts";
 import { shared } from "../../base/shared-state.ts";
 import type { RequestDecision } from "./options.ts";
 
-/** Keyed by the first argument of the middleware, so nothing is added to objects of the application. */
-const decisions = /* @__PURE__ */ shared("decisions", () => new WeakMap<object, RequestDecision>());
+/** Kept with the first argument of the middleware. */
+const decisions = /* @__PURE__ */ shared("decisions", createObjectField<RequestDecision>);
 
 /** What to call if the handler reports success, by request. Most applications have none. */
 const successes = /* @__PURE__ */ shared("successReports", () => ({

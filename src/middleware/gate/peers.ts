@@ -1,10 +1,11 @@
 /** Remembers the peer of a request that waits before its key is known: a closed socket has no address. */
 import { isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
+import { createObjectField } from "../../base/object-field.ts";
 import { shared } from "../../base/shared-state.ts";
 import type { HandlerArgs, RequestReader } from "./request-reader.ts";
 
-/** Keyed by the first argument of the middleware. */
-const peers = /* @__PURE__ */ shared("peers", () => new WeakMap<object, string>());
+/** Kept with the first argument of the middleware. */
+const peers = /* @__PURE__ */ shared("peers", createObjectField<string>);
 
 /** Records the peer of a request, if it has one. */
 export function recordPeer<Args extends HandlerArgs>(reader: RequestReader<Args>, args: Args): void {

@@ -1,4 +1,5 @@
 /** Remembers the key of each request that runs, for `getIdempotency`. */
+import { createObjectField } from "../../base/object-field.ts";
 import { shared } from "../../base/shared-state.ts";
 
 /** The state of a request that runs under an idempotency key. */
@@ -9,8 +10,8 @@ export interface RequestIdempotency {
   readonly attempt: number;
 }
 
-/** Keyed by the first argument of the middleware, so nothing is added to objects of the application. */
-const requests = /* @__PURE__ */ shared("idempotentRequests", () => new WeakMap<object, RequestIdempotency>());
+/** Kept with the first argument of the middleware. */
+const requests = /* @__PURE__ */ shared("idempotentRequests", createObjectField<RequestIdempotency>);
 
 /** Records the state of a request. */
 export function recordIdempotency(request: object, state: RequestIdempotency): void {
