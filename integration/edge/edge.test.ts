@@ -16,7 +16,6 @@ const DISCONNECTING = "stops delaying a request when its client disconnects";
 const REFUNDING = "does not refund a failed request whose client disconnected early (issue 13)";
 const CONCURRENT = "limits concurrent requests, and releases one when its response ends";
 const LEAVING = "releases a concurrent request when its client disconnects";
-const CAPTURING_LATE = "captures the response to a client that has disconnected";
 const CAPTURING_LIVE = "sends a captured stream as it is produced";
 
 const IN_PROGRESS = "responds with 409 while the first request with an idempotency key is in progress, or waits for it";
@@ -35,7 +34,6 @@ const runtimes = {
       [REFUNDING]: "workerd treats a closed connection as half closed",
       [CONCURRENT]: "a request in workerd can't wait for another one",
       [LEAVING]: "workerd treats a closed connection as half closed",
-      [CAPTURING_LATE]: "workerd treats a closed connection as half closed",
       [CAPTURING_LIVE]: "a request in workerd can't wait for another one",
       [PIPELINED]: "a request in workerd can't wait for another one",
       [WORKING]: "workerd treats a closed connection as half closed",
@@ -53,7 +51,6 @@ const runtimes = {
       [LEAVING]: "requests of edge-runtime's server have no signal",
       [WORKING]: "requests of edge-runtime's server have no signal",
       [REPORTING_LATE]: "requests of edge-runtime's server have no signal",
-      [CAPTURING_LATE]: "requests of edge-runtime's server have no signal",
       [STORING_LATE]: "requests of edge-runtime's server have no signal",
     },
   },

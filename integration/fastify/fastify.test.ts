@@ -1,12 +1,13 @@
 /** `sluice/fastify` in real apps of Fastify 5. */
 import { Readable } from "node:stream";
 import { type FastifyInstance, type FastifyServerOptions, fastify } from "fastify";
-import { type FastifyRateLimitOptions, rateLimit } from "sluice/fastify";
+import { type FastifyRateLimitOptions, idempotent, rateLimit } from "sluice/fastify";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { capturing, extending } from "../extending.ts";
 import { sendRequest } from "../send-request.ts";
 import { serverSuite } from "../server-suite.ts";
+import { solving } from "../solving.ts";
 import { expectNoBypass } from "../spellings.ts";
+import { newRequest, storing, textOf } from "../stored-responses.ts";
 import { kit, startApp, started } from "./app.ts";
 
 for (const place of ["scope", "route"] as const) {
@@ -188,39 +189,39 @@ describe("Fastify 5, beyond the suite", () => {
   });
 
   it("captures every kind of response", async () => {
-    const { captured, enter } = capturing();
+    const { stored, options } = storing();
     const app = fastify({ logger: false });
-    app.addHook("onRequest", limited(100, extending(enter)));
-    app.get("/object", async () => ({ a: 1 }));
-    app.get("/text", async (_request, reply) => reply.code(201).send("text"));
-    app.get("/buffer", async (_request, reply) => reply.send(Buffer.from("bytes")));
-    app.get("/stream", async (_request, reply) => reply.send(Readable.from(["a", "b"])));
-    app.get("/empty", async (_request, reply) => reply.code(204).send());
-    app.get("/redirect", async (_request, reply) => reply.redirect("/text"));
-    app.get("/raw", (_request, reply) => {
+    app.addHook("preHandler", idempotent(options));
+    app.post("/object", async () => ({ a: 1 }));
+    app.post("/text", async (_request, reply) => reply.code(201).send("text"));
+    app.post("/buffer", async (_request, reply) => reply.send(Buffer.from("bytes")));
+    app.post("/stream", async (_request, reply) => reply.send(Readable.from(["a", "b"])));
+    app.post("/empty", async (_request, reply) => reply.code(204).send());
+    app.post("/redirect", async (_request, reply) => reply.redirect("/text"));
+    app.post("/raw", (_request, reply) => {
       reply.hijack();
       reply.raw.writeHead(200, { "Content-Type": "text/own" }).end("raw");
     });
-    app.get("/response", async () => new Response("web", { headers: { "Content-Type": "text/own" } }));
-    app.get("/error", async () => {
+    app.post("/response", async () => new Response("web", { headers: { "Content-Type": "text/own" } }));
+    app.post("/error", async () => {
       throw new Error("on purpose");
     });
     const url = await served(app);
     const paths = ["/object", "/text", "/buffer", "/stream", "/empty", "/redirect", "/raw", "/response", "/error"];
     for (const path of paths) {
-      const { status, body, header } = await sendRequest(url, path);
-      const last = captured.at(-1);
+      const { status, body, header } = await sendRequest(url, path, newRequest());
+      const last = stored.at(-1);
       expect([last?.status, last?.headers["content-type"]], path).toEqual([status, header("Content-Type")]);
-      expect(new TextDecoder().decode(last?.body), path).toBe(body);
+      expect(textOf(last), path).toBe(body);
     }
-    expect(captured).toHaveLength(paths.length);
+    expect(stored).toHaveLength(paths.length);
   });
 
-  it("reports a stream that fails", async () => {
-    const { captured, enter } = capturing();
+  it("stores no body of a stream that fails", async () => {
+    const { stored, options } = storing();
     const app = fastify({ logger: false });
-    app.addHook("onRequest", limited(100, extending(enter)));
-    app.get("/", async (_request, reply) => {
+    app.addHook("preHandler", idempotent(options));
+    app.post("/", async (_request, reply) => {
       const failing = async function* () {
         yield "a";
         throw new Error("on purpose");
@@ -228,25 +229,17 @@ describe("Fastify 5, beyond the suite", () => {
       return reply.send(Readable.from(failing()));
     });
     const url = await served(app);
-    await expect(sendRequest(url, "/")).rejects.toThrow();
-    await expect.poll(() => captured).toMatchObject([{ body: undefined, missing: "failed" }]);
+    await expect(sendRequest(url, "/", newRequest())).rejects.toThrow();
+    await expect.poll(() => stored).toMatchObject([{ status: 200, body: null }]);
   });
 
-  it("reads a body that was parsed, and the path after rewriteUrl, as the router does", async () => {
-    const seen: unknown[] = [];
+  it("reads a solution that was parsed, at the path after rewriteUrl, as the router does", async () => {
     const app = fastify({ rewriteUrl: () => "/rewritten" });
-    const hook = limited(
-      99,
-      extending(async (request) => {
-        seen.push(request.path, await request.body(100));
-        return undefined;
-      }),
-    );
-    app.post("/rewritten", { preHandler: hook }, async () => "ok");
+    app.post("/rewritten", { preHandler: rateLimit(solving("/rewritten")) }, async () => "ok");
     const url = await served(app);
     const headers = { "Content-Type": "application/json" };
-    await fetch(new URL("/api/a?b=1", url), { method: "POST", headers, body: '{"a":1}' });
-    expect(seen).toEqual(["/rewritten", { parsed: { a: 1 } }]);
+    const init = { method: "POST", headers, body: '{"token":"solved"}' };
+    expect((await fetch(new URL("/api/a?b=1", url), init)).status).toBe(204);
   });
 
   it("limits HTTP/2 servers", async () => {

@@ -8,7 +8,7 @@ serverSuite("h3 2", {
   kit,
   start: (routes) => listen(toNodeHandler(h3App(routes)) as never),
   without: {
-    "sets the fields of an extension on the response to a handler that throws":
+    "sets a clearance on the response to a handler that throws":
       "h3 builds the response to an error after all middleware",
   },
 });

@@ -6,13 +6,14 @@ import { cors } from "hono/cors";
 import { etag } from "hono/etag";
 import { HTTPException } from "hono/http-exception";
 import { streamText } from "hono/streaming";
-import { type HonoRateLimitOptions, rateLimit } from "sluice/hono";
+import { type HonoRateLimitOptions, idempotent, rateLimit } from "sluice/hono";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { listen } from "../../test/middleware/mount.ts";
-import { capturing, extending } from "../extending.ts";
 import { sendRequest } from "../send-request.ts";
 import { serverSuite } from "../server-suite.ts";
+import { solving } from "../solving.ts";
 import { expectNoBypass } from "../spellings.ts";
+import { newRequest, storing, textOf } from "../stored-responses.ts";
 import { honoApp, kit } from "./app.ts";
 import { served } from "./served.ts";
 
@@ -159,26 +160,28 @@ describe("Hono 4, beyond the suite", () => {
   });
 
   it("captures every kind of response, and sets fields on it", async () => {
-    const { captured, enter } = capturing({ "X-Extension": "yes", "Set-Cookie": "one=1" });
+    const { stored, options } = storing();
     const app = new Hono();
-    app.use(limited(99, extending(enter)));
-    app.get("/json", (c) => c.json({ a: 1 }));
-    app.get("/empty", (c) => c.body(null, 204));
-    app.get("/stream", (c) => streamText(c, (stream) => stream.write("text").then(() => {})));
-    app.get("/redirect", () => Response.redirect("https://elsewhere.example/", 302));
-    app.get("/error", () => {
+    app.use(idempotent(options), rateLimit(solving()));
+    app.post("/json", (c) => c.json({ a: 1 }));
+    app.post("/empty", (c) => c.body(null, 204));
+    app.post("/stream", (c) => streamText(c, (stream) => stream.write("text").then(() => {})));
+    app.post("/redirect", () => Response.redirect("https://elsewhere.example/", 302));
+    app.post("/error", () => {
       throw new HTTPException(418, { message: "teapot" });
     });
     const url = await started(app);
     const paths = ["/json", "/empty", "/stream", "/redirect", "/error", "/none"];
     for (const path of paths) {
-      const { status, body, header } = await sendRequest(url, path);
-      const last = captured.at(-1);
+      const { method, headers } = newRequest();
+      const solved = { ...headers, "Sluice-Challenge-Token": "solved", "User-Agent": "test" };
+      const { status, body, header } = await sendRequest(url, path, { method, headers: solved });
+      const last = stored.at(-1);
       expect([last?.status, last?.headers["content-type"]], path).toEqual([status, header("Content-Type")]);
-      expect(new TextDecoder().decode(last?.body), path).toBe(body);
-      expect([header("X-Extension"), header("Set-Cookie")], path).toEqual(["yes", "one=1"]);
+      expect(textOf(last), path).toBe(body);
+      expect(header("Set-Cookie"), path).toContain(`=${header("Sluice-Clearance")};`);
     }
-    expect(captured).toHaveLength(paths.length);
+    expect(stored).toHaveLength(paths.length);
   });
 
   it("throws for a request without a socket", async () => {

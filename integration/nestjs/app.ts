@@ -53,7 +53,7 @@ export const kit: RouteKit = {
 /** The cases that no app of Nest can pass. */
 export const without = {
   "rejects with plain text if the client prefers it": "Nest sends exceptions as JSON",
-  "reads the body of a request that an extension answers, up to a size": "Nest parses bodies before guards run",
+  "reads the solution of a challenge from a body, up to a size": "Nest parses bodies before guards run",
 };
 
 /** A controller with one route: its first limit is that of the decorator, further ones are guards. */

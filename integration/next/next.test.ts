@@ -20,22 +20,16 @@ const serve = (more: Environment) =>
   startServer(node24, [NEXT, "start", "-H", "127.0.0.1", "-p", "$PORT"], here, { ...env, ...more });
 const start = async (more: Environment = {}) => withFrontProxy(await serve(more));
 
-const NEXT_WITHOUT = {
-  ...FETCH_WITHOUT,
-  "passes method, raw path and headers of a request to an extension, before it is counted":
-    "Next.js normalises the query of a request",
-};
-
 middlewareSuite(
   "Next.js 16 route handlers, memory",
-  { start: () => start(), as: asAddress, without: NEXT_WITHOUT },
+  { start: () => start(), as: asAddress, without: FETCH_WITHOUT },
   { describe, it },
 );
 
 /** A proxy continues a request before the route responds. */
 const EARLY = "a proxy ends before the response, so it refuses refunds, holds and concurrency limits";
 const PROXY_WITHOUT = {
-  ...NEXT_WITHOUT,
+  ...FETCH_WITHOUT,
   "refunds failed requests once with refundIf: failed": EARLY,
   "refunds successful requests with refundIf: succeeded, as for a login": EARLY,
   "counts redirects as failures, and refunds what the handler reports (issue 30)": EARLY,
@@ -56,16 +50,8 @@ const PROXY_WITHOUT = {
   "lets requests pass that only a flagged limit or a shadow rule denies":
     "a proxy and a route handler get different requests",
   "omits its fields where another client could read them": "the response is not known in a proxy",
-  "sets the fields of an extension on every response, and adds its cookies to those of the handler":
+  "sets a clearance on every response, and adds its cookie to those of the handler":
     "Next.js adds the cookies of a proxy before those of the route",
-  "sends the answer of an extension with any status, body and content type, and does not count it":
-    "Next.js accepts no redirect without an absolute URL from a proxy",
-  "captures a response, and sends its end when it is stored": "the response is not known in a proxy",
-  "sends a captured stream as it is produced": "the response is not known in a proxy",
-  "sends a response unchanged that is too long to be captured": "the response is not known in a proxy",
-  "captures the response to a client that has disconnected": "the response is not known in a proxy",
-  "captures rejections, errors of the handler, and requests whose limit could not be checked":
-    "the response is not known in a proxy",
   "runs a request with an idempotency key once, and replays its response without a charge":
     "a proxy counts before the route handler is idempotent",
   "rejects another payload with the same idempotency key, and malformed keys":

@@ -25,16 +25,12 @@ middlewareSuite(
     as: asAddress,
     without: {
       ...FETCH_WITHOUT,
-      "sends the answer of an extension with any status, body and content type, and does not count it":
-        "react-router-serve is an Express app, which adds a charset to text/html",
       "releases the slots of pipelined requests whose client disconnects":
         "React Router ends an aborted request before its loader, so its slot ends with its lease",
       "releases a concurrent request when its client disconnects":
         "React Router ends an aborted request before its loader, so its slot ends with its lease",
       "keeps the slot of a client that has disconnected until its handler ends":
         "React Router ends an aborted request before its loader, so its slot ends with its lease",
-      "captures the response to a client that has disconnected":
-        "React Router replaces the result of a request that was aborted by an error",
       "stores the response to a client that has disconnected, for its retry":
         "React Router replaces the result of a request that was aborted by an error",
     },

@@ -12,7 +12,6 @@ import { createServer } from "./remix-server.ts";
 const REPLACED = "Remix replaces the result of a request that was aborted by an error";
 const ABORTED = {
   "keeps the slot of a client that has disconnected until its handler ends": REPLACED,
-  "captures the response to a client that has disconnected": REPLACED,
   "stores the response to a client that has disconnected, for its retry": REPLACED,
 };
 

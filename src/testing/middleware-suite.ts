@@ -1,11 +1,10 @@
 /** The contract of a middleware as a suite that runs on every server, over real HTTP. */
 import { abuseCases } from "./middleware/abuse-cases.ts";
 import { captureCases } from "./middleware/capture-cases.ts";
+import { clearanceCases } from "./middleware/clearance-cases.ts";
 import { clientOf } from "./middleware/client.ts";
 import { countingCases } from "./middleware/counting-cases.ts";
 import { disconnectCases } from "./middleware/disconnect-cases.ts";
-import { extensionCases } from "./middleware/extension-cases.ts";
-import { extensionRequestCases } from "./middleware/extension-request-cases.ts";
 import { failureCases } from "./middleware/failure-cases.ts";
 import { type GuardedRoute, mount, type RouteKit } from "./middleware/guarded-route.ts";
 import { holdCases } from "./middleware/hold-cases.ts";
@@ -48,10 +47,9 @@ const middlewareCases = [
   ...responseCases,
   ...identityCases,
   ...failureCases,
-  ...extensionCases,
   ...rulesCases,
   ...abuseCases,
-  ...extensionRequestCases,
+  ...clearanceCases,
   ...captureCases,
   ...idempotencyCases,
   ...storedResponseCases,

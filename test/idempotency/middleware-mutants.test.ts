@@ -176,25 +176,25 @@ const changed =
   (options) =>
     idempotent({ ...options, ...change(options) });
 
+const storingLater = changed(({ store }) => ({
+  store: {
+    begin: (claim) => store.begin(claim),
+    read: (...args) => store.read(...args),
+    renew: (...args) => store.renew(...args),
+    release: (...args) => store.release(...args),
+    async complete(...args) {
+      setTimeout(() => store.complete(...args), 500);
+      return true;
+    },
+  },
+}));
+
 /** Bugs that a client of the server sees. */
 const suiteMutants: [name: string, fails: string, wrap: Wrap][] = [
   ["does nothing", "runs a request with an idempotency key once", () => (handler) => handler],
-  [
-    "stores a response after it was sent",
-    "runs a request with an idempotency key once",
-    changed(({ store }) => ({
-      store: {
-        begin: (claim) => store.begin(claim),
-        read: (...args) => store.read(...args),
-        renew: (...args) => store.renew(...args),
-        release: (...args) => store.release(...args),
-        async complete(...args) {
-          setTimeout(() => store.complete(...args), 500);
-          return true;
-        },
-      },
-    })),
-  ],
+  ["captures no response", "captures a response", () => (handler) => handler],
+  ["stores a response after it was sent", "runs a request with an idempotency key once", storingLater],
+  ["sends a response before it is stored", "captures a response", storingLater],
   [
     "uses keys without their scope",
     "separates the idempotency keys of two users",

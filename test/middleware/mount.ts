@@ -155,6 +155,6 @@ export const FETCH_WITHOUT = {
     "a response has no headers before it is created",
   "keeps headers of earlier middleware on an answer, without the validators":
     "a response has no headers before it is created",
-  "sets the fields of an extension on the response to a handler that throws":
+  "sets a clearance on the response to a handler that throws":
     "a handler that throws has no response that rateLimit could change",
 };

@@ -4,7 +4,8 @@ import { clientIp } from "sluice/http";
 import { type NodeHandler, type NodeRateLimitOptions, rateLimit } from "sluice/node";
 import { guardedRoutes, middlewareSuite } from "sluice/testing";
 import { describe, expect, it } from "vitest";
-import { EXTENSION, type ExtensionPass, extensionOf } from "../../src/middleware/gate/extension.ts";
+import { REQUEST_ABUSE } from "../../src/http/request-abuse.ts";
+import type { ResponseFields } from "../../src/http/response.ts";
 import { listen, nodeKit, nodeListener } from "./mount.ts";
 
 type Limit = (options: NodeRateLimitOptions) => (handler: NodeHandler) => NodeHandler;
@@ -62,17 +63,24 @@ const stacked =
     return each.reduceRight((inner, wrap) => wrap(inner), handler);
   };
 
-/** The middleware with changed results of extensions. */
-const extending = (change: (pass: ExtensionPass) => ExtensionPass): Limit =>
-  changed((options) => {
-    const extension = extensionOf(options);
-    if (!extension) return {};
-    const enter: typeof extension.enter = async (request) => {
-      const result = await extension.enter(request);
-      return result === undefined || "status" in result ? result : change(result);
+/** The middleware with changed fields of a clearance. */
+const clearing =
+  (change: (fields: ResponseFields) => ResponseFields | undefined): Limit =>
+  ({ abuse, ...options }) => {
+    if (!abuse) return rateLimit(options);
+    const mount: (typeof abuse)[typeof REQUEST_ABUSE]["mount"] = (middleware) => {
+      const mounted = abuse[REQUEST_ABUSE].mount(middleware);
+      return Object.assign(Object.create(mounted) as typeof mounted, {
+        async enter(args: Parameters<typeof mounted.enter>[0]) {
+          const entered = await mounted.enter(args);
+          return typeof entered === "object" && "set" in entered && entered.set
+            ? { ...entered, set: change(entered.set) }
+            : entered;
+        },
+      });
     };
-    return { [EXTENSION]: { enter } } as object;
-  });
+    return rateLimit({ ...options, abuse: { ...abuse, [REQUEST_ABUSE]: { mount } } });
+  };
 
 const mutants: [string, Limit][] = [
   ["limits nothing", () => (handler) => handler],
@@ -158,29 +166,9 @@ const mutants: [string, Limit][] = [
     "does not record the decision of a request",
     (options) => (handler) => rateLimit(options)((request, response) => handler(Object.create(request), response)),
   ],
-  ["ignores extensions", changed(() => ({ [EXTENSION]: undefined }) as object)],
-  ["sets no fields of an extension", extending(({ capture }) => ({ capture }))],
-  ["captures no response", extending(({ set }) => ({ set }))],
-  [
-    "sends a captured response before it is stored",
-    extending(({ set, capture }) => ({
-      set,
-      capture: capture && {
-        ...capture,
-        onNode(response) {
-          const { end } = response;
-          capture.onNode(response);
-          const stored = response.end;
-          response.end = ((...args: [never, never]) => {
-            response.end = end;
-            stored.apply(response, args);
-            if (!response.writableFinished) end.apply(response, args);
-            return response;
-          }) as typeof end;
-        },
-      },
-    })),
-  ],
+  ["sets no clearance", clearing(() => undefined)],
+  ["sets no cookie of a clearance", clearing(({ "Set-Cookie": _, ...fields }) => fields)],
+  ["lets caches store a clearance", clearing(({ "Cache-Control": _, ...fields }) => fields)],
   ["does not expose its fields to scripts", sending((_, value) => (value.includes("X-Own, ") ? "X-Own" : value))],
 ];
 

@@ -1,12 +1,11 @@
 /** `rateLimit({ rules })`: options, facts, identities and errors. The suite of each server tests the responses. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { abuse, challenge } from "sluice/abuse";
 import { getRateLimit, rateLimit } from "sluice/fetch";
 import { rateLimit as rateLimitNode } from "sluice/node";
 import { defineRules, loadRules } from "sluice/rules";
 import { describe, expect, test, vi } from "vitest";
-import { EXTENSION } from "../../src/middleware/gate/extension.ts";
-import { captureResponse } from "../../src/middleware/hosts/capture.ts";
 
 const FALLBACK = { limits: { ip: "100/h" } } as const;
 const rules = (list: readonly object[], facts: readonly string[] = [], more: object = {}) =>
@@ -239,26 +238,29 @@ describe("an answer to a path that matches too many rules", () => {
     { name: "one", match: "/a/:id", limits },
     { name: "all", match: "/a", limits },
   ]);
-  const options = () => {
-    const captured: unknown[] = [];
-    const capture = captureResponse({ maxBytes: 1000, complete: ({ status }) => void captured.push(status) });
-    const extension = { enter: () => ({ set: { "X-Extension": "yes" }, capture }) };
-    return { captured, options: { rules: set, [EXTENSION]: extension } };
+  const provider = {
+    name: "test",
+    siteKey: "site",
+    scriptUrl: "https://captcha.example/api.js",
+    frameOrigin: "https://captcha.example",
+    tokenField: "test-response",
+    verify: async () => ({ ok: true, codes: [] }),
   };
+  const prevention = abuse({ challenge: challenge({ provider, secret: ["0123456789abcdef0123456789abcdef"] }) });
+  const headers = { "Sluice-Challenge-Token": "solved", "User-Agent": "test" };
 
-  test("is passed to an extension with Response", async () => {
-    const { captured, options: given } = options();
-    const response = await app(given)("/a/");
-    expect([response.status, response.headers.get("X-Extension"), captured]).toEqual([400, "yes", [400]]);
+  test("has the clearance of a solved challenge with Response", async () => {
+    const response = await app({ rules: set, abuse: prevention })("/a/", { headers });
+    expect([response.status, response.headers.has("Sluice-Clearance")]).toEqual([400, true]);
   });
 
-  test("is passed to an extension on Node", async () => {
-    const { captured, options: given } = options();
-    const server = createServer(rateLimitNode(given as never)((_request, response) => void response.end("ok")));
+  test("has the clearance of a solved challenge on Node", async () => {
+    const limit = rateLimitNode({ rules: set, abuse: prevention });
+    const server = createServer(limit((_request, response) => void response.end("ok")));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const { port } = server.address() as AddressInfo;
-    const response = await fetch(`http://127.0.0.1:${port}/a/`);
-    expect([response.status, response.headers.get("X-Extension"), captured]).toEqual([400, "yes", [400]]);
+    const response = await fetch(`http://127.0.0.1:${port}/a/`, { headers });
+    expect([response.status, response.headers.has("Sluice-Clearance")]).toEqual([400, true]);
     await new Promise((resolve) => server.close(resolve));
   });
 });

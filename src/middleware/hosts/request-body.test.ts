@@ -1,9 +1,11 @@
-/** Bodies of requests that an extension reads: streams, parsed values, disconnects and time limits. */
+/** Bodies of requests that are answered: streams, parsed values, disconnects and time limits. */
 import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { EXTENSION, type GateExtension } from "../gate/extension.ts";
+import { abuse } from "../../abuse/abuse.ts";
+import { challenge } from "../../abuse/challenge/challenge.ts";
+import { loadRules } from "../../rules/define-rules.ts";
 import type { RequestBody } from "../gate/request-reader.ts";
 import { rateLimit } from "../hono.ts";
 import { readBody, readNodeBody } from "./request-body.ts";
@@ -116,43 +118,43 @@ describe("the body of a Request", () => {
 
 describe("the body of a Hono request", () => {
   const form = { "Content-Type": "application/x-www-form-urlencoded" };
+  const json = { "Content-Type": "application/json" };
 
-  it.each<[string, Record<string, string>, string, (request: Request) => Promise<unknown>, unknown]>([
-    ["was not read", {}, "token", async () => {}, "token"],
-    ["was read as text", {}, "token", (request) => request.text(), "token"],
-    ["was read as JSON", {}, '{"a":1}', (request) => request.json(), '{"a":1}'],
-    ["was read as a form", form, "a=1", (request) => request.formData(), { parsed: { a: "1" } }],
-  ])("is available if it %s", async (_, headers, sent, read, expected) => {
-    let body: RequestBody | undefined;
-    const enter: GateExtension<readonly unknown[]>["enter"] = async (request) => {
-      body = await request.body(MAX_BYTES);
-      return undefined;
+  /** The status of the answer to a solution in a body, which another middleware reads first. */
+  async function solve(headers: Record<string, string>, body: string, read: (context: Context) => Promise<unknown>) {
+    const provider = {
+      name: "test",
+      siteKey: "site",
+      scriptUrl: "https://captcha.example/api.js",
+      frameOrigin: "https://captcha.example",
+      tokenField: "test-response",
+      verify: async (token: string) => ({ ok: token === "solved", codes: [] }),
     };
+    const login = { name: "login", match: "/login", limits: { ip: "1/d" }, action: "challenge" };
+    const rules = loadRules({ rules: [login], fallback: "unlimited" }, { facts: [] });
+    const prevention = abuse({ challenge: challenge({ provider, secret: ["0123456789abcdef0123456789abcdef"] }) });
     const app = new Hono();
     app.use(async (context, next) => {
-      await read(context.req as never);
+      await read(context);
       await next();
     });
-    app.use(rateLimit({ policy: "1/s", key: () => "k", [EXTENSION]: { enter } } as never));
-    app.post("/", async (context) => context.text(await context.req.text()));
-    const response = await app.request("/", { method: "POST", body: sent, headers });
-    expect(decode(body)).toEqual(expected);
-    if (headers !== form) expect(await response.text()).toBe(sent);
+    const identity = { trustedProxies: 1, header: "x-client" };
+    app.use(rateLimit({ rules, abuse: prevention, identity }));
+    const client = { "X-Client": "203.0.113.7", "User-Agent": "test" };
+    const init = { method: "POST", body, headers: { ...client, ...headers } };
+    return (await app.request("/.sluice/clearance", init)).status;
+  }
+
+  it.each<[string, Record<string, string>, string, (context: Context) => Promise<unknown>]>([
+    ["was not read", form, "token=solved", async () => {}],
+    ["was read as text", form, "token=solved", ({ req }) => req.text()],
+    ["was read as JSON", json, '{"token":"solved"}', ({ req }) => req.json()],
+    ["was read as a form", form, "token=solved", ({ req }) => req.formData()],
+  ])("is available if it %s", async (_, headers, body, read) => {
+    expect(await solve(headers, body, read)).toBe(204);
   });
 
   it("is missing if it was read from the raw request", async () => {
-    const seen: unknown[] = [];
-    const enter: GateExtension<readonly unknown[]>["enter"] = async (request) => {
-      seen.push(await request.body(MAX_BYTES));
-      return undefined;
-    };
-    const app = new Hono();
-    app.use(async (context, next) => {
-      await context.req.raw.text();
-      await next();
-    });
-    app.use(rateLimit({ policy: "1/s", key: () => "k", [EXTENSION]: { enter } } as never));
-    await app.request("/", { method: "POST", body: "token" });
-    expect(seen).toEqual([undefined]);
+    expect(await solve(form, "token=solved", ({ req }) => req.raw.text())).toBe(403);
   });
 });

@@ -9,7 +9,7 @@ import { type MiddlewareCase, slow } from "./case.ts";
 import { expectNoFields } from "./client.ts";
 
 /** Accepts the token "solved". */
-const PROVIDER: ChallengeProvider = {
+export const PROVIDER: ChallengeProvider = {
   name: "suite",
   siteKey: "site",
   scriptUrl: "https://captcha.example/api.js",
@@ -39,6 +39,8 @@ export const abuseCases: readonly MiddlewareCase[] = [
         "a denied client",
       );
       expectNoFields(denied, "a denied client");
+      const head = await send("/lists", { method: "HEAD", headers: as("203.0.113.96") });
+      checkEqual([head.status, head.text], [403, ""], "HEAD of a denied client");
       checkEqual(await statuses(1, "/lists", { headers: as("203.0.113.97") }), [403], "a client on both lists");
       checkEqual(await statuses(3, "/lists", { headers: as("203.0.113.98") }), [200, 200, 200], "an allowed client");
       checkEqual(await statuses(2, "/lists", { headers: as("203.0.113.99") }), [200, 429], "any other client");

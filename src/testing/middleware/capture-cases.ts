@@ -1,33 +1,30 @@
-/** Cases about responses that an extension captures: what it receives, and when the response is sent. */
-import type { ResponseCapture } from "../../middleware/gate/extension.ts";
-import { captureResponse } from "../../middleware/hosts/capture.ts";
+/** Cases about how `idempotent` captures responses: what it stores, and when the response is sent. */
+import type { IdempotencyStore, StoredResponse } from "../../idempotency/idempotency-store.ts";
+import { memoryIdempotencyStore } from "../../idempotency/memory-store.ts";
 import { check, checkEqual } from "../check.ts";
-import { type MiddlewareCase, slow } from "./case.ts";
+import { type MiddlewareCase, slow, streamOf } from "./case.ts";
 import type { Client } from "./client.ts";
-import { extended, streamOf } from "./extension-cases.ts";
-import type { PlainResponse, RouteOptions, RoutePlan } from "./guarded-route.ts";
+import type { PlainResponse, Planner, RoutePlan } from "./guarded-route.ts";
 import { waitingRoom } from "./hold-cases.ts";
 
 const MAX_BYTES = 1000;
 /** How long storing a response takes, in ms: longer than a client needs for another request. */
 const STORING_MS = 50;
 
-/** A captured response as the routes report it. */
+/** A stored response as the routes report it. */
 interface Report {
-  status?: number;
+  status: number;
   own?: string;
-  cookies?: string[];
-  body?: number[];
-  missing?: string;
-  fields: boolean;
+  /** `null` if the body is missing. */
+  body: number[] | null;
 }
 
-const OWN = { "X-Own": "yes", "Set-Cookie": ["own=1; Path=/", "own=2; Path=/"] };
+const OWN = { "X-Own": "yes" };
 const RESPONSES: Record<string, () => Partial<PlainResponse>> = {
   text: () => ({ body: "text" }),
   bytes: () => ({ body: new Uint8Array([0, 255, 128]) }),
   stream: () => ({ body: streamOf("a", "", "b") }),
-  sized: () => ({ headers: { ...OWN, "Content-Length": "2" }, body: streamOf("a", "b") }),
+  sized: () => ({ headers: { "Content-Length": "2" }, body: streamOf("a", "b") }),
   empty: () => ({ status: 204, body: "" }),
   unchanged: () => ({ status: 304, body: "" }),
   failed: () => ({ status: 500, body: "failed" }),
@@ -35,48 +32,59 @@ const RESPONSES: Record<string, () => Partial<PlainResponse>> = {
 };
 const LONG = "x".repeat(5 * MAX_BYTES);
 
-/** A route that captures its responses. A request to `/captured` below it returns them. */
-function capturing(options: RouteOptions, handle: NonNullable<RoutePlan["handle"]>): RoutePlan {
+/** A route that stores its responses. A request to `/reports` below it returns them. */
+function capturing({ kit, limiter }: Planner, name: string, handle: NonNullable<RoutePlan["handle"]>): RoutePlan {
   const reports: Report[] = [];
-  const capture = (): ResponseCapture =>
-    captureResponse({
-      maxBytes: MAX_BYTES,
-      async complete({ status, headers, body, missing }) {
-        if (missing === undefined) await new Promise((resolve) => setTimeout(resolve, STORING_MS));
-        reports.push({
-          ...(status === undefined ? {} : { status }),
-          ...(headers["x-own"] === undefined ? {} : { own: String(headers["x-own"]) }),
-          ...(headers["set-cookie"] === undefined ? {} : { cookies: [headers["set-cookie"]].flat() }),
-          ...(body === undefined ? {} : { body: [...body] }),
-          ...(missing === undefined ? {} : { missing }),
-          fields: headers.ratelimit !== undefined,
-        });
-      },
-    });
+  const store = recording(kit.idempotencyStore?.() ?? memoryIdempotencyStore(), ({ status, headers, body }) => {
+    const own = headers["x-own"];
+    reports.push({ status, ...(own === undefined ? {} : { own: String(own) }), body: body && [...body] });
+  });
   return {
-    rateLimits: [
-      extended(options, ({ path }) => {
-        if (!path.endsWith("/captured")) return { capture: capture() };
-        return { status: 200, headers: { "Content-Type": "application/json" }, body: JSON.stringify(reports) };
-      }),
-    ],
-    handle,
+    idempotency: { store, maxBodyBytes: MAX_BYTES, storedHeaders: ["x-own"] },
+    rateLimits: [{ limiter: limiter(slow(999, name)) }],
+    handle: (path, ...rest) => (path.endsWith("/reports") ? { body: JSON.stringify(reports) } : handle(path, ...rest)),
   };
 }
 
-/** The responses that a route has captured. */
-async function captured({ send }: Client, route: string): Promise<Report[]> {
-  return JSON.parse((await send(`/${route}/captured`)).text) as Report[];
+/** A store that reports each response, and is slow with bodies. */
+function recording(store: IdempotencyStore, report: (response: StoredResponse) => void): IdempotencyStore {
+  const { deadlineMs, failsPerScope, isLocal } = store;
+  return {
+    deadlineMs,
+    failsPerScope,
+    isLocal,
+    begin: (claim) => store.begin(claim),
+    read: (...args) => store.read(...args),
+    renew: (...args) => store.renew(...args),
+    release: (...args) => store.release(...args),
+    async complete(key, owner, response, ttlMs) {
+      // A response without its body is not waited for, and workerd ends a request with its response.
+      if (response.body) await new Promise((resolve) => setTimeout(resolve, STORING_MS));
+      report(response);
+      return store.complete(key, owner, response, ttlMs);
+    },
+  };
 }
 
-/** Waits until a route has captured a number of responses. */
-async function untilCaptured(client: Client, route: string, count: number): Promise<Report[]> {
+/** A request that runs once. */
+function keyed(key: string) {
+  const headers = { "Content-Type": "application/json", "X-User": "ada", "Idempotency-Key": key };
+  return { method: "POST", headers, body: "{}" };
+}
+
+/** The responses that a route has stored. */
+async function reportsOf({ send }: Client, route: string): Promise<Report[]> {
+  return JSON.parse((await send(`/${route}/reports`)).text) as Report[];
+}
+
+/** Waits until a route has stored a number of responses. */
+async function untilReported(client: Client, route: string, count: number): Promise<Report[]> {
   for (let i = 0; i < 200; i++) {
-    const reports = await captured(client, route);
+    const reports = await reportsOf(client, route);
     if (reports.length >= count) return reports;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
-  throw new Error(`${route} never captured ${count} responses`);
+  throw new Error(`${route} never stored ${count} responses`);
 }
 
 const bytesOf = (body: PlainResponse["body"]): number[] =>
@@ -86,8 +94,8 @@ export const captureCases: readonly MiddlewareCase[] = [
   {
     title: "captures a response, and sends its end when it is stored",
     routes: {
-      captured: ({ limiter }) =>
-        capturing({ limiter: limiter(slow(99, "captured")) }, (path) => {
+      captured: (planner) =>
+        capturing(planner, "captured", (path) => {
           const response = RESPONSES[path.split("/")[2] ?? ""]?.() ?? {};
           return { ...response, headers: { ...OWN, ...response.headers } };
         }),
@@ -95,23 +103,20 @@ export const captureCases: readonly MiddlewareCase[] = [
     async drive(client) {
       for (const [name, response] of Object.entries(RESPONSES)) {
         const { status = 200, body = "" } = response();
-        for (const method of ["GET", "HEAD"]) {
-          const bytes = method === "HEAD" ? [] : bytesOf(body);
-          const sent = await client.send(`/captured/${name}`, { method });
-          checkEqual([sent.status, [...sent.bytes]], [status, bytes], `${method} ${name}`);
-          check(status === 304 || sent.header("RateLimit") !== null, `${method} ${name} has RateLimit fields`);
-          const report = { status, own: "yes", cookies: OWN["Set-Cookie"], body: bytes, fields: false };
-          checkEqual((await captured(client, "captured")).pop(), report, `captured: ${method} ${name}`);
-        }
+        const sent = await client.send(`/captured/${name}`, keyed(name));
+        checkEqual([sent.status, [...sent.bytes]], [status, bytesOf(body)], name);
+        check(status === 304 || sent.header("RateLimit") !== null, `${name} has RateLimit fields`);
+        const report = { status, own: "yes", body: bytesOf(body) };
+        checkEqual((await reportsOf(client, "captured")).pop(), report, `captured: ${name}`);
       }
     },
   },
   {
     title: "sends a captured stream as it is produced",
     routes: {
-      capturedLive: ({ limiter }) => {
+      capturedLive: (planner) => {
         const room = waitingRoom();
-        return capturing({ limiter: limiter(slow(99, "captured-live")) }, (path) => {
+        return capturing(planner, "captured-live", (path) => {
           if (path.endsWith("/go")) room.open();
           if (!path.includes("/live")) return {};
           const encoder = new TextEncoder();
@@ -131,85 +136,44 @@ export const captureCases: readonly MiddlewareCase[] = [
     async drive(client) {
       for (const [path, first, count] of [
         ["/capturedLive/live", "first", 0],
-        ["/capturedLive/live/long", LONG, 3],
+        ["/capturedLive/live/long", LONG, 2],
       ] as const) {
-        const response = await client.open(path);
+        const response = await client.open(path, keyed(`${count}`));
         const reader = (response.body as ReadableStream<Uint8Array>).getReader();
         const decoder = new TextDecoder();
         let text = "";
         while (text.length < first.length) text += decoder.decode((await reader.read()).value, { stream: true });
         checkEqual(text, first, "the first part");
-        const before = await untilCaptured(client, "capturedLive", count);
+        const before = await untilReported(client, "capturedLive", count);
         checkEqual(before.length, count, "captured before the end");
-        if (count > 0) checkEqual(before.pop()?.missing, "too-long", "a response that is too long");
+        if (count > 0) checkEqual(before.pop()?.body, null, "a response that is too long");
         await client.send("/capturedLive/go");
         for (let part = await reader.read(); !part.done; part = await reader.read()) text += decoder.decode(part.value);
         checkEqual(text, `${first}last`, "the whole");
-        const bodies = (await captured(client, "capturedLive")).map(({ body }) => body?.length);
-        if (count === 0) check(bodies.includes(9), `captured after the end: ${JSON.stringify(bodies)}`);
+        if (count > 0) continue;
+        checkEqual(
+          (await reportsOf(client, "capturedLive")).pop()?.body,
+          bytesOf("firstlast"),
+          "captured after the end",
+        );
       }
     },
   },
   {
     title: "sends a response unchanged that is too long to be captured",
     routes: {
-      capturedLong: ({ limiter }) =>
-        capturing({ limiter: limiter(slow(99, "captured-long")) }, (path) => ({
+      capturedLong: (planner) =>
+        capturing(planner, "captured-long", (path) => ({
           body: path.endsWith("/stream") ? streamOf(...new Array<string>(5).fill("x".repeat(MAX_BYTES))) : LONG,
         })),
     },
     async drive(client) {
-      for (const path of ["/capturedLong", "/capturedLong/stream"]) {
-        const { status, text } = await client.send(path);
+      for (const [i, path] of ["/capturedLong", "/capturedLong/stream"].entries()) {
+        const { status, text } = await client.send(path, keyed(path.replaceAll("/", "-")));
         checkEqual([status, text === LONG], [200, true], path);
-        const report = (await captured(client, "capturedLong")).pop();
-        checkEqual([report?.status, report?.body, report?.missing], [200, undefined, "too-long"], `captured: ${path}`);
+        const report = (await untilReported(client, "capturedLong", i + 1)).pop();
+        checkEqual([report?.status, report?.body], [200, null], `captured: ${path}`);
       }
-    },
-  },
-  {
-    title: "captures the response to a client that has disconnected",
-    routes: {
-      capturedLeft: ({ limiter }) =>
-        capturing({ limiter: limiter(slow(99, "captured-left")) }, async (_path, disconnected) => {
-          await disconnected;
-          return { body: "too late" };
-        }),
-    },
-    async drive(client) {
-      const leaver = new AbortController();
-      const left = client.send("/capturedLeft", { signal: leaver.signal }).catch(() => "left");
-      await client.until("capturedLeft", "the request", ({ handled }) => handled === 1);
-      leaver.abort();
-      checkEqual(await left, "left", "the client");
-      const [report] = await untilCaptured(client, "capturedLeft", 1);
-      checkEqual([report?.status, report?.body], [200, bytesOf("too late")], "captured");
-    },
-  },
-  {
-    title: "captures rejections, errors of the handler, and requests whose limit could not be checked",
-    routes: {
-      capturedRejected: ({ limiter }) => capturing({ limiter: limiter(slow(1, "captured-rejected")) }, () => ({})),
-      capturedThrown: ({ limiter }) =>
-        capturing({ limiter: limiter(slow(9, "captured-thrown")) }, () => {
-          throw new Error("on purpose");
-        }),
-      capturedUnchecked: ({ broken }) =>
-        capturing({ limiter: broken({ onStoreError: "throw" }), onError: () => "allow" }, () => ({ body: "allowed" })),
-    },
-    async drive(client) {
-      checkEqual(await client.statuses(2, "/capturedRejected"), [200, 429], "the limit");
-      const rejected = await captured(client, "capturedRejected");
-      checkEqual(
-        rejected.map(({ status }) => status),
-        [200, 429],
-        "captured: a rejection",
-      );
-      checkEqual((await client.send("/capturedThrown")).status, 500, "a handler that throws");
-      const [thrown] = await untilCaptured(client, "capturedThrown", 1);
-      check(thrown?.status === 500 || thrown?.missing === "failed", `captured: an error: ${JSON.stringify(thrown)}`);
-      checkEqual((await client.send("/capturedUnchecked")).text, "allowed", "an error that is allowed");
-      checkEqual((await captured(client, "capturedUnchecked"))[0]?.body, bytesOf("allowed"), "captured: allowed");
     },
   },
 ];

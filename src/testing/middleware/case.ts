@@ -21,6 +21,16 @@ export function times<T>(count: number, value: T): T[] {
   return new Array<T>(count).fill(value);
 }
 
+/** A stream of text. */
+export function streamOf(...texts: string[]): ReadableStream<Uint8Array<ArrayBuffer>> {
+  return new ReadableStream({
+    start(controller) {
+      for (const text of texts) controller.enqueue(new TextEncoder().encode(text));
+      controller.close();
+    },
+  });
+}
+
 /** The path of a request on any server. */
 export function pathOf([first]: readonly unknown[]): string {
   const { url, req, raw } = first as { url?: string; req?: { path?: string }; raw?: { url?: string } };

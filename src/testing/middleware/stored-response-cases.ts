@@ -1,7 +1,6 @@
 /** Cases about the responses that `idempotent` stores and replays. */
 import { check, checkEqual } from "../check.ts";
-import { type MiddlewareCase, slow, times } from "./case.ts";
-import { streamOf } from "./extension-cases.ts";
+import { type MiddlewareCase, slow, streamOf, times } from "./case.ts";
 import type { PlainResponse } from "./guarded-route.ts";
 import { checkProblem, isReplay, pay } from "./idempotency-cases.ts";
 
@@ -15,6 +14,9 @@ const RESPONSES: Record<string, () => Partial<PlainResponse>> = {
   empty: () => ({ status: 204, body: "" }),
   failed: () => ({ status: 500, body: "failed" }),
   refused: () => ({ status: 402, body: "no money" }),
+  page: () => ({ status: 410, headers: { "Content-Type": "text/html; charset=utf-8" }, body: "<p>Grüße</p>" }),
+  problem: () => ({ status: 599, headers: { "Content-Type": "application/problem+json" }, body: "{}" }),
+  moved: () => ({ status: 301, headers: { Location: "/elsewhere" }, body: "" }),
   longest: () => ({ body: "x".repeat(MAX_BYTES) }),
 };
 
@@ -79,6 +81,9 @@ export const storedResponseCases: readonly MiddlewareCase[] = [
         checkEqual(first.status, response().status ?? 200, `the status of ${kind}`);
         checkEqual([again.status, [...again.bytes]], [first.status, [...first.bytes]], `the replay of ${kind}`);
         checkEqual([isReplay(first), isReplay(again)], [false, true], `whether ${kind} is a replay`);
+        for (const name of ["Content-Type", "Location"]) {
+          checkEqual(again.header(name), first.header(name), `${name} of the replay of ${kind}`);
+        }
       }
       for (const [kind, status, length] of [
         ["long", 201, MAX_BYTES + 1],
