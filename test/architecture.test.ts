@@ -38,7 +38,7 @@ const BUNDLED = /^@noble\/hashes\/|^ipaddr\.js$|^hono\/router\/trie-router$|^isb
 /** Packages whose types a middleware imports. */
 const SERVER: Record<string, readonly string[]> = {
   "middleware/node.ts": ["node:http"],
-  "middleware/gate/extension.ts": ["node:http"],
+  "middleware/gate/response-capture.ts": ["node:http"],
   "middleware/hosts/node-capture.ts": ["node:http"],
   "middleware/hosts/fetch-connection.ts": ["node:http"],
   "middleware/hosts/node-close.ts": ["node:http"],

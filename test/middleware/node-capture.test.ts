@@ -5,7 +5,7 @@ import { Socket } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import type { CapturedResponse } from "../../src/middleware/gate/extension.ts";
+import type { CapturedResponse } from "../../src/middleware/gate/response-capture.ts";
 import { captureOnNode } from "../../src/middleware/hosts/node-capture.ts";
 import { listen } from "./mount.ts";
 

@@ -1,13 +1,19 @@
 /** What the gate of a middleware decides about a request, as servers apply it. */
-import type { Rejection } from "../../http/rejection.ts";
-import type { PendingHeaders } from "../../http/response.ts";
-import type { ExtensionPass, GateAnswer, GateFailure } from "./extension.ts";
+import type { Rejection, ResponseData } from "../../http/rejection.ts";
+import type { PendingHeaders, ResponseFields } from "../../http/response.ts";
 import type { LimitedRequest, RequestOutcome } from "./options.ts";
 import type { Callback } from "./reports.ts";
 import type { HandlerArgs } from "./request-reader.ts";
+import type { ResponseCapture } from "./response-capture.ts";
+
+/** What is added to the response of a request, whoever sends it. */
+interface ResponseAddition {
+  /** Fields to set, whatever the status or caching of the response. Cookies are added to those of the application. */
+  readonly set?: ResponseFields | undefined;
+}
 
 /** The request continues. */
-export interface GatePass extends ExtensionPass {
+export interface GatePass extends ResponseAddition {
   readonly rejection?: undefined;
   readonly answer?: undefined;
   readonly failure?: undefined;
@@ -19,6 +25,8 @@ export interface GatePass extends ExtensionPass {
   readonly onFinish: OnFinish | undefined;
   /** Whether the request is finished only when the body of its response was sent: its cost is held until then. */
   readonly isHeld: boolean;
+  /** Captures the response. Such a request is neither delayed nor held. */
+  readonly capture?: ResponseCapture | undefined;
 }
 
 /**
@@ -31,12 +39,27 @@ export type HandlerState = "returned" | PromiseLike<unknown> | "unseen";
 export type OnFinish = (outcome: RequestOutcome, handler?: HandlerState) => Promise<void>;
 
 /** The request is rejected. */
-export interface GateReject<Args extends HandlerArgs> extends ExtensionPass {
+export interface GateReject<Args extends HandlerArgs> extends ResponseAddition {
   readonly rejection: Rejection;
   readonly answer?: undefined;
   readonly failure?: undefined;
   /** The argument of `onLimited`; `undefined` for a preflight, because no script can read its body. */
   readonly limited: LimitedRequest<Args> | undefined;
+}
+
+/** The request gets a response that is not a rejection by a limit, such as a challenge or a replay. */
+interface GateAnswer extends ResponseAddition {
+  readonly rejection?: undefined;
+  readonly answer: ResponseData;
+  readonly failure?: undefined;
+}
+
+/** The request could not be checked, and its response has fields to set. */
+interface GateFailure extends ResponseAddition {
+  readonly rejection?: undefined;
+  readonly answer?: undefined;
+  /** Pass its error to `handleError`. */
+  readonly failure: { readonly error: unknown };
 }
 
 /** `undefined`: the request continues and is not counted. */

@@ -10,11 +10,11 @@ import { type ResponseData, rejection } from "../../http/rejection.ts";
 import type { MountedAbuse, ScreenedRequest } from "../../http/request-abuse.ts";
 import { isResponse, type RequestCharges } from "../../http/request-charges.ts";
 import { type RequestObserver, requestObserver } from "../../http/request-observer.ts";
+import type { ResponseFields } from "../../http/response.ts";
 import { mountAbuse } from "./abuse.ts";
 import { deadlineOf, withDeadlines } from "./callback-deadlines.ts";
 import { checkRateLimitOptions } from "./check-options.ts";
 import { recordDecision } from "./decisions.ts";
-import { enterExtension, extensionOf, type GateExtension, RequestView } from "./extension.ts";
 import { GateHeaders } from "./gate-headers.ts";
 import type { Gate, GateErrorAction, GatePass, GateReject, GateResult } from "./gate-result.ts";
 import { endsTooEarly, RequestHolds } from "./holds.ts";
@@ -55,7 +55,6 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
   private readonly chargesFor: ChargesFor<Args>;
   readonly abuse: MountedAbuse<Args> | undefined;
   readonly observer: RequestObserver<Args> | undefined;
-  private readonly extension: GateExtension<Args> | undefined;
   readonly keys: Keys<Args>;
   private readonly preflights: PreflightBudget | undefined;
   private readonly reports: Reports<Args>;
@@ -91,7 +90,6 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
     else if (limiter) this.chargesFor = singleCharge(options, keys, reports, limiter);
     else this.chargesFor = jointCharges(options, keys, reports);
     if (reader.endsEarly) for (const name of ["refundIf", "hold"] as const) if (options[name]) throw endsTooEarly(name);
-    this.extension = extensionOf(options);
     if (!reader.repeatable) this.seenRequests = new WeakSet();
   }
 
@@ -161,31 +159,23 @@ class OpenGate<Args extends HandlerArgs> implements Gate<Args> {
 
   /** Lists, traps and solutions of challenges, which need no decision. */
   private enterScreened(args: Args): MaybePromise<GateResult<Args>> {
-    if (!this.abuse) return this.enterExtended(args);
+    if (!this.abuse) return this.applyCharges(args, undefined);
     const entered = beforeAwait(this.reader, args, this.abuse.enter(args));
     return andThen(entered, (screened): MaybePromise<GateResult<Args>> => {
       if (screened === "exempt") return undefined;
       if ("status" in screened) return this.isShadow ? undefined : { answer: screened };
       const { set } = screened;
-      if (!set) return this.enterExtended(args, screened);
-      const extension: GateExtension<Args> = { enter: () => ({ set }) };
-      return this.runExtension(extension, args, () => this.enterExtended(args, screened));
+      return set ? this.applyWithFields(args, screened, set) : this.applyCharges(args, screened);
     });
   }
 
-  private enterExtended(args: Args, screened?: ScreenedRequest): MaybePromise<GateResult<Args>> {
-    const { extension } = this;
-    if (!extension) return this.applyCharges(args, screened);
-    return this.runExtension(extension, args, () => this.applyCharges(args, screened));
-  }
-
-  private runExtension(
-    extension: GateExtension<Args>,
-    args: Args,
-    next: () => MaybePromise<GateResult<Args>>,
-  ): MaybePromise<GateResult<Args>> {
-    const entered = () => next() as MaybePromise<GatePass | GateReject<Args> | undefined>;
-    return enterExtension(extension, new RequestView(args, this.reader), entered);
+  /** Sets fields on the response, whether the request continues, is rejected or can't be checked. */
+  private async applyWithFields(args: Args, screened: ScreenedRequest, set: ResponseFields): Promise<GateResult<Args>> {
+    try {
+      return { ...((await this.applyCharges(args, screened)) ?? UNCOUNTED), set };
+    } catch (error) {
+      return { failure: { error }, set };
+    }
   }
 
   private applyCharges(args: Args, screened: ScreenedRequest | undefined): MaybePromise<GateResult<Args>> {
@@ -306,6 +296,9 @@ function decidedRequest<Args extends HandlerArgs, D extends Decision>(
   const key = charges.keyOf(decision);
   return charges.rules ? { args, key, decision, rule: charges.rules.ruleOf(decision) } : { args, key, decision };
 }
+
+/** The request continues and is not counted. */
+const UNCOUNTED: GatePass = { pendingHeaders: undefined, delayMs: 0, onFinish: undefined, isHeld: false };
 
 /** The decision for `"deny"` of `onError`. Its numbers are unknown, so `unavailable` keeps them out of the response. */
 const COULD_NOT_DECIDE: Denied = {

@@ -69,7 +69,7 @@ function mergeOptions<Args extends HandlerArgs, Own>(
   const merged = { ...defaults };
   for (const name of dropped) delete merged[name];
   const given = { ...route };
-  // An option that is undefined is left out. A for-in loop skips the symbol of extensions, which stays.
+  // An option that is undefined is left out.
   for (const name in given)
     if (given[name as keyof typeof given] === undefined) delete given[name as keyof typeof given];
   return { ...merged, ...given };

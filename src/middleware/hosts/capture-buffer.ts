@@ -1,6 +1,6 @@
-/** Collects the body of a response, and passes the response to an extension. */
+/** Collects the body of a response, and passes the response on to be stored. */
 import { isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
-import type { CapturedResponse, CaptureOptions } from "../gate/extension.ts";
+import type { CapturedResponse, CaptureOptions } from "../gate/response-capture.ts";
 import { ByteBuffer } from "./byte-buffer.ts";
 
 export class CaptureBuffer extends ByteBuffer {
@@ -13,7 +13,7 @@ export class CaptureBuffer extends ByteBuffer {
     this.options = options;
   }
 
-  /** Passes the response to the extension, once. Never throws. */
+  /** Calls `complete` of the options with the response, once. Never throws. */
   complete(captured: Omit<CapturedResponse, "body">): MaybePromise<void> {
     if (this.isComplete) return;
     this.isComplete = true;

@@ -1,5 +1,5 @@
-/** Captures responses for an extension, on any server. */
-import type { CaptureOptions, ResponseCapture } from "../gate/extension.ts";
+/** Captures responses on any server. */
+import type { CaptureOptions, ResponseCapture } from "../gate/response-capture.ts";
 import { CaptureBuffer } from "./capture-buffer.ts";
 import { captureOnFetch } from "./fetch-capture.ts";
 import { captureOnNode } from "./node-capture.ts";

@@ -1,6 +1,6 @@
 /** Responses that are captured on servers with `Response`: streams, disconnects and errors. */
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { CapturedResponse } from "../gate/extension.ts";
+import type { CapturedResponse } from "../gate/response-capture.ts";
 import { captureOnFetch } from "./fetch-capture.ts";
 
 const text = (bytes: Uint8Array | undefined) => bytes && new TextDecoder().decode(bytes);

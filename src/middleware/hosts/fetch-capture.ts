@@ -1,6 +1,6 @@
-/** Captures the `Response` of a handler, and sends its end when an extension has stored it. */
+/** Captures the `Response` of a handler, and sends its end when it is stored. */
 import { MAX_AFTER_DISCONNECT_MS } from "../gate/after-disconnect.ts";
-import type { CaptureOptions } from "../gate/extension.ts";
+import type { CaptureOptions } from "../gate/response-capture.ts";
 import { CaptureBuffer } from "./capture-buffer.ts";
 
 /**

@@ -10,11 +10,11 @@ import {
   type ResponseHead,
   setFields,
 } from "../../http/response.ts";
-import type { ExtensionPass } from "../gate/extension.ts";
 import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
 import type { LimitedRequest, RequestOutcome } from "../gate/options.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
+import type { ResponseCapture } from "../gate/response-capture.ts";
 import { recordUnhandled } from "../gate/unhandled.ts";
 import { delay } from "./delay.ts";
 import type { FetchConnection } from "./fetch-connection.ts";
@@ -51,26 +51,27 @@ export function enterOnFetch<Args extends HandlerArgs>(
   request: Request,
   responder: FetchResponder<Args>,
 ): Promise<Response> | Response {
-  const handleGateError = (error: unknown, through = responder): Promise<Response> | Response => {
+  const handleGateError = (error: unknown): Promise<Response> | Response => {
     if (isGone(request, responder)) return dropped(args);
     const action = gate.handleError(error, args);
-    if (action === "allow") return through.next();
-    return action instanceof Error ? through.fail(action) : toResponse(action, through);
+    if (action === "allow") return responder.next();
+    return action instanceof Error ? responder.fail(action) : toResponse(action, responder);
   };
-  const applyResult = (result: GateResult<Args>, through = responder): Promise<Response> | Response => {
-    if (result === undefined) return through.next();
-    if ((result.set || result.capture) && through === responder) {
-      if (result.capture && isGone(request, responder)) {
-        result.capture.without("aborted");
-        return dropped(args);
-      }
-      return extendResponse(result, request, responder, (extended) => applyResult(result, extended));
+  const applyResult = (result: GateResult<Args>): Promise<Response> | Response => {
+    if (result === undefined) return responder.next();
+    const { set } = result;
+    return set ? withFields(respond(result), set) : respond(result);
+  };
+  const respond = (result: NonNullable<GateResult<Args>>): Promise<Response> | Response => {
+    if (result.answer) return answer(result.answer, responder);
+    if (result.rejection) return reject(result, responder, gate);
+    if (result.failure) return handleGateError(result.failure.error);
+    const { delayMs, onFinish, isHeld, capture } = result;
+    if (capture && isGone(request, responder)) {
+      capture.without("aborted");
+      return dropped(args);
     }
-    // After the extension: rules may answer a request that it has let pass.
-    if (result.answer) return answer(result.answer, through);
-    if (result.rejection) return reject(result, through, gate);
-    if (result.failure) return handleGateError(result.failure.error, through);
-    const { delayMs, onFinish, isHeld } = result;
+    const through = capture ? capturing(capture, request, responder) : responder;
     const pendingHeaders =
       result.pendingHeaders && !through.addHeadersOnSend?.(result.pendingHeaders) ? result.pendingHeaders : undefined;
     if (delayMs > 0 || onFinish) {
@@ -106,36 +107,26 @@ function dropped([request]: HandlerArgs): Response {
   return new Response(null, { status: 499 });
 }
 
-/** Adds what an extension has returned to the response, whoever creates it. */
-async function extendResponse<Args extends HandlerArgs>(
-  { set, capture }: ExtensionPass,
+/** Captures the response of the handler. */
+function capturing<Args extends HandlerArgs>(
+  capture: ResponseCapture,
   request: Request,
   responder: FetchResponder<Args>,
-  respond: (extended: FetchResponder<Args>) => Promise<Response> | Response,
-): Promise<Response> {
-  let isCaptured = false;
-  const captured = async (response: Response): Promise<Response> => {
-    if (!capture || isCaptured) return response;
-    const sent = await capture.onFetch(response, request.method);
-    isCaptured = true;
-    return sent;
-  };
-  try {
-    const response = await respond({ ...responder, next: async () => captured(await responder.next()) });
-    if (!isCaptured && request.signal?.aborted) {
-      // The handler did not run: the client has disconnected.
-      isCaptured = true;
-      capture?.without("aborted");
+): FetchResponder<Args> {
+  const next = async (): Promise<Response> => {
+    try {
+      return await capture.onFetch(await responder.next(), request.method);
+    } catch (error) {
+      capture.without("failed", error);
+      throw error;
     }
-    const sent = await captured(response);
-    return set ? withFields(sent, set) : sent;
-  } catch (error) {
-    if (!isCaptured) capture?.without("failed", error);
-    throw error;
-  }
+  };
+  return { ...responder, next };
 }
 
-function withFields(response: Response, fields: ResponseFields): Response {
+/** Sets fields on a response, whoever creates it. */
+async function withFields(responding: Promise<Response> | Response, fields: ResponseFields): Promise<Response> {
+  const response = await responding;
   // An upgrade must be returned as it is.
   if (response.status === 101) return response;
   try {

@@ -1,11 +1,11 @@
 /**
- * Captures the response that a handler writes to a Node response, and sends its end when an extension has stored it.
+ * Captures the response that a handler writes to a Node response, and sends its end when it is stored.
  * What middleware before this one makes of it, such as a compressed body, and trailers are not captured.
  */
 import type { ServerResponse } from "node:http";
 import { isPromise, type MaybePromise } from "../../base/maybe-promise.ts";
 import { MAX_AFTER_DISCONNECT_MS } from "../gate/after-disconnect.ts";
-import type { CapturedResponse, CaptureOptions } from "../gate/extension.ts";
+import type { CapturedResponse, CaptureOptions } from "../gate/response-capture.ts";
 import { CaptureBuffer } from "./capture-buffer.ts";
 import { isClosed, onceClosed } from "./node-close.ts";
 import { copyHeaders } from "./node-head.ts";

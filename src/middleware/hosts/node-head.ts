@@ -80,19 +80,14 @@ export function copyHeaders(given: object): Record<string, unknown> {
   return headers;
 }
 
-/**
- * Adds the fields when the head is written, because the status and the headers of the handler determine whether RateLimit
- * fields may be sent, and may replace others.
- */
-export function beforeHead(
-  response: ServerResponse,
-  pendingHeaders: PendingHeaders | undefined,
-  fields?: ResponseFields,
-): void {
-  editHead(response, (head, target, status) => {
-    if (pendingHeaders) addRateLimitHeaders(head, target, status, pendingHeaders);
-    if (fields) setFields(head, target, fields);
-  });
+/** Adds RateLimit fields when the head is written: status and headers of the handler determine whether they may be sent. */
+export function beforeHead(response: ServerResponse, pendingHeaders: PendingHeaders): void {
+  editHead(response, (head, target, status) => addRateLimitHeaders(head, target, status, pendingHeaders));
+}
+
+/** Sets fields when the head is written, because the handler may replace them before. */
+export function setBeforeHead(response: ServerResponse, fields: ResponseFields): void {
+  editHead(response, (head, target) => setFields(head, target, fields));
 }
 
 /** Changes the headers of a response. */

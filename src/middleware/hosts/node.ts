@@ -4,14 +4,13 @@ import { isPromise } from "../../base/maybe-promise.ts";
 import type { HeaderFields } from "../../http/headers/field-writer.ts";
 import { type ProblemResponse, type ResponseData, withoutContentType } from "../../http/rejection.ts";
 import { addAnswerHeaders, addRejectionHeaders, type ResponseFields } from "../../http/response.ts";
-import type { ExtensionPass, GateAnswer } from "../gate/extension.ts";
 import type { Gate, GatePass, GateReject, GateResult } from "../gate/gate.ts";
 import { lateResult, MAX_ON_LIMITED_MS, unusableResult } from "../gate/on-limited.ts";
 import type { LimitedRequest } from "../gate/options.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
 import { recordUnhandled } from "../gate/unhandled.ts";
 import { hasDisconnected, isClosed, onceClosed, runUntilClose } from "./node-close.ts";
-import { beforeHead, rejectWith, responseHead } from "./node-head.ts";
+import { beforeHead, rejectWith, responseHead, setBeforeHead } from "./node-head.ts";
 
 /** A request header by its lower-case name. Several lines are joined. */
 export function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
@@ -78,25 +77,21 @@ function unlessResponded(response: ServerResponse, next: () => unknown): () => u
 }
 
 function applyResult<Args extends HandlerArgs>(entry: NodeEntry<Args>, result: GateResult<Args>): void {
-  if (result === undefined) entry.next();
-  else if (result.rejection) reject(entry, result);
-  else if (result.answer) answer(entry, result);
-  else if (result.failure) {
-    extend(entry.response, result);
-    handleGateError(entry, result.failure.error);
-  } else continueRequest(entry, result);
+  if (result === undefined) {
+    entry.next();
+    return;
+  }
+  if (result.set) setBeforeHead(entry.response, result.set);
+  if (result.rejection) reject(entry, result);
+  else if (result.answer) answer(entry, result.answer);
+  else if (result.failure) handleGateError(entry, result.failure.error);
+  else continueRequest(entry, result);
 }
 
-/** Adds what an extension has returned to a response, whoever sends it. */
-function extend(response: ServerResponse, { set, capture }: ExtensionPass): void {
-  if (set) beforeHead(response, undefined, set);
-  capture?.onNode(response);
-}
-
-function answer<Args extends HandlerArgs>({ response, responderFor }: NodeEntry<Args>, result: GateAnswer): void {
-  const { status, headers, body } = result.answer;
-  // Rules may answer a request that an extension has let pass.
-  extend(response, result);
+function answer<Args extends HandlerArgs>(
+  { responderFor }: NodeEntry<Args>,
+  { status, headers, body }: ResponseData,
+): void {
   const responder = responderFor();
   if (responder.hasResponded()) return;
   responder.answerHead(status, headers);
@@ -135,10 +130,8 @@ function sendResponse<Args extends HandlerArgs>(
 
 function reject<Args extends HandlerArgs>(
   { gate, response, responderFor }: NodeEntry<Args>,
-  result: GateReject<Args>,
+  { rejection, limited }: GateReject<Args>,
 ): void {
-  const { rejection, limited } = result;
-  extend(response, result);
   const responder = responderFor();
   const { onLimited } = responder;
   if (!onLimited || !limited || responder.hasResponded()) {
@@ -182,7 +175,7 @@ function reject<Args extends HandlerArgs>(
 
 function continueRequest<Args extends HandlerArgs>(entry: NodeEntry<Args>, pass: GatePass): void {
   const { response, next } = entry;
-  const { pendingHeaders, delayMs, onFinish, isHeld, set, capture } = pass;
+  const { pendingHeaders, delayMs, onFinish, isHeld, capture } = pass;
   if (isClosed(response)) {
     // The client disconnected during the decision, or has its response: `close` will not be emitted again.
     const isFinished = response.writableFinished;
@@ -195,8 +188,7 @@ function continueRequest<Args extends HandlerArgs>(entry: NodeEntry<Args>, pass:
     }
     return;
   }
-  if (pendingHeaders || set) beforeHead(response, pendingHeaders, set);
-  // After the fields, so these are not captured.
+  if (pendingHeaders) beforeHead(response, pendingHeaders);
   if (response.writableEnded) capture?.without("aborted");
   else capture?.onNode(response);
   const run = (): void => {

@@ -1,4 +1,4 @@
-/** Reads the body of a request for an extension that answers it. */
+/** Reads the body of a request that is answered, such as the solution of a challenge. */
 import type { IncomingMessage } from "node:http";
 import type { RequestBody } from "../gate/request-reader.ts";
 import { ByteBuffer } from "./byte-buffer.ts";

@@ -1,7 +1,7 @@
 /** What is stored of a response, and what a replay of it contains. */
 import type { ResponseData } from "../../http/rejection.ts";
 import type { StoredResponse } from "../../idempotency/idempotency-store.ts";
-import type { CapturedResponse } from "../gate/extension.ts";
+import type { CapturedResponse } from "../gate/response-capture.ts";
 
 /** The headers that are stored unless an option lists others. */
 export const DEFAULT_STORED_HEADERS: readonly string[] = [
