@@ -29,8 +29,8 @@ async function capturing(handler: RequestListener) {
 }
 
 /** Sends a request, and reads the response with its trailers. */
-async function read(url: string, method = "GET") {
-  const request = send(url, { method }).end();
+async function read(url: string) {
+  const request = send(url).end();
   const [response] = (await once(request, "response")) as [IncomingMessage];
   const body = Buffer.concat(await response.toArray()).toString("latin1");
   const { statusCode: status, headers, trailers } = response;
@@ -103,17 +103,13 @@ describe("a captured response", () => {
     expect([sent.body, sent.headers["x-own"], sent.headers["set-cookie"]]).toEqual([body, "1", ["a=1", "b=2"]]);
   });
 
-  it.each<[string, string, number]>([
-    ["HEAD", "HEAD", 200],
-    ["204", "GET", 204],
-    ["304", "GET", 304],
-  ])("has no body for %s", async (_, method, status) => {
+  it.each([204, 304])("has no body for %s", async (status) => {
     const { url, captured, store } = await capturing((_request, response) => {
       response.statusCode = status;
       response.end("ignored");
     });
     store();
-    expect(await read(url, method)).toMatchObject({ status, body: "" });
+    expect(await read(url)).toMatchObject({ status, body: "" });
     expect([captured[0]?.status, latin1(captured[0])]).toEqual([status, ""]);
   });
 

@@ -10,7 +10,7 @@ export interface ResponseCapture {
   /** Captures what is written to a Node response from now on. */
   onNode(response: ServerResponse): void;
   /** Captures a `Response`. Returns the one to send. */
-  onFetch(response: Response, method: string): Promise<Response>;
+  onFetch(response: Response): Promise<Response>;
   /** Reports that there is no response, because the handler threw or did not run. */
   without(missing: "failed" | "aborted", error?: unknown): void;
 }
@@ -32,7 +32,7 @@ export interface CapturedResponse {
   readonly status: number | undefined;
   /** Headers by lower-case name, with those that earlier middleware has set. */
   readonly headers: Readonly<Record<string, string | string[]>>;
-  /** The body, empty for HEAD, 204 and 304; `undefined` if it is missing. */
+  /** The body, empty for 204 and 304; `undefined` if it is missing. */
   readonly body: Uint8Array | undefined;
   /**
    * Why the body is missing: it is longer than `maxBytes`, the handler failed, or the client disconnected and the handler

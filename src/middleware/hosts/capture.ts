@@ -8,7 +8,7 @@ import { captureOnNode } from "./node-capture.ts";
 export function captureResponse(options: CaptureOptions): ResponseCapture {
   return {
     onNode: (response) => captureOnNode(response, options),
-    onFetch: (response, method) => captureOnFetch(response, options, method),
+    onFetch: (response) => captureOnFetch(response, options),
     without: (missing, error) =>
       void new CaptureBuffer(options).complete({ status: undefined, headers: {}, missing, error }),
   };

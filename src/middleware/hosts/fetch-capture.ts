@@ -7,12 +7,12 @@ import { CaptureBuffer } from "./capture-buffer.ts";
  * Reads the body up to `maxBytes`, whether the client does or not. If all of it is there at once, the whole response
  * waits until it is stored; otherwise it is sent as it is produced, and its end waits. Returns the response to send.
  */
-export async function captureOnFetch(response: Response, options: CaptureOptions, method: string): Promise<Response> {
+export async function captureOnFetch(response: Response, options: CaptureOptions): Promise<Response> {
   const { status, body } = response;
   const head = { status, headers: plainHeaders(response.headers) };
   const buffer = new CaptureBuffer(options);
-  // The body of a response to HEAD is never sent. An upgrade must be returned as it is.
-  if (body === null || method === "HEAD" || status === 101) {
+  // An upgrade must be returned as it is.
+  if (body === null || status === 101) {
     await buffer.complete(head);
     return response;
   }

@@ -71,7 +71,7 @@ export function enterOnFetch<Args extends HandlerArgs>(
       capture.without("aborted");
       return dropped(args);
     }
-    const through = capture ? capturing(capture, request, responder) : responder;
+    const through = capture ? capturing(capture, responder) : responder;
     const pendingHeaders =
       result.pendingHeaders && !through.addHeadersOnSend?.(result.pendingHeaders) ? result.pendingHeaders : undefined;
     if (delayMs > 0 || onFinish) {
@@ -110,12 +110,11 @@ function dropped([request]: HandlerArgs): Response {
 /** Captures the response of the handler. */
 function capturing<Args extends HandlerArgs>(
   capture: ResponseCapture,
-  request: Request,
   responder: FetchResponder<Args>,
 ): FetchResponder<Args> {
   const next = async (): Promise<Response> => {
     try {
-      return await capture.onFetch(await responder.next(), request.method);
+      return await capture.onFetch(await responder.next());
     } catch (error) {
       capture.without("failed", error);
       throw error;

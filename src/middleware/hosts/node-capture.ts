@@ -123,10 +123,8 @@ export function captureOnNode(response: ServerResponse, options: CaptureOptions)
 }
 
 /** Whether the response has no body, whatever the handler writes. */
-function isEmpty(response: ServerResponse): boolean {
-  const { req, statusCode, stream } = response as ServerResponse & { stream?: { headRequest?: boolean } };
-  // An HTTP/2 response has no `req` on Node 20, but its stream has a flag.
-  return req?.method === "HEAD" || stream?.headRequest === true || statusCode === 204 || statusCode === 304;
+function isEmpty({ statusCode }: ServerResponse): boolean {
+  return statusCode === 204 || statusCode === 304;
 }
 
 function isHttp2(response: ServerResponse): boolean {
