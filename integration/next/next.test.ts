@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { middlewareSuite } from "sluice/testing";
 import { beforeAll, describe, it } from "vitest";
-import { FETCH_WITHOUT } from "../../test/middleware/mount.ts";
+import { FETCH_WITHOUT, NODE_REQUEST_WITHOUT } from "../../test/middleware/mount.ts";
 import { build, type Environment, installPacked, node24, startServer } from "../built-app.ts";
 import { asAddress, withFrontProxy } from "../front-proxy.ts";
 import { ruleSpellings } from "../rule-spellings.ts";
@@ -22,6 +22,7 @@ const start = async (more: Environment = {}) => withFrontProxy(await serve(more)
 
 const NEXT_WITHOUT = {
   ...FETCH_WITHOUT,
+  ...NODE_REQUEST_WITHOUT,
   "passes method, raw path and headers of a request to an extension, before it is counted":
     "Next.js normalises the query of a request",
 };
@@ -44,6 +45,8 @@ const PROXY_WITHOUT = {
   "releases a concurrent request when its handler throws": EARLY,
   "releases a concurrent request when its client disconnects": EARLY,
   "releases the slots of pipelined requests whose client disconnects": EARLY,
+  "releases the slot of a client that disconnects while nobody reads its request": EARLY,
+  "releases the slot of such a client also if its response has begun": EARLY,
   "keeps the slot of a client that has disconnected until its handler ends": EARLY,
   "charges the cost that a handler reports after its client has disconnected": EARLY,
   "holds an estimate, and charges the cost that the handler reports": EARLY,

@@ -3,7 +3,7 @@ import { createRequestHandler, type ServerBuild } from "@remix-run/node";
 import { type FetchRateLimitOptions, getRateLimit, idempotent, rateLimit } from "sluice/fetch";
 import { type GuardedRoute, guardedRoutes, middlewareSuite } from "sluice/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { FETCH_WITHOUT, fetchKit } from "../../test/middleware/mount.ts";
+import { FETCH_WITHOUT, fetchKit, NODE_REQUEST_WITHOUT } from "../../test/middleware/mount.ts";
 import { serveFetch } from "../../test/middleware/serve-fetch.ts";
 import { createServer } from "./remix-server.ts";
 
@@ -65,7 +65,10 @@ function remixApp(routes: readonly GuardedRoute[]) {
 
 middlewareSuite(
   "Remix 2, memory",
-  { start: () => serveFetch(remixApp(guardedRoutes(fetchKit)) as never), without: { ...FETCH_WITHOUT, ...ABORTED } },
+  {
+    start: () => serveFetch(remixApp(guardedRoutes(fetchKit)) as never),
+    without: { ...FETCH_WITHOUT, ...NODE_REQUEST_WITHOUT, ...ABORTED },
+  },
   { describe, it },
 );
 
