@@ -68,6 +68,15 @@ describe("tRPC 11, beyond adapters", () => {
     expect([calls, outcomes[1]]).toEqual([[1], { status: undefined, aborted: true }]);
   });
 
+  it("fails with CLIENT_CLOSED_REQUEST if the client has disconnected, whose address is then unknown", async () => {
+    const errors: unknown[] = [];
+    const router = routerWith({ policy: slow(1), onError: (error) => void errors.push(error) });
+    const gone = { req: { headers: {}, socket: {} } } as unknown as Context;
+    const caller = create(router)(gone, { signal: AbortSignal.abort() });
+    await expect(caller.echo(1)).rejects.toMatchObject({ code: "CLIENT_CLOSED_REQUEST" });
+    expect(errors).toEqual([]);
+  });
+
   it.each(["pipelined", "not read"])("frees the slots of calls that never end: requests that are %s", async (how) => {
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "setTimeout", "clearTimeout"] });
     onTestFinished(() => void vi.useRealTimers());

@@ -77,3 +77,12 @@ describe("a slot of a call whose client disconnects", () => {
     expect(await held()).toBe(0);
   });
 });
+
+it("a call that can't be checked because its client has disconnected is not an error of the application", async () => {
+  const onError = vi.fn();
+  const call = callOf({ policy: "5/m", onError });
+  await expect(call(AbortSignal.abort(), () => "made")).rejects.toThrow(Disconnected);
+  expect(onError).not.toHaveBeenCalled();
+  await expect(call(new AbortController().signal, () => "made")).rejects.toMatchObject({ code: "unidentified" });
+  expect(onError).toHaveBeenCalledOnce();
+});

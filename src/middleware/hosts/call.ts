@@ -48,6 +48,8 @@ export async function enterCall<Args extends HandlerArgs, Result>(
     result = await gate.enter(args);
     if (result?.failure) throw result.failure.error;
   } catch (error) {
+    // The address of a client that has disconnected is unknown, for example: its error must not be reported.
+    if (signal?.aborted && responder.disconnected) throw responder.disconnected();
     const action = gate.handleError(error, args);
     if (action === "allow") return responder.next();
     if (action instanceof Error) throw action;
