@@ -156,6 +156,14 @@ describe("holds on Redis", () => {
     expect(parseHolds(`${Date.now()}${many}`)?.holds).toHaveLength(100);
   });
 
+  it.each([1, 100])("of a concurrency limit, %i of them, forget a debt that only damage can make", async (count) => {
+    const now = Date.now();
+    const leases = Array.from({ length: count }, (_, i) => ` ${now + 60_000}:1:lease-${i}`).join("");
+    await redis.set(storedKey(concurrent), `|${now}/${count + 5}/${now + 60_000} ${now - 10}:5:${leases}`);
+    const peek: Charge = { policy: concurrent, key: "k", cost: 1, mode: "peek" };
+    expect(await redisStore(redis).apply([[peek]])).toMatchObject([[{ allowed: true, held: count }]]);
+  });
+
   it.each(HELD)(
     "many of a %s beside a debt are those of the memory store, also after a change of the plan",
     async (algorithm) => {

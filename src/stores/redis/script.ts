@@ -916,8 +916,8 @@ bucket.debt, bucket.held = 0, bucket.held - debt
 return debt
 end
 local function charge(bucket, amount, time)
-if bucket.algorithm.holdsOnly then return end
 local policy, present, owed = bucket.policy, now, amount + takeDebt(bucket)
+if bucket.algorithm.holdsOnly then return end
 now = time
 local used = usedOf(bucket)
 local fit = min(owed, max(0, floor((policy.capacityUnits - used) / policy.unitsPerToken)))
@@ -1333,4 +1333,4 @@ return replies
 end)()`;
 
 /** The script's SHA-1, its name in Redis. */
-export const sha: string = "87275cf5e4556ea4f0f76f183013210a6a49ce42";
+export const sha: string = "7d610c8487222e0faa25be6e0738d22a3fe9a6c7";

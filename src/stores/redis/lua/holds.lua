@@ -67,8 +67,8 @@ local function makeHolds()
 
   -- Charges an amount and the debt as of an instant. What does not fit becomes the debt, up to one limit.
   local function charge(bucket, amount, time)
-    if bucket.algorithm.holdsOnly then return end
     local policy, present, owed = bucket.policy, now, amount + takeDebt(bucket)
+    if bucket.algorithm.holdsOnly then return end
     now = time
     local used = usedOf(bucket)
     local fit = min(owed, max(0, floor((policy.capacityUnits - used) / policy.unitsPerToken)))
