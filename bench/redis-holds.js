@@ -48,7 +48,10 @@ export async function run(progress) {
     for (const [name, policy] of Object.entries(policies)) {
       if (name === WITHOUT_GOAL) continue;
       progress(`${name}: takes beside many holds`);
-      beside[name] = await measureBeside(bench, compilePolicy({ ...policy, name, maxHolds: 1000 }));
+      const compiled = compilePolicy({ ...policy, name, maxHolds: 1000 });
+      beside[name] = await measureBeside(bench, compiled);
+      // A concurrency limit has no debts.
+      if (name !== "concurrency") beside[`${name} with a debt`] = await measureBeside(bench, compiled, true);
     }
   } finally {
     client.disconnect();
@@ -57,8 +60,11 @@ export async function run(progress) {
   return report(results, beside);
 }
 
-/** Server time per take in microseconds beside 0, 200 and 1000 holds, whose ids are like those of `hold`, for each round. */
-async function measureBeside(bench, policy) {
+/**
+ * Server time per take in microseconds beside 0, 200 and 1000 holds, whose ids are like those of `hold`, for each round. With
+ * a debt, one of the holds is settled with more than fits, and the takes are denied.
+ */
+async function measureBeside(bench, policy, hasDebt = false) {
   await bench.client.flushdb();
   const counts = [0, ...Object.keys(BESIDE_GOALS).map(Number)];
   const times = Object.fromEntries(counts.map((count) => [count, []]));
@@ -66,6 +72,8 @@ async function measureBeside(bench, policy) {
     const ids = Array.from({ length: count }, (_, i) => `Qx8Zk3_qW9f2.${i}`);
     const hold = (id, i) => [{ policy, key: `${count}`, cost: 1, mode: "hold", hold: { id, forMs: 3_600_000 + i } }];
     await bench.store.apply(ids.map(hold));
+    const settlement = { ...hold(ids[0], 0)[0], cost: 1.5 * policy.limit, mode: "settle" };
+    if (hasDebt && count > 0) await bench.store.apply([[settlement]]);
   }
   for (let round = 0; round <= ROUNDS; round++) {
     for (const count of counts) {

@@ -46,6 +46,7 @@ const SERVER: Record<string, readonly string[]> = {
   "middleware/hosts/node-request.ts": ["node:http"],
   "middleware/hosts/node.ts": ["node:http"],
   "middleware/hosts/request-body.ts": ["node:http"],
+  "middleware/hosts/unread-body.ts": ["node:http"],
   "middleware/idempotency/payload.ts": ["node:http"],
   "middleware/to-node-handler.ts": ["node:http"],
   "middleware/express.ts": ["node:http", "express"],

@@ -654,9 +654,10 @@ describe("the package", () => {
  * state that the two builds share, 9400 for holds of requests, 600 for answers, added fields and captures, 500 for what
  * rules need of it, 350 for errors that name six more frameworks and for middleware that end before the response, 80 for
  * ranges whose problems are returned and not thrown, 750 for what abuse prevention needs of it, 650 for observers, 1550
- * for successes that handlers report, deadlines of callbacks, blocked preflights and exact waits.
+ * for successes that handlers report, deadlines of callbacks, blocked preflights and exact waits, 350 for disconnects while a body is
+ * unread.
  */
-const MIDDLEWARE_BUDGET = 49_750;
+const MIDDLEWARE_BUDGET = 50_100;
 /**
  * Gzip bytes that `idempotent` adds to `rateLimit` in one bundle. The goal is 4000; the budget is the current size, to notice
  * growth. About 2400 are for SHA-256, 1900 for deadlines and the circuit breaker, 1400 for capturing responses, and 1300
@@ -678,7 +679,7 @@ const BUDGETS = { memory: 12_600, combine: 14_800, holds: 20_250, penalties: 13_
  * 1500 for reading buckets with holds and 4100 for holds, concurrency limits and penalties in the script, 150 for a connection
  * that idempotency stores share, 400 for observers, 520 for groups of takes in the script.
  */
-const REDIS_BUDGET = 41_800;
+const REDIS_BUDGET = 41_850;
 /**
  * Gzip bytes that an observer with `jsonLog`, and then each bridge, adds to a middleware with Redis. The goals are 3000, 1000 and 1000;
  * the budgets are the current sizes. Without Redis, an observer adds 5000 more: HMAC-SHA-256 and the health of remote stores.
@@ -690,7 +691,7 @@ const OBSERVE_BUDGETS = { observe: 8650, prometheus: 650, otel: 800 };
  */
 const DASHBOARD_BUDGET = 28_600;
 /** Gzip bytes of an idempotency store: in memory, and in Redis with its script and HMAC-SHA-256. */
-const IDEMPOTENCY_BUDGETS = { memory: 4050, redis: 8610 };
+const IDEMPOTENCY_BUDGETS = { memory: 4120, redis: 8610 };
 
 /** Bundles an entry in the empty project and returns the sizes in bytes. */
 async function bundle(entry: string): Promise<{ code: string; min: number; gzip: number }> {

@@ -20,6 +20,8 @@ const CAPTURING_LIVE = "sends a captured stream as it is produced";
 
 const IN_PROGRESS = "responds with 409 while the first request with an idempotency key is in progress, or waits for it";
 const PIPELINED = "releases the slots of pipelined requests whose client disconnects";
+const UNREAD = "releases the slot of a client that disconnects while nobody reads its request";
+const UNREAD_STREAM = "releases the slot of such a client also if its response has begun";
 const WORKING = "keeps the slot of a client that has disconnected until its handler ends";
 const REPORTING_LATE = "charges the cost that a handler reports after its client has disconnected";
 const STORING_LATE = "stores the response to a client that has disconnected, for its retry";
@@ -36,6 +38,8 @@ const runtimes = {
       [LEAVING]: "workerd treats a closed connection as half closed",
       [CAPTURING_LIVE]: "a request in workerd can't wait for another one",
       [PIPELINED]: "a request in workerd can't wait for another one",
+      [UNREAD]: "workerd treats a closed connection as half closed",
+      [UNREAD_STREAM]: "workerd treats a closed connection as half closed",
       [WORKING]: "workerd treats a closed connection as half closed",
       [REPORTING_LATE]: "workerd treats a closed connection as half closed",
       [IN_PROGRESS]: "a request in workerd can't wait for another one",
@@ -49,6 +53,8 @@ const runtimes = {
       [DISCONNECTING]: "requests of edge-runtime's server have no signal",
       [REFUNDING]: "requests of edge-runtime's server have no signal",
       [LEAVING]: "requests of edge-runtime's server have no signal",
+      [UNREAD]: "requests of edge-runtime's server have no signal",
+      [UNREAD_STREAM]: "requests of edge-runtime's server have no signal",
       [WORKING]: "requests of edge-runtime's server have no signal",
       [REPORTING_LATE]: "requests of edge-runtime's server have no signal",
       [STORING_LATE]: "requests of edge-runtime's server have no signal",

@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { middlewareSuite } from "sluice/testing";
 import { beforeAll, describe, it } from "vitest";
-import { FETCH_WITHOUT } from "../../test/middleware/mount.ts";
+import { DENO_WITHOUT, FETCH_WITHOUT } from "../../test/middleware/mount.ts";
 import { installPacked, startServer } from "../built-app.ts";
 import { denos, RUN } from "./deno.ts";
 
@@ -13,7 +13,10 @@ beforeAll(() => installPacked(here));
 for (const [name, deno] of Object.entries(denos)) {
   middlewareSuite(
     `Netlify edge functions in ${name}, memory`,
-    { start: () => startServer(deno, [...RUN, "serve.js"], here), without: FETCH_WITHOUT },
+    {
+      start: () => startServer(deno, [...RUN, "serve.js"], here),
+      without: { ...FETCH_WITHOUT, ...DENO_WITHOUT },
+    },
     { describe, it },
   );
 }

@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { middlewareSuite } from "sluice/testing";
 import { beforeAll, describe, it } from "vitest";
-import { FETCH_WITHOUT } from "../../test/middleware/mount.ts";
+import { FETCH_WITHOUT, NODE_REQUEST_WITHOUT } from "../../test/middleware/mount.ts";
 import { build, type Environment, installPacked, node24, startServer } from "../built-app.ts";
 import { asAddress, withFrontProxy } from "../front-proxy.ts";
 import { ruleSpellings } from "../rule-spellings.ts";
@@ -20,9 +20,11 @@ const serve = (more: Environment) =>
   startServer(node24, [NEXT, "start", "-H", "127.0.0.1", "-p", "$PORT"], here, { ...env, ...more });
 const start = async (more: Environment = {}) => withFrontProxy(await serve(more));
 
+const NEXT_WITHOUT = { ...FETCH_WITHOUT, ...NODE_REQUEST_WITHOUT };
+
 middlewareSuite(
   "Next.js 16 route handlers, memory",
-  { start: () => start(), as: asAddress, without: FETCH_WITHOUT },
+  { start: () => start(), as: asAddress, without: NEXT_WITHOUT },
   { describe, it },
 );
 
@@ -38,6 +40,8 @@ const PROXY_WITHOUT = {
   "releases a concurrent request when its handler throws": EARLY,
   "releases a concurrent request when its client disconnects": EARLY,
   "releases the slots of pipelined requests whose client disconnects": EARLY,
+  "releases the slot of a client that disconnects while nobody reads its request": EARLY,
+  "releases the slot of such a client also if its response has begun": EARLY,
   "keeps the slot of a client that has disconnected until its handler ends": EARLY,
   "charges the cost that a handler reports after its client has disconnected": EARLY,
   "holds an estimate, and charges the cost that the handler reports": EARLY,

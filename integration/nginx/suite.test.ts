@@ -19,11 +19,18 @@ const start =
     };
   };
 
+const BUFFERED = "nginx sends a request on when it has the whole body";
+const without = {
+  "releases the slot of a client that disconnects while nobody reads its request": BUFFERED,
+  "releases the slot of such a client also if its response has begun": BUFFERED,
+};
+
 /** The suite connects from 127.0.0.1, which is trusted like nginx, so its headers count like those of another proxy. */
 function suite(title: string, as: (address: string) => Record<string, string>): void {
   const front = fronts[title] as Front;
   const [identity] = front.identities;
-  serverSuite(`nginx, ${title}`, { kit: { ...nodeKit, ...(identity && { identity }) }, start: start(front), as });
+  const kit = { ...nodeKit, ...(identity && { identity }) };
+  serverSuite(`nginx, ${title}`, { kit, start: start(front), as, without });
 }
 
 suite("X-Forwarded-For", (address) => ({ "X-Forwarded-For": address }));

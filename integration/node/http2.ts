@@ -45,7 +45,8 @@ export async function behindHttp1({ session, close }: Awaited<ReturnType<typeof 
     });
     stream.on("error", () => response.destroy());
     response.once("close", () => response.writableFinished || stream.close(NGHTTP2_CANCEL));
-    request.pipe(stream);
+    // Without backpressure: Node would not see a disconnect while it does not read the socket.
+    request.on("data", (chunk) => stream.write(chunk)).on("end", () => stream.end());
   });
   const url = await listening(front);
   return {

@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { middlewareSuite } from "sluice/testing";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { FETCH_WITHOUT } from "../../test/middleware/mount.ts";
+import { FETCH_WITHOUT, NODE_REQUEST_WITHOUT } from "../../test/middleware/mount.ts";
 import { build, type Environment, installPacked, node24, startServer } from "../built-app.ts";
 import { asAddress, withFrontProxy } from "../front-proxy.ts";
 import { ruleSpellings } from "../rule-spellings.ts";
@@ -25,6 +25,7 @@ middlewareSuite(
     as: asAddress,
     without: {
       ...FETCH_WITHOUT,
+      ...NODE_REQUEST_WITHOUT,
       "releases the slots of pipelined requests whose client disconnects":
         "React Router ends an aborted request before its loader, so its slot ends with its lease",
       "releases a concurrent request when its client disconnects":

@@ -4,7 +4,7 @@ import { type FetchRateLimitOptions, getRateLimit, idempotent, rateLimit } from 
 import { type GuardedRoute, guardedRoutes, middlewareSuite } from "sluice/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { inOrder } from "../../test/middleware/in-order.ts";
-import { FETCH_WITHOUT, fetchKit } from "../../test/middleware/mount.ts";
+import { FETCH_WITHOUT, fetchKit, NODE_REQUEST_WITHOUT } from "../../test/middleware/mount.ts";
 import { serveFetch } from "../../test/middleware/serve-fetch.ts";
 import { createServer } from "./remix-server.ts";
 
@@ -64,7 +64,10 @@ function remixApp(routes: readonly GuardedRoute[]) {
 
 middlewareSuite(
   "Remix 2, memory",
-  { start: () => serveFetch(remixApp(guardedRoutes(fetchKit)) as never), without: { ...FETCH_WITHOUT, ...ABORTED } },
+  {
+    start: () => serveFetch(remixApp(guardedRoutes(fetchKit)) as never),
+    without: { ...FETCH_WITHOUT, ...NODE_REQUEST_WITHOUT, ...ABORTED },
+  },
   { describe, it },
 );
 

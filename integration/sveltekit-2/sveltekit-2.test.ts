@@ -3,7 +3,7 @@ import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { middlewareSuite } from "sluice/testing";
 import { beforeAll, describe, it } from "vitest";
-import { FETCH_WITHOUT } from "../../test/middleware/mount.ts";
+import { FETCH_WITHOUT, NODE_REQUEST_WITHOUT } from "../../test/middleware/mount.ts";
 import { build, installPacked, node24, startServer } from "../built-app.ts";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
@@ -25,6 +25,7 @@ middlewareSuite(
     start: () => startServer(node24, ["build/index.js"], here),
     without: {
       ...FETCH_WITHOUT,
+      ...NODE_REQUEST_WITHOUT,
       "stores the response to a client that has disconnected, for its retry":
         "SvelteKit 2 does not abort the signal of a request whose body was read",
     },

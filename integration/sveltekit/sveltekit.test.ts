@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { middlewareSuite } from "sluice/testing";
 import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { FETCH_WITHOUT } from "../../test/middleware/mount.ts";
+import { FETCH_WITHOUT, NODE_REQUEST_WITHOUT } from "../../test/middleware/mount.ts";
 import { build, type Environment, installPacked, node24, startServer } from "../built-app.ts";
 import { ruleSpellings } from "../rule-spellings.ts";
 
@@ -15,7 +15,11 @@ beforeAll(async () => {
 
 const start = (env: Environment = {}) => startServer(node24, ["build/index.js"], here, env);
 
-middlewareSuite("SvelteKit 3, memory", { start: () => start(), without: FETCH_WITHOUT }, { describe, it });
+middlewareSuite(
+  "SvelteKit 3, memory",
+  { start: () => start(), without: { ...FETCH_WITHOUT, ...NODE_REQUEST_WITHOUT } },
+  { describe, it },
+);
 
 describe("SvelteKit 3", () => {
   it("does not call resolve for a request that is rejected, and keeps the order of sequence (seed 001)", async () => {

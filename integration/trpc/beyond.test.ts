@@ -1,8 +1,10 @@
 /** `sluice/trpc` beyond HTTP adapters: identity, callbacks, errors and server-side callers. */
+import { connect } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { initTRPC, TRPCError } from "@trpc/server";
-import { createLimiter, SluiceError } from "sluice";
+import { concurrency, createLimiter, SluiceError } from "sluice";
 import { RateLimitError, rateLimit, type TrpcRateLimitOptions } from "sluice/trpc";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { type Context, serve, t } from "./adapters.ts";
 import { byUser, routerWith, slow } from "./router.ts";
 
@@ -64,6 +66,36 @@ describe("tRPC 11, beyond adapters", () => {
     client.abort();
     await expect(delayed).rejects.toMatchObject({ code: "CLIENT_CLOSED_REQUEST" });
     expect([calls, outcomes[1]]).toEqual([[1], { status: undefined, aborted: true }]);
+  });
+
+  it("fails with CLIENT_CLOSED_REQUEST if the client has disconnected, whose address is then unknown", async () => {
+    const errors: unknown[] = [];
+    const router = routerWith({ policy: slow(1), onError: (error) => void errors.push(error) });
+    const gone = { req: { headers: {}, socket: {} } } as unknown as Context;
+    const caller = create(router)(gone, { signal: AbortSignal.abort() });
+    await expect(caller.echo(1)).rejects.toMatchObject({ code: "CLIENT_CLOSED_REQUEST" });
+    expect(errors).toEqual([]);
+  });
+
+  it.each(["pipelined", "not read"])("frees the slots of calls that never end: requests that are %s", async (how) => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const limiter = createLimiter({ policy: concurrency(5, { leaseMs: "30s" }) });
+    const limited = t.procedure.use(rateLimit({ limiter, key: () => "k" }));
+    const { url } = await serve("standalone", t.router({ never: limited.query(() => new Promise(() => {})) }));
+    const held = async () => (await limiter.peek("k")).held ?? 0;
+    const socket = connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {});
+    const head = "GET /never HTTP/1.1\r\nHost: localhost\r\n";
+    if (how === "pipelined") socket.write(`${head}\r\n`.repeat(5));
+    else socket.write(`${head}Content-Length: 3000000\r\n\r\n${"x".repeat(300_000)}`);
+    while ((await held()) !== (how === "pipelined" ? 5 : 1)) await nextTurn();
+    socket.destroy();
+    // A chunk of the body is read ahead each second, and the minute begins when the server notices.
+    for (let second = 0; second < 75; second++) {
+      vi.advanceTimersByTime(1000);
+      for (let i = 0; i < 50; i++) await nextTurn();
+    }
+    expect(await held()).toBe(0);
   });
 
   it("passes the path, the type and the input to callbacks", async () => {

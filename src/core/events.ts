@@ -10,7 +10,7 @@ export type LimiterEvent =
   | { readonly type: "store-up"; readonly policy: string; readonly downMs: number }
   /**
    * Calls to the store failed, but too few in a row for `store-down`, and were decided without it. Emitted when it replies
-   * again, at most once a minute; `count` is the number of failures since the last event.
+   * again, at most once a minute; `count` is the number of calls that failed since the last event.
    */
   | { readonly type: "degraded"; readonly policy: string; readonly error: SluiceError; readonly count: number }
   /** A key in the store has a value that sluice did not write. It is decided without the store until it is reset. */

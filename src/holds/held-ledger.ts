@@ -158,8 +158,9 @@ export abstract class HeldLedger {
   /** Charges an amount and the debt as of an instant. What does not fit becomes the debt, up to one limit. */
   protected charge(amount: number, time: number): void {
     const { algorithm, cells, policy } = this;
-    if (algorithm.holdsOnly) return;
+    // Before the return: a damaged value may contain a debt, which would be due for ever.
     const owed = amount + this.takeDebt();
+    if (algorithm.holdsOnly) return;
     const used = this.used(time);
     const fit = Math.min(owed, this.free(time));
     if (fit > 0 || (used > 0 && algorithm.isInFuture(cells, 0, policy, time, used))) {

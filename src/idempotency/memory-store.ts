@@ -148,16 +148,21 @@ class InMemoryIdempotencyStore implements MemoryIdempotencyStore {
     return result;
   }
 
-  /** Makes room for a new claim. Throws if that would evict the response of a scope that uses less of the store. */
+  /**
+   * Makes room for a new claim. Throws if that would evict the response of a scope that uses less of the store, or if the
+   * scope has more than half of it in progress: the responses of others would have to fit into the rest.
+   */
   private makeRoomForClaim(scope: string, name: string, bytes: number, now: number): void {
-    if (this.fits(bytes, 1)) return;
+    const { table, maxEntries, maxBytes } = this;
+    if (this.fits(bytes, 1) && !table.hasHalfInProgress(scope, maxEntries, maxBytes)) return;
     if (now >= this.nextSweepAt) this.sweep(name, now);
-    while (!this.fits(bytes, 1)) {
-      if (this.evict(scope)) continue;
+    const isOverShare = table.hasHalfInProgress(scope, maxEntries, maxBytes);
+    while (isOverShare || !this.fits(bytes, 1)) {
+      if (!isOverShare && this.evict(scope)) continue;
       throw new SluiceError(
         "store-unavailable",
         "The idempotency store is full, and requests in progress are never evicted. Raise maxEntries or maxBytes.",
-        { option: "store", expected: `room within maxEntries (${this.maxEntries}) and maxBytes (${this.maxBytes})` },
+        { option: "store", expected: `room within maxEntries (${maxEntries}) and maxBytes (${maxBytes})` },
       );
     }
   }

@@ -21,6 +21,9 @@ interface Share {
   readonly responses: Set<string>;
   /** Entries, also those of requests in progress. */
   entries: number;
+  /** Requests in progress, and their size in bytes. */
+  claims: number;
+  claimBytes: number;
   weight: number;
   /** The place in `levels`. */
   level: number;
@@ -54,7 +57,15 @@ export class ScopedSlots {
     this.delete(name);
     let share = this.shares.get(scope);
     if (!share) {
-      share = { scope: copyKey(scope), responses: new Set(), entries: 0, weight: 0, level: 0 };
+      share = {
+        scope: copyKey(scope),
+        responses: new Set(),
+        entries: 0,
+        claims: 0,
+        claimBytes: 0,
+        weight: 0,
+        level: 0,
+      };
       this.shares.set(share.scope, share);
     }
     const kept = copyKey(name);
@@ -88,9 +99,19 @@ export class ScopedSlots {
     return undefined;
   }
 
+  /** Whether the requests in progress of a scope use more than half of a store. They are never evicted. */
+  hasHalfInProgress(scope: string, maxEntries: number, maxBytes: number): boolean {
+    const { claims, claimBytes } = this.shares.get(scope) ?? { claims: 0, claimBytes: 0 };
+    return 2 * claims > maxEntries || 2 * claimBytes > maxBytes;
+  }
+
   private count(share: Share, { entry, bytes }: Slot, sign: 1 | -1): void {
     this.bytes += sign * bytes;
-    if (entry.kind === "claim") this.claimBytes += sign * bytes;
+    if (entry.kind === "claim") {
+      this.claimBytes += sign * bytes;
+      share.claimBytes += sign * bytes;
+      share.claims += sign;
+    }
     share.entries += sign;
     share.weight += sign * Math.max(bytes, this.minWeight);
     if (share.entries === 0) this.shares.delete(share.scope);

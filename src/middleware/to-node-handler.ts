@@ -4,8 +4,9 @@ import { optionError } from "../base/errors.ts";
 import { describeError, emitProcessWarning } from "../base/warnings.ts";
 import { plainProblem } from "../http/rejection.ts";
 import { headerOf } from "./hosts/node.ts";
-import { isClosed } from "./hosts/node-close.ts";
+import { isClosed, onceClosed } from "./hosts/node-close.ts";
 import { requestOf } from "./hosts/node-request.ts";
+import { watchUnreadBody } from "./hosts/unread-body.ts";
 import type { NodeHandler } from "./node.ts";
 
 /**
@@ -36,9 +37,10 @@ async function serve(
   const aborter = new AbortController();
   const request = requestOf(incoming, aborter.signal);
   if (!request) return sendProblem(400, "Bad Request", incoming, outgoing);
-  outgoing.once("close", () => {
+  onceClosed(outgoing, () => {
     if (!outgoing.writableFinished) aborter.abort();
   });
+  watchUnreadBody(outgoing);
   const response = await handler(request);
   if (isClosed(outgoing) || outgoing.headersSent) {
     await response.body?.cancel();
@@ -66,29 +68,26 @@ function writeHead({ status, headers }: Response, outgoing: ServerResponse): voi
 /** Writes a stream, no faster than the client reads. */
 async function pipe(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
   const reader = body.getReader();
-  const cancel = (): void => void reader.cancel().catch(() => {});
-  outgoing.once("close", cancel);
+  let resume = (): void => {};
+  onceClosed(outgoing, () => {
+    reader.cancel().catch(() => {});
+    resume();
+  });
   // The client gets the head before the first chunk, as it expects for events.
   outgoing.flushHeaders();
   for (;;) {
     const { done, value } = await reader.read();
     if (done || isClosed(outgoing)) break;
-    if (!outgoing.write(value)) await drained(outgoing);
+    if (!outgoing.write(value)) {
+      await new Promise<void>((resolve) => {
+        resume = resolve;
+        outgoing.once("drain", resolve);
+      });
+    }
     // Added by middleware that compresses: sends what it holds back.
     (outgoing as { flush?(): void }).flush?.();
   }
-  outgoing.off("close", cancel);
   outgoing.end();
-}
-
-function drained(outgoing: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      outgoing.off("drain", done).off("close", done);
-      resolve();
-    };
-    outgoing.on("drain", done).on("close", done);
-  });
 }
 
 /** `http2.constants.NGHTTP2_INTERNAL_ERROR`, without loading that module. */

@@ -10,6 +10,7 @@ import type { LimitedRequest, RateLimitOptions, RequestDecision } from "./gate/o
 import { rejectWrongFramework } from "./gate/wrong-framework.ts";
 import { BatchHeaders } from "./hosts/batch-headers.ts";
 import { enterCall } from "./hosts/call.ts";
+import { connectionOf } from "./hosts/fetch-connection.ts";
 import { peerOf } from "./hosts/fetch-request.ts";
 import { headerOf } from "./hosts/node.ts";
 import { beforeHead } from "./hosts/node-head.ts";
@@ -122,6 +123,7 @@ export function rateLimit<Context extends object, F extends string = never>(
         },
         addHeaders: (pendingHeaders) => headers.add(seen.ctx, pendingHeaders),
         signal: seen.signal,
+        connection: () => connectionOf((seen.ctx as AdapterContext | undefined)?.res),
         disconnected: () => new TRPCError({ code: "CLIENT_CLOSED_REQUEST" }),
         errorOf: (result) => (result.ok ? undefined : result.error),
         watch(result, finish) {

@@ -16,6 +16,23 @@ function createBreaker(): { breaker: Breaker; events: string[] } {
   return { breaker, events };
 }
 
+describe("a store that fails now and then", () => {
+  it("reports every call that failed, also those of one broken connection", () => {
+    const breaker = new Breaker();
+    const counts: number[] = [];
+    breaker.watchers.add({ down: () => counts.push(-1), up: () => {}, degraded: (_, count) => counts.push(count) });
+    const broken = new Error("the connection is closed");
+    for (let i = 0; i < 200; i++) breaker.failed(ALL_SHARDS, 1, failure(broken), false);
+    expect(breaker.isOpen(ALL_SHARDS), "one failure for the circuit").toBe(false);
+    breaker.succeeded(ALL_SHARDS, 2);
+    for (let i = 0; i < 30; i++) breaker.failed(ALL_SHARDS, 100, failure(broken), false);
+    breaker.succeeded(ALL_SHARDS, 101);
+    breaker.failed(ALL_SHARDS, 61_000, failure(), false);
+    breaker.succeeded(ALL_SHARDS, 61_001);
+    expect(counts).toEqual([200, 31]);
+  });
+});
+
 describe("a failing shard", () => {
   it("opens its own circuit and no other", () => {
     const { breaker, events } = createBreaker();

@@ -23,7 +23,7 @@ const IDLE_MS = 60_000;
 export interface Watcher {
   down(error: SluiceError): void;
   up(downMs: number): void;
-  /** Calls failed, but too few in a row to open a circuit: `count` since the last report, at most one a minute. */
+  /** Calls failed, but too few in a row to open a circuit: `count` calls since the last report, at most one a minute. */
   degraded(error: SluiceError, count: number): void;
 }
 
@@ -35,7 +35,9 @@ export const ALL_SHARDS = -1;
 
 /** A shard that has failed lately. Times are monotonic milliseconds. */
 interface ShardHealth {
+  /** What opens the circuit: calls that fail together count once. */
   failures: number;
+  failedCalls: number;
   lastError: SluiceError;
   lastFailedAt: number;
   isOpen: boolean;
@@ -108,10 +110,11 @@ export class Breaker {
     const isNew =
       !health || now - health.lastFailedAt >= SAME_FAILURE_MS || causeOf(error) !== causeOf(health.lastError);
     if (!health) {
-      health = { failures: 0, lastError: error, lastFailedAt: now, isOpen: false, probeAt: 0 };
+      health = { failures: 0, failedCalls: 0, lastError: error, lastFailedAt: now, isOpen: false, probeAt: 0 };
       this.failing.set(shard, health);
     }
     if (isNew) health.failures++;
+    health.failedCalls++;
     health.lastError = error;
     health.lastFailedAt = now;
     if (health.isOpen) {
@@ -147,10 +150,10 @@ export class Breaker {
     if (health) this.closed(health, now);
   }
 
-  private closed({ isOpen, failures, lastError }: ShardHealth, now: number): void {
+  private closed({ isOpen, failedCalls, lastError }: ShardHealth, now: number): void {
     if (!isOpen) {
       this.interruptions++;
-      const count = this.degradations.add(now, failures);
+      const count = this.degradations.add(now, failedCalls);
       if (count === 0) return;
       for (const watcher of [...this.watchers, ...this.observers]) watcher.degraded(lastError, count);
       return;

@@ -43,14 +43,36 @@ describe("one scope that writes as fast as it can", () => {
     expect(store.evictions).toBeGreaterThan(1000);
   });
 
-  it("gets an error if it fills the store with requests in progress, and evicts nothing", async () => {
-    const store = memoryIdempotencyStore({ maxEntries: 100, clock: fakeClock() });
-    await store.begin(claimOf("victim", "payment"));
-    await store.complete({ scope: "victim", key: "payment" }, "payment", responseOf(2000), TTL_MS);
-    let rejected = 0;
-    for (let i = 0; i < 200; i++) await store.begin(claimOf("attacker", `k${i}`)).catch(() => rejected++);
-    expect([rejected, store.evictions]).toEqual([101, 0]);
-    expect(await store.read({ scope: "victim", key: "payment" }, "f")).toBeDefined();
+  it.each([
+    ["entries", { maxEntries: 100 }],
+    ["bytes", { maxBytes: 100_000 }],
+  ])("has at most half of the %s for requests in progress, so that others keep their responses", async (_, options) => {
+    const clock = fakeClock();
+    const store = memoryIdempotencyStore({ ...options, clock });
+    const codes = new Set<unknown>();
+    const claim = async (count: number, from = 0) => {
+      let claimed = 0;
+      for (let i = from; i < from + count; i++) {
+        await store.begin(claimOf("attacker", `k${i}`)).then(
+          () => claimed++,
+          ({ code }) => codes.add(code),
+        );
+      }
+      return claimed;
+    };
+    const claimed = await claim(200);
+    expect(claimed).toBeGreaterThan(45);
+    expect(claimed).toBeLessThan(60);
+    expect([...codes]).toEqual(["store-unavailable"]);
+    for (let i = 0; i < 20; i++) {
+      const key = { scope: `user ${i}`, key: "payment" };
+      await store.begin(claimOf(key.scope, key.key));
+      await store.complete(key, key.key, responseOf(10), TTL_MS);
+    }
+    expect(store.evictions).toBe(0);
+    // Claims whose lease has ended are not in progress.
+    clock.advance(30_001);
+    expect(await claim(10, 1000)).toBe(10);
   });
 
   it("is found without a search: a full store of 100 000 scopes evicts in microseconds", async () => {
@@ -75,7 +97,9 @@ describe("a full memory store behind idempotent", () => {
   it("rejects requests that do not fit, stores every finished response, and starts again at once", async () => {
     const store = memoryIdempotencyStore({ maxEntries: 10, clock });
     const { send, run, runs, events } = serverOf({ store, replayLimit: "1000/m" });
-    const sent = Array.from({ length: 10 }, (_, i) => send({ key: `k${i}` }));
+    // One scope could not have more than half of the store in progress.
+    const payments = Array.from({ length: 10 }, (_, i) => ({ key: `k${i}`, user: i < 5 ? "ada" : "bob" }));
+    const sent = payments.map(send);
     await vi.advanceTimersByTimeAsync(0);
     // Many more than open a circuit.
     for (let i = 0; i < 30; i++) {
@@ -85,7 +109,7 @@ describe("a full memory store behind idempotent", () => {
     for (const { finish } of runs) finish();
     await vi.advanceTimersByTimeAsync(5);
     expect((await Promise.all(sent)).map(({ status }) => status)).toEqual(Array(10).fill(201));
-    const again = await Promise.all(Array.from({ length: 10 }, (_, i) => send({ key: `k${i}` })));
+    const again = await Promise.all(payments.map(send));
     expect(again.map((response) => response.headers.get("Idempotent-Replayed"))).toEqual(Array(10).fill("true"));
     expect((await run({ key: "next" })).status).toBe(201);
     expect([runs.length, events.map(({ type }) => type)]).toEqual([11, ["evicted"]]);

@@ -1,4 +1,5 @@
 /** Holds and stored responses of clients that disconnect, where a server differs from the cases of the suite. */
+import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { connect, constants, createServer } from "node:http2";
 import { type AddressInfo, connect as connectSocket } from "node:net";
@@ -13,7 +14,7 @@ import { getRateLimit, idempotent, type NodeHandler, type NodeRateLimitOptions, 
 import { rateLimit as limitReactRouter, getRateLimit as reactRouterDecision } from "sluice/react-router";
 import { defineRules } from "sluice/rules";
 import { fakeClock } from "sluice/testing";
-import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { until } from "../servers/until.js";
 import { listen } from "./mount.ts";
 
@@ -136,6 +137,59 @@ describe("a slot of node:http", () => {
   });
 });
 
+describe("a request body that nobody reads", () => {
+  /** The beginning of a request with a body. */
+  const upload = (sent: number, length = 3e6) =>
+    `POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${length}\r\n\r\n${"x".repeat(sent)}`;
+  const turns = async () => {
+    for (let i = 0; i < 50; i++) await nextTurn();
+  };
+  beforeEach(() => void vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "setTimeout", "clearTimeout"] }));
+
+  it("is complete for a handler that reads it later", async () => {
+    let read: (() => void) | undefined;
+    let isPaused = () => false;
+    const { url } = await serve({ policy: concurrency(5, { leaseMs: "2s" }) }, async (request, response) => {
+      isPaused = () => request.socket.isPaused();
+      await new Promise<void>((resolve) => (read = resolve));
+      const hash = createHash("sha256");
+      for await (const chunk of request) hash.update(chunk);
+      response.end(hash.digest("hex"));
+    });
+    const body = randomBytes(2e6);
+    const response = fetch(url, { method: "POST", body });
+    while (!isPaused()) await nextTurn();
+    for (let i = 0; i < 3; i++) {
+      vi.advanceTimersByTime(1000);
+      await turns();
+    }
+    read?.();
+    expect(await (await response).text()).toBe(createHash("sha256").update(body).digest("hex"));
+  });
+
+  it("keeps a slot for a minute and its lease, if it is too long to see a disconnect", async () => {
+    const clock = fakeClock();
+    const slots = memoryRateLimiter(concurrency(5, { leaseMs: "2s" }), { clock });
+    const held = async () => (await slots.peek("k")).held ?? 0;
+    const { url } = await serve({ limiter: slots }, () => {});
+    const disconnect = await send(url, upload(2e6));
+    while ((await held()) === 0) await nextTurn();
+    disconnect();
+    const wait = async (seconds: number) => {
+      for (let i = 0; i < seconds; i++) {
+        clock.advance(1000);
+        vi.advanceTimersByTime(1000);
+        await turns();
+      }
+    };
+    await wait(60);
+    expect(await held()).toBe(1);
+    // One chunk is read each second, until the request has the most that is read ahead.
+    await wait(15);
+    expect(await held()).toBe(0);
+  });
+});
+
 describe("HTTP/2", () => {
   /** Resets streams with NO_ERROR while their responses wait for flow control, of which Node emits no event. */
   it.each(["ends its response", "leaves its response open"])("frees the slots of a handler that %s", async (what) => {
@@ -155,7 +209,7 @@ describe("HTTP/2", () => {
     });
     for (let i = 0; i < 5; i++) {
       const request = client.request({ ":path": "/", ":method": "POST" });
-      request.on("error", () => {}).write("a body that is not read");
+      request.on("error", () => {}).write("a body that is not read".repeat(10_000));
       await once(request, "response");
       request.close(constants.NGHTTP2_NO_ERROR);
     }

@@ -2,6 +2,7 @@
 import { guardedRoutes, middlewareSuite } from "sluice/testing";
 import { describe, it } from "vitest";
 import { honoApp, kit } from "../../integration/hono/app.ts";
+import { DENO_WITHOUT } from "./mount.ts";
 import { serveFetch, server } from "./serve-fetch.ts";
 
 middlewareSuite(
@@ -11,6 +12,7 @@ middlewareSuite(
       const app = honoApp(guardedRoutes(kit));
       return serveFetch((request, environment) => app.fetch(request, environment as object));
     },
+    without: "Deno" in globalThis ? DENO_WITHOUT : {},
   },
   { describe, it },
 );

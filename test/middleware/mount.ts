@@ -149,6 +149,18 @@ export function fetchHandler(routes: readonly GuardedRoute[]): Handler {
   };
 }
 
+const UNREAD = "releases the slot of a client that disconnects while nobody reads its request";
+const UNREAD_STREAM = "releases the slot of such a client also if its response has begun";
+
+/** Of frameworks that pass only a `Request`. Node ends such a connection after its `requestTimeout`, 5 minutes. */
+export const NODE_REQUEST_WITHOUT = {
+  [UNREAD]: "Node does not see the disconnect, and a Request has no socket to read on from",
+  [UNREAD_STREAM]: "Node does not see the disconnect, and a Request has no socket to read on from",
+};
+
+/** Of servers on Deno. */
+export const DENO_WITHOUT = { [UNREAD]: "Deno.serve aborts no signal while the request is not read" };
+
 /** A handler creates the response, so no header can be set on it before. */
 export const FETCH_WITHOUT = {
   "exposes its fields to cross-origin scripts besides those of the application":

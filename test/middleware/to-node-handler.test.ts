@@ -4,11 +4,15 @@ import { createServer, request as openRequest, type RequestListener, type Server
 import { connect, createServer as createHttp2Server } from "node:http2";
 import { type AddressInfo, connect as openSocket } from "node:net";
 import { json } from "node:stream/consumers";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import express from "express";
 import fastify from "fastify";
+import { concurrency, memoryRateLimiter, type RateLimiter } from "sluice";
+import { rateLimit } from "sluice/fetch";
 import { type NodeHandler, toNodeHandler } from "sluice/node";
 import { createObserver, dashboard } from "sluice/observe";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { until } from "../servers/until.js";
 
 async function listen(listener: RequestListener): Promise<string> {
   return urlOf(createServer(listener).listen(0, "127.0.0.1"));
@@ -68,6 +72,48 @@ describe("toNodeHandler", () => {
     expect(response.headers.getSetCookie()).toEqual(["before=1", "a=1; Path=/", "b=2"]);
     const head = await fetch(url, { method: "HEAD" });
     expect([head.status, await head.text()]).toEqual([418, ""]);
+  });
+
+  describe("of a client that disconnects", () => {
+    let slots: RateLimiter;
+    beforeEach(() => {
+      slots = memoryRateLimiter(concurrency(5, { leaseMs: "30s" }));
+    });
+    const held = async () => (await slots.peek("k")).held ?? 0;
+    const limited = (handler: (request: Request) => Response | Promise<Response>) =>
+      toNodeHandler(rateLimit({ limiter: slots, key: () => "k" })(handler));
+    const aborted = (request: Request) =>
+      new Promise<Response>((resolve) =>
+        request.signal.addEventListener("abort", () => resolve(new Response()), { once: true }),
+      );
+    /** Sends requests on one connection, and disconnects when all are held. */
+    const leave = async (url: string, count: number, text: string) => {
+      const socket = openSocket(Number(new URL(url).port), "127.0.0.1").on("error", () => {});
+      socket.write(text.repeat(count));
+      while ((await held()) !== count) await nextTurn();
+      socket.destroy();
+      await until("the slots are free", async () => ((await held()) === 0 ? undefined : `${await held()} held`));
+    };
+    const get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+    it("aborts the signals of pipelined requests", async () => {
+      await leave(await listen(limited(aborted)), 5, get);
+    });
+
+    it("cancels the streams of pipelined responses, also those that wait for the client to read", async () => {
+      const cancelled = vi.fn();
+      const stream = () => {
+        const pull = (controller: ReadableStreamDefaultController) => controller.enqueue(new Uint8Array(100_000));
+        return new ReadableStream({ pull, cancel: cancelled }, { highWaterMark: 0 });
+      };
+      await leave(await listen(limited(() => new Response(stream()))), 3, get);
+      expect(cancelled).toHaveBeenCalledTimes(3);
+    });
+
+    it("aborts the signal of a request that nobody reads", async () => {
+      const head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n";
+      await leave(await listen(limited(aborted)), 1, head + "x".repeat(300_000));
+    });
   });
 
   it("responds with 500 without details if the handler fails, and warns once", async () => {

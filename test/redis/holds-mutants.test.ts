@@ -84,7 +84,7 @@ const MUTANTS: readonly Mutant[] = [
   },
   {
     name: "a take beside many holds does not charge those that have ended",
-    changes: [["charge(bucket, amount, endsAt)\nif bucket.debt > 0", "if bucket.debt > 0"]],
+    changes: [["charge(bucket, amount, next)\nend\nbucket.at", "bucket.debt = 0\nend\nbucket.at"]],
     isMany: true,
   },
   {

@@ -38,7 +38,7 @@ export function endHolds(decision: RequestDecision, holdEnd: HoldEnd): OnFinish 
       release?.();
     };
   }
-  return async (outcome, handler) => {
+  const finish: OnFinish = async (outcome, handler) => {
     if (isFinished) return;
     isFinished = true;
     const isComplete = (): boolean => hasSettled || !awaitsCost;
@@ -69,4 +69,5 @@ export function endHolds(decision: RequestDecision, holdEnd: HoldEnd): OnFinish 
     timer = setTimeout(endOnce, MAX_AFTER_DISCONNECT_MS);
     (timer as { unref?(): void }).unref?.();
   };
+  return Object.assign(finish, { stopRenewing: () => holdEnd.stopRenewing() });
 }

@@ -18,7 +18,7 @@ type AnyFunction = (...args: any[]) => any;
 /** Validates the deadline, and returns the function that applies it. */
 export function deadlineOf({
   callbackDeadlineMs = DEFAULT_DEADLINE_MS,
-}: RateLimitOptions<never, unknown>): WithDeadline {
+}: Pick<RateLimitOptions<never, unknown>, "callbackDeadlineMs">): WithDeadline {
   const deadlineMs = checkWhole(
     "callbackDeadlineMs",
     parseDuration("callbackDeadlineMs", callbackDeadlineMs),

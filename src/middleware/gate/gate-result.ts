@@ -36,7 +36,11 @@ export interface GatePass extends ResponseAddition {
 export type HandlerState = "returned" | PromiseLike<unknown> | "unseen";
 
 /** Ends a request. `handler` is given if the handler has run: what the request holds is kept until it ends. */
-export type OnFinish = (outcome: RequestOutcome, handler?: HandlerState) => Promise<void>;
+export interface OnFinish {
+  (outcome: RequestOutcome, handler?: HandlerState): Promise<void>;
+  /** Stops to renew what the request holds: it ends with its lease, or before that with the request. */
+  readonly stopRenewing?: (() => void) | undefined;
+}
 
 /** The request is rejected. */
 export interface GateReject<Args extends HandlerArgs> extends ResponseAddition {

@@ -1,7 +1,8 @@
 /** Refunds by `refundIf`, and of requests that would be delayed for too long. */
 import { fixedWindow, leakyBucket, memoryRateLimiter, tokenBucket } from "sluice";
+import { defineRules } from "sluice/rules";
 import { fakeClock } from "sluice/testing";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { decisionOf } from "./decisions.ts";
 import { type Gate, type GatePass, type GateReject, openGate } from "./gate.ts";
 import type { RateLimitOptions } from "./options.ts";
@@ -31,6 +32,13 @@ function gateOf(options: Options): Gate<Args> {
 }
 
 const enter = (gate: Gate<Args>, request: Fake = {}) => gate.enter([request]);
+
+function loginRules() {
+  return defineRules({
+    rules: [{ name: "login", match: "/", limits: { ip: "1000/d" }, refundIf: "succeeded" }],
+    fallback: "unlimited",
+  });
+}
 
 describe("a refund", () => {
   async function left(options: Partial<Options>, outcome: Parameters<NonNullable<GatePass["onFinish"]>>[0], times = 1) {
@@ -229,5 +237,26 @@ describe("a success that the handler reports", () => {
     ]);
     expect(await warnings("reported", times(99, 401))).toEqual([]);
     expect(await warnings("reported", times(300, 401))).toEqual([expect.stringMatching(/counts every request/)]);
+  });
+
+  it.each<[string, Options]>([
+    ['The limit "1000/d"', { policy: "1000/d" }],
+    ['Rule "login"', { rules: loginRules() }],
+  ])("warns the process once, with SLUICE_REFUNDS, without onEvent: %s", async (subject, options) => {
+    const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+    onTestFinished(() => warned.mockRestore());
+    const gate = gateOf({ ...options, ...(options.rules ? {} : { refundIf: "succeeded" }) });
+    for (let i = 0; i < 50; i++) {
+      const pass = (await enter(gate)) as GatePass;
+      await pass.onFinish?.({ status: 200, aborted: false });
+    }
+    expect(warned.mock.calls).toEqual([
+      [
+        expect.stringMatching(
+          new RegExp(`^${subject} limits next to nothing, because nearly all requests were refunded`),
+        ),
+        { type: "SluiceWarning", code: "SLUICE_REFUNDS" },
+      ],
+    ]);
   });
 });

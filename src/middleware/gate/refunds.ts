@@ -69,11 +69,12 @@ export class Refunds<Args extends HandlerArgs> {
       isReported = true;
       rules.succeeded().catch((error) => this.reports.callbackFailed("refundIf", error, args));
     });
-    return async (outcome, handler) => {
+    const finish: OnFinish = async (outcome, handler) => {
       await onFinish(outcome, handler);
       const isDue = isRefundDue(refundIf, endingOf(outcome), isReported);
       this.watch.count(`Rule "${rule}"`, refundIf, isDue && isWatched(refundIf, isReported), args);
     };
+    return Object.assign(finish, { stopRenewing: onFinish.stopRenewing });
   }
 
   /** Refunds all charges of an allowed decision. A failure is emitted as an event. */

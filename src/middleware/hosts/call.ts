@@ -1,10 +1,12 @@
 /** Runs function calls through the gate: procedures and actions, which have a result in place of a response. */
+import { isPromise } from "../../base/maybe-promise.ts";
 import type { ResponseData } from "../../http/rejection.ts";
 import type { PendingHeaders } from "../../http/response.ts";
 import type { Gate, GateResult } from "../gate/gate.ts";
 import type { LimitedRequest, RequestOutcome } from "../gate/options.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
 import { delay } from "./delay.ts";
+import type { FetchConnection } from "./fetch-connection.ts";
 
 /** What happens to a call. */
 export interface CallResponder<Args extends HandlerArgs, Result> {
@@ -16,6 +18,8 @@ export interface CallResponder<Args extends HandlerArgs, Result> {
   addHeaders?(pendingHeaders: PendingHeaders): void;
   /** Aborted when the client disconnects. */
   readonly signal?: AbortSignal | undefined;
+  /** The connection, on servers that pass it. Called only if something is held. */
+  connection?(): FetchConnection | undefined;
   /** The error of a call whose client disconnects before it is made. Default: the call is made. */
   disconnected?(): Error;
   /** The error that a result contains; `undefined` if the call succeeded. Default: only thrown errors. */
@@ -38,11 +42,14 @@ export async function enterCall<Args extends HandlerArgs, Result>(
   args: Args,
   responder: CallResponder<Args, Result>,
 ): Promise<Result> {
+  const { signal } = responder;
   let result: GateResult<Args>;
   try {
     result = await gate.enter(args);
     if (result?.failure) throw result.failure.error;
   } catch (error) {
+    // The address of a client that has disconnected is unknown, for example: its error must not be reported.
+    if (signal?.aborted && responder.disconnected) throw responder.disconnected();
     const action = gate.handleError(error, args);
     if (action === "allow") return responder.next();
     if (action instanceof Error) throw action;
@@ -51,22 +58,37 @@ export async function enterCall<Args extends HandlerArgs, Result>(
   if (result === undefined) return responder.next();
   if (result.answer) return responder.reject(result.answer, undefined);
   if (result.rejection) return responder.reject(result.rejection, result.limited);
-  const { pendingHeaders, delayMs, onFinish } = result;
-  const { signal } = responder;
-  if (delayMs > 0 && !(await delay(signal, delayMs)) && responder.disconnected) {
-    await onFinish?.({ status: undefined, aborted: true });
+  const { pendingHeaders, delayMs, onFinish, isHeld } = result;
+  const isConnected = delayMs === 0 || (await delay(signal, delayMs));
+  // A call whose client disconnected during the decision would run without its hold.
+  if (responder.disconnected && (!isConnected || (isHeld && signal?.aborted))) {
+    await onFinish?.(ABORTED);
     throw responder.disconnected();
   }
   if (pendingHeaders) responder.addHeaders?.(pendingHeaders);
   if (!onFinish) return responder.next();
   const finish: FinishCall = (error) => onFinish(outcomeOf(error, signal?.aborted ?? false), "returned");
   let value: Result;
+  let disconnected = (): void => {};
   try {
-    value = await responder.next();
+    const call = responder.next();
+    if (isHeld && isPromise(call)) {
+      // What a call holds is kept until it ends, which it may never do.
+      disconnected = () => void onFinish(ABORTED, call);
+      const connection = responder.connection?.();
+      connection?.watchUnreadBody(onFinish.stopRenewing);
+      // The signal of a pipelined request is not aborted.
+      connection?.onClose(() => disconnected());
+      signal?.addEventListener("abort", disconnected);
+    }
+    value = await call;
   } catch (error) {
     const status = responder.statusOf?.(error);
     await finish(status !== undefined && status < 400 ? undefined : error);
     throw error;
+  } finally {
+    signal?.removeEventListener("abort", disconnected);
+    disconnected = () => {};
   }
   const error = responder.errorOf?.(value);
   const watched = error === undefined ? responder.watch?.(value, finish) : undefined;
@@ -74,6 +96,8 @@ export async function enterCall<Args extends HandlerArgs, Result>(
   await finish(error);
   return value;
 }
+
+const ABORTED: RequestOutcome = { status: undefined, aborted: true };
 
 /** A call has no status. That of its outcome is 200, or missing if it failed. */
 function outcomeOf(error: unknown, aborted: boolean): RequestOutcome {

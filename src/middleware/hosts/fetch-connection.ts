@@ -1,11 +1,14 @@
 /** What a server of `Request` handlers on Node knows about the connection of a request. */
 import type { ServerResponse } from "node:http";
 import { hasDisconnected, isClosed, onceClosed } from "./node-close.ts";
+import { watchUnreadBody } from "./unread-body.ts";
 
 /** The connection of a request. The signal of a request is not aborted in a pipeline, for example. */
 export interface FetchConnection {
   /** Calls a function when the response was sent, or the connection was closed before. */
   onClose(callback: () => void): void;
+  /** Sees a disconnect also if nobody reads the request. Calls a function if its state is unknown for a minute. */
+  watchUnreadBody(onUnseen: (() => void) | undefined): void;
   /** Whether the response was sent. */
   isComplete(): boolean;
   /** Whether the client disconnected before the response had ended. */
@@ -20,6 +23,7 @@ export function connectionOf(outgoing: ServerResponse | undefined): FetchConnect
       if (isClosed(outgoing)) callback();
       else onceClosed(outgoing, callback);
     },
+    watchUnreadBody: (onUnseen) => watchUnreadBody(outgoing, onUnseen),
     isComplete: () => outgoing.writableFinished,
     hasDisconnected: () => hasDisconnected(outgoing),
   };

@@ -226,6 +226,7 @@ async function continueRequest<Args extends HandlerArgs>(
     return dropped(args);
   }
   const connection = isHeld ? responder.connection?.() : undefined;
+  connection?.watchUnreadBody(onFinish?.stopRenewing);
   const ended = responder.endsOnAbort ? "unseen" : "returned";
   // Some servers abort the signal also after the end.
   let isRunning = true;

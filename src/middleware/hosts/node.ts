@@ -11,6 +11,7 @@ import type { HandlerArgs } from "../gate/request-reader.ts";
 import { recordUnhandled } from "../gate/unhandled.ts";
 import { hasDisconnected, isClosed, onceClosed, runUntilClose } from "./node-close.ts";
 import { beforeHead, rejectWith, responseHead, setBeforeHead } from "./node-head.ts";
+import { watchUnreadBody } from "./unread-body.ts";
 
 /** A request header by its lower-case name. Several lines are joined. */
 export function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
@@ -192,6 +193,7 @@ function continueRequest<Args extends HandlerArgs>(entry: NodeEntry<Args>, pass:
   if (response.writableEnded) capture?.without("aborted");
   else capture?.onNode(response);
   const run = (): void => {
+    if (isHeld) watchUnreadBody(response, onFinish?.stopRenewing);
     if (onFinish) runUntilClose(response, { onFinish, isHeld }, next);
     else next();
   };

@@ -54,6 +54,40 @@ describe("a scope", () => {
   });
 });
 
+describe("a callback that never settles", () => {
+  const hang = () => new Promise<never>(() => {});
+
+  it.each([
+    ["scope", { scope: hang }],
+    ["fingerprint", { fingerprint: hang }],
+    ["identity.apiKey.verify", { scope: undefined, identity: { apiKey: { verify: hang } } }],
+  ] as const)("fails the request after callbackDeadlineMs: %s", async (option, options) => {
+    const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+    const { send, runs } = serverOf(options as never);
+    const response = send({ headers: { "X-Api-Key": "k" } });
+    const answered = vi.fn();
+    void response.then(answered);
+    await vi.advanceTimersByTimeAsync(4999);
+    expect(answered).not.toHaveBeenCalled();
+    await vi.advanceTimersByTimeAsync(1);
+    expect([(await response).status, runs]).toEqual([500, []]);
+    expect(warned.mock.calls.map(([text]) => text)).toEqual([
+      expect.stringContaining(`${option} did not settle within 5000 ms.`),
+    ]);
+    warned.mockRestore();
+  });
+
+  it("has the deadline of the option", async () => {
+    const warned = vi.spyOn(process, "emitWarning").mockImplementation(() => {});
+    const { send } = serverOf({ scope: hang, callbackDeadlineMs: "20ms" });
+    const response = send();
+    await vi.advanceTimersByTimeAsync(20);
+    expect((await response).status).toBe(500);
+    warned.mockRestore();
+    expect(() => serverOf({ callbackDeadlineMs: 0 })).toThrow(/callbackDeadlineMs/);
+  });
+});
+
 describe("a payload", () => {
   it("is equal if fingerprint returns the same", async () => {
     const { run, runs } = serverOf({

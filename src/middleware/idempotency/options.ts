@@ -11,6 +11,7 @@ import type { Identity } from "../../http/identity/client-key.ts";
 import { MAX_BODY_BYTES } from "../../idempotency/check-input.ts";
 import type { IdempotencyStore } from "../../idempotency/idempotency-store.ts";
 import type { PolicyText } from "../../policy/text-type.ts";
+import { deadlineOf, withDeadlines } from "../gate/callback-deadlines.ts";
 import type { HandlerArgs } from "../gate/request-reader.ts";
 import { DEFAULT_STORED_HEADERS, isNeverStored, isStoredByDefault } from "./stored-response.ts";
 
@@ -54,6 +55,8 @@ export interface IdempotencyOptions<Args extends HandlerArgs> {
   onStoreError?: "closed" | "open" | "throw";
   /** Maximum time to wait for the store, in ms or as text. Default: 250; on Durable Objects 1000. */
   deadlineMs?: number | string;
+  /** How long a promise of `scope`, `fingerprint` or `identity.apiKey.verify` may stay pending, in ms or as text. Default: 5000. */
+  callbackDeadlineMs?: Duration;
   /** The URL of your documentation, sent as the `type` of problems. Default: `"about:blank"`. */
   docs?: string;
   /** Called with `response-not-stored`, `lease-lost`, `evicted`, `store-down`, `store-up`, `degraded` and warnings. Default: process warnings. */
@@ -66,7 +69,7 @@ export interface IdempotencyOptions<Args extends HandlerArgs> {
 export interface IdempotencyConfig<Args extends HandlerArgs>
   extends Omit<
     Required<IdempotencyOptions<Args>>,
-    "scope" | "identity" | "fingerprint" | "onEvent" | "observer" | "methods"
+    "scope" | "identity" | "fingerprint" | "onEvent" | "observer" | "methods" | "callbackDeadlineMs"
   > {
   readonly scope: IdempotencyOptions<Args>["scope"];
   readonly identity: Identity | undefined;
@@ -98,6 +101,7 @@ const KNOWN = [
   "replayLimit",
   "onStoreError",
   "deadlineMs",
+  "callbackDeadlineMs",
   "docs",
   "onEvent",
   "observer",
@@ -145,11 +149,13 @@ export function parseIdempotencyOptions<Args extends HandlerArgs>(
   if (typeof docs !== "string" || docs === "" || docs.length > MAX_DOCS_CHARS) {
     throw optionError("invalid-option", "docs", "a URL", docs);
   }
+  const { scope, identity, fingerprint } = options;
+  const withDeadline = deadlineOf(options);
   return {
     store,
-    scope: options.scope,
-    identity: options.identity,
-    fingerprint: options.fingerprint,
+    scope: scope && ((...args) => withDeadline("scope", scope(...args))),
+    identity: identity && withDeadlines({ identity }, withDeadline).identity,
+    fingerprint: fingerprint && ((...args) => withDeadline("fingerprint", fingerprint(...args))),
     onEvent: options.onEvent,
     observer: options.observer,
     header: headerName("header", options.header ?? "idempotency-key"),

@@ -36,7 +36,8 @@ if missing <= 0 then return head end
 return (string.gsub(head, '/', '/' .. string.rep('0', missing), 1))
 end
 local function takeBeside(key, raw, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs)
-local own, writtenAt, held, lastEnd, at, endsAt = match(raw, '^([%d:/]*)|(%d+)/(%d+)/(%d+)() (%d+):%d+:[%w_.~-]')
+local own, writtenAt, held, lastEnd, at, endsAt, amount, id =
+match(raw, '^([%d:/]*)|(%d+)/(%d+)/(%d+)() (%d+):(%d+):([%w_.~ -])')
 if not own or #raw - #own <= MANY_CHARS then return end
 writtenAt, held, lastEnd, endsAt = tonumber(writtenAt), tonumber(held), tonumber(lastEnd), tonumber(endsAt)
 if not (isWhole(writtenAt) and isWhole(held) and isWhole(lastEnd) and isWhole(endsAt)) then return end
@@ -48,6 +49,7 @@ local untilFull, used = full - now, 0
 if untilFull > windowMs then return end
 if untilFull >= 0 then used = untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs) end
 if used > limit * unitsPerToken then return end
+if id == ' ' then return used > max(0, limit - tonumber(amount)) * unitsPerToken and { 0, raw, 0 } or nil end
 local room = limit - cost - held
 if room < 0 or used > room * unitsPerToken then return { 0, raw, 0 } end
 local after = used + cost * unitsPerToken
@@ -914,8 +916,8 @@ bucket.debt, bucket.held = 0, bucket.held - debt
 return debt
 end
 local function charge(bucket, amount, time)
-if bucket.algorithm.holdsOnly then return end
 local policy, present, owed = bucket.policy, now, amount + takeDebt(bucket)
+if bucket.algorithm.holdsOnly then return end
 now = time
 local used = usedOf(bucket)
 local fit = min(owed, max(0, floor((policy.capacityUnits - used) / policy.unitsPerToken)))
@@ -965,6 +967,9 @@ local function clampToNow(bucket)
 local used = usedOf(bucket)
 bucket.isInFuture = used > 0 and isOwnInFuture(bucket, used)
 if bucket.isInFuture then add(bucket, used, 0) end
+if bucket.debt > 0 then reviewDebt(bucket) end
+clearIfUnused(bucket)
+bucket.forgiven = 0
 end
 local function readBeside(policy, raw, bar)
 local writtenAt, held, lastEnd, at = match(raw, '^(%d+)/(%d+)/(%d+)()', bar + 1)
@@ -974,20 +979,23 @@ local bucket, own = newBucket(policy), string.sub(raw, 1, bar - 1)
 bucket.algorithm, bucket.held, bucket.lastEnd, bucket.raw, bucket.own = policy.algorithm, held, lastEnd, raw, own
 bucket.a, bucket.b, bucket.c = policy.algorithm.parse(own ~= '' and own)
 if not bucket.a then return end
+local dueAt, debt, start = match(raw, '^ (%d+):(%d+):() ', at)
+dueAt, debt = tonumber(dueAt or 0), tonumber(debt or 0)
+if not isWhole(dueAt) or not isWhole(debt) then return end
+bucket.dueAt, bucket.debt, at = dueAt, debt, start or at
 while true do
 local endsAt, amount, after = match(raw, '^ (%d+):(%d+):[%w_.~-]+()', at)
 endsAt, amount = tonumber(endsAt), tonumber(amount)
 if not isWhole(endsAt) or not isWhole(amount) then return end
-if endsAt > now then break end
-bucket.held, at = bucket.held - amount, after
-charge(bucket, amount, endsAt)
-if bucket.debt > 0 then return end
+local next = bucket.debt > 0 and min(bucket.dueAt, endsAt) or endsAt
+if next > now then break end
+if next == endsAt then at = after else amount = 0 end
+bucket.held = bucket.held - amount
+charge(bucket, amount, next)
 end
 bucket.at = at
 clampToNow(bucket)
-clearIfUnused(bucket)
-bucket.forgiven = 0
-return bucket
+return (bucket.debt == 0 or not bucket.isInFuture) and bucket
 end
 local function read(policy, key, raw)
 local algorithm, err = policy.algorithm, nil
@@ -1024,9 +1032,6 @@ end
 endUntil(bucket, now)
 clampToNow(bucket)
 bucket.isInFuture = bucket.isInFuture or back > 0
-if bucket.debt > 0 then reviewDebt(bucket) end
-clearIfUnused(bucket)
-bucket.forgiven = 0
 return nil, bucket
 end
 local function leavesRoom(bucket, held)
@@ -1328,4 +1333,4 @@ return replies
 end)()`;
 
 /** The script's SHA-1, its name in Redis. */
-export const sha: string = "44eb2f58c3d36af31ecb65ed9769c4736efac4fc";
+export const sha: string = "7d610c8487222e0faa25be6e0738d22a3fe9a6c7";

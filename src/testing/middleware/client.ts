@@ -18,7 +18,7 @@ interface RawRequest {
   readonly path: string;
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Text in ASCII. */
+  /** Text in ASCII. With a header `Content-Length`, it may be the beginning of a longer body. */
   readonly body?: string;
 }
 
@@ -66,7 +66,7 @@ export function clientOf(url: () => string, as: Client["as"]): Client {
       socket.on("error", () => {});
       socket.resume();
       for (const { method = "GET", path, headers = {}, body = "" } of requests) {
-        const fields = { Host: host, ...headers, ...(body ? { "Content-Length": `${body.length}` } : {}) };
+        const fields = { Host: host, ...(body ? { "Content-Length": `${body.length}` } : {}), ...headers };
         const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
         socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join("")}\r\n${body}`);
       }

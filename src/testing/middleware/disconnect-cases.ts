@@ -75,6 +75,8 @@ export const disconnectCases: readonly MiddlewareCase[] = [
       await untilRemaining(client, "/pipelined", 3, () => client.send("/pipelined/open"));
     },
   },
+  unreadCase("releases the slot of a client that disconnects while nobody reads its request", "unread"),
+  unreadCase("releases the slot of such a client also if its response has begun", "unreadStream"),
   {
     title: "keeps the slot of a client that has disconnected until its handler ends",
     routes: {
@@ -172,6 +174,37 @@ export const disconnectCases: readonly MiddlewareCase[] = [
     },
   },
 ];
+
+/** A client that disconnects while its handler waits, or after it has begun its response. */
+function unreadCase(title: string, name: "unread" | "unreadStream"): MiddlewareCase {
+  const openStream = () =>
+    new ReadableStream<Uint8Array>({ start: (controller) => controller.enqueue(new Uint8Array(1)) });
+  return {
+    title,
+    routes: {
+      [name]: ({ limiter }) => ({
+        rateLimits: [{ limiter: limiter(concurrency(4, { leaseMs: LEASE, name })) }],
+        async handle(path, disconnected) {
+          if (!path.endsWith("/wait")) return {};
+          if (name === "unreadStream") return { body: openStream() };
+          await disconnected;
+          return {};
+        },
+      }),
+    },
+    async drive(client) {
+      const disconnect = await client.write({
+        path: `/${name}/wait`,
+        // More than Node reads of a body before its handler does. The client sends no more.
+        headers: { "Content-Length": "3000000" },
+        body: "x".repeat(300_000),
+      });
+      await client.until(name, "the request", ({ handled }) => handled > 0);
+      disconnect();
+      await untilRemaining(client, `/${name}`, 3);
+    },
+  };
+}
 
 /** A store that waits before it claims a key. */
 function slowStore(store: IdempotencyStore, wait: () => Promise<void>): IdempotencyStore {

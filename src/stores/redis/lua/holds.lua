@@ -67,8 +67,8 @@ local function makeHolds()
 
   -- Charges an amount and the debt as of an instant. What does not fit becomes the debt, up to one limit.
   local function charge(bucket, amount, time)
-    if bucket.algorithm.holdsOnly then return end
     local policy, present, owed = bucket.policy, now, amount + takeDebt(bucket)
+    if bucket.algorithm.holdsOnly then return end
     now = time
     local used = usedOf(bucket)
     local fit = min(owed, max(0, floor((policy.capacityUnits - used) / policy.unitsPerToken)))
@@ -124,15 +124,18 @@ local function makeHolds()
     return { policy = policy, debt = 0, dueAt = 0, held = 0, forgiven = 0, writtenAt = 0, first = 1, count = 0 }
   end
 
-  -- Clamps a state dated in the future.
+  -- Clamps a state dated in the future, and reviews the debt.
   local function clampToNow(bucket)
     local used = usedOf(bucket)
     bucket.isInFuture = used > 0 and isOwnInFuture(bucket, used)
     if bucket.isInFuture then add(bucket, used, 0) end
+    if bucket.debt > 0 then reviewDebt(bucket) end
+    clearIfUnused(bucket)
+    bucket.forgiven = 0
   end
 
   -- The bucket for a take or a peek beside many holds, of which only those that have ended are parsed: the sum of all is in
-  -- front of them. Returns nil if all have to be parsed: after a step back of the clock, and if there is a debt.
+  -- front of them. Returns nil if all have to be parsed: after a step back of the clock, and if all have ended.
   local function readBeside(policy, raw, bar)
     local writtenAt, held, lastEnd, at = match(raw, '^(%d+)/(%d+)/(%d+)()', bar + 1)
     writtenAt, held, lastEnd = tonumber(writtenAt), tonumber(held), tonumber(lastEnd)
@@ -141,21 +144,25 @@ local function makeHolds()
     bucket.algorithm, bucket.held, bucket.lastEnd, bucket.raw, bucket.own = policy.algorithm, held, lastEnd, raw, own
     bucket.a, bucket.b, bucket.c = policy.algorithm.parse(own ~= '' and own)
     if not bucket.a then return end
+    -- Only a debt has no id.
+    local dueAt, debt, start = match(raw, '^ (%d+):(%d+):() ', at)
+    dueAt, debt = tonumber(dueAt or 0), tonumber(debt or 0)
+    if not isWhole(dueAt) or not isWhole(debt) then return end
+    bucket.dueAt, bucket.debt, at = dueAt, debt, start or at
     while true do
-      -- Only a debt has no id.
       local endsAt, amount, after = match(raw, '^ (%d+):(%d+):[%w_.~-]+()', at)
       endsAt, amount = tonumber(endsAt), tonumber(amount)
       if not isWhole(endsAt) or not isWhole(amount) then return end
-      if endsAt > now then break end
-      bucket.held, at = bucket.held - amount, after
-      charge(bucket, amount, endsAt)
-      if bucket.debt > 0 then return end
+      local next = bucket.debt > 0 and min(bucket.dueAt, endsAt) or endsAt
+      if next > now then break end
+      if next == endsAt then at = after else amount = 0 end
+      bucket.held = bucket.held - amount
+      charge(bucket, amount, next)
     end
     bucket.at = at
     clampToNow(bucket)
-    clearIfUnused(bucket)
-    bucket.forgiven = 0
-    return bucket
+    -- Beside a debt nothing fits, so a take writes only to clamp.
+    return (bucket.debt == 0 or not bucket.isInFuture) and bucket
   end
 
   -- Returns an error text or nil, then the bucket at a key as of now. `raw` is the value of a string, if it is known.
@@ -195,9 +202,6 @@ local function makeHolds()
     endUntil(bucket, now)
     clampToNow(bucket)
     bucket.isInFuture = bucket.isInFuture or back > 0
-    if bucket.debt > 0 then reviewDebt(bucket) end
-    clearIfUnused(bucket)
-    bucket.forgiven = 0
     return nil, bucket
   end
 

@@ -45,8 +45,8 @@ end
 
 -- Takes from a bucket with many holds, none of which has ended, and returns the reply. nil: leave it to holds.lua.
 local function takeBeside(key, raw, cost, limit, windowMs, unitsPerToken, unitsPerMs, ttlMs)
-  -- Only a debt has no id.
-  local own, writtenAt, held, lastEnd, at, endsAt = match(raw, '^([%d:/]*)|(%d+)/(%d+)/(%d+)() (%d+):%d+:[%w_.~-]')
+  local own, writtenAt, held, lastEnd, at, endsAt, amount, id =
+    match(raw, '^([%d:/]*)|(%d+)/(%d+)/(%d+)() (%d+):(%d+):([%w_.~ -])')
   if not own or #raw - #own <= MANY_CHARS then return end
   writtenAt, held, lastEnd, endsAt = tonumber(writtenAt), tonumber(held), tonumber(lastEnd), tonumber(endsAt)
   if not (isWhole(writtenAt) and isWhole(held) and isWhole(lastEnd) and isWhole(endsAt)) then return end
@@ -58,6 +58,8 @@ local function takeBeside(key, raw, cost, limit, windowMs, unitsPerToken, unitsP
   if untilFull > windowMs then return end
   if untilFull >= 0 then used = untilFull * unitsPerMs + partIn(unitsPerMs, part, writtenUnitsPerMs) end
   if used > limit * unitsPerToken then return end
+  -- Only a debt has no id. Until it is due, nothing fits.
+  if id == ' ' then return used > max(0, limit - tonumber(amount)) * unitsPerToken and { 0, raw, 0 } or nil end
   local room = limit - cost - held
   if room < 0 or used > room * unitsPerToken then return { 0, raw, 0 } end
   local after = used + cost * unitsPerToken
