@@ -24,6 +24,10 @@ it.each([
   expect(Reflect.ownKeys(object)).toEqual(before);
 });
 
+it.each([undefined, null, 1, "text", Symbol("s")])("has no value for %s", (value) => {
+  expect(createObjectField<string>().get(value as never)).toBeUndefined();
+});
+
 it("keeps the values of two fields, and of two objects, apart", () => {
   const [a, b] = [createObjectField<number>(), createObjectField<number>()];
   const [x, y] = [{}, {}];

@@ -12,6 +12,7 @@ const Given = function (this: unknown, object: object): object {
 
 /** One value per object. */
 export interface ObjectField<T> {
+  /** `undefined` also for a value that is not an object. */
   get(object: object): T | undefined;
   set(object: object, value: T): void;
 }
@@ -39,7 +40,11 @@ export function createObjectField<T>(): ObjectField<T> {
   /** Objects that refuse private fields, as a proposal for objects that are not extensible has it. */
   let others: WeakMap<object, T> | undefined;
   return {
-    get: (object) => Field.get(object) ?? others?.get(object),
+    get(object) {
+      // Callers pass what an application gave them.
+      if ((typeof object !== "object" && typeof object !== "function") || object === null) return undefined;
+      return Field.get(object) ?? others?.get(object);
+    },
     set(object, value) {
       try {
         Field.set(object, value);

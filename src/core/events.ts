@@ -76,13 +76,19 @@ export interface ObservedEvent {
 /** What receives the events of a limiter: the callback of the application, and an observer. */
 export interface EventTarget {
   readonly onEvent: OnEvent | undefined;
-  readonly observed?: { readonly port: { transition(event: ObservedEvent): void } } | undefined;
+  readonly observed?: EventObserver | undefined;
+}
+
+/** An observer, and the next one of the same limiter. */
+interface EventObserver {
+  readonly port: { transition(event: ObservedEvent): void };
+  readonly next?: EventObserver | undefined;
 }
 
 /** Emits an event. */
 export function emit({ onEvent, observed }: EventTarget, event: LimiterEvent): void {
   callListener("onEvent", onEvent, event);
-  observed?.port.transition(event);
+  for (let own = observed; own; own = own.next) own.port.transition(event);
 }
 
 /** Emits an event of one part of a limiter. */

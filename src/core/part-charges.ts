@@ -21,6 +21,12 @@ export function isComposable(limiter: object | undefined): limiter is Composable
   return typeof (limiter as ComposableLimiter | undefined)?.parts === "function";
 }
 
+/** Whether the methods of a limiter are its own: an application may have replaced `consume`, and inherits the parts. */
+export function isPlain(limiter: ComposableLimiter): boolean {
+  const { consume, consumeSync } = limiter.constructor.prototype as Partial<RateLimiter>;
+  return limiter.consume === consume && limiter.consumeSync === consumeSync;
+}
+
 /** The parts of a limiter; of a combination, all of them in order. */
 export function partsOf(limiter: RateLimiter): readonly Part[] {
   if (isComposable(limiter)) return limiter.parts();
@@ -39,7 +45,7 @@ export function consumeAs(limiter: ConsumingLimiter, key: string, cost: number, 
   if (act.reporter) {
     const own = limiter as Partial<ActingLimiter>;
     if (own.consumeAs) return own.consumeAs(key, cost, act);
-    if (isComposable(limiter)) {
+    if (isComposable(limiter) && isPlain(limiter)) {
       checkKey(key);
       checkCost(cost);
       return limiter.decide(

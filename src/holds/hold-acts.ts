@@ -76,7 +76,7 @@ export function settleCharge(
 export function reportSettled(charge: PartCharge, decision: Decision): void {
   const { policy, observed, cost } = charge;
   const { allowed, forgiven } = decision;
-  if (allowed) observed?.settled(cost - (forgiven ?? 0));
+  if (allowed) for (let own = observed; own; own = own.next) own.settled(cost - (forgiven ?? 0));
   if (forgiven) emitFor(charge, { type: "cost-forgiven", policy: policy.name, cost: forgiven });
 }
 

@@ -42,19 +42,27 @@ function countFor(
     for (let i = 0; i < group.length; i++) {
       const decision = own[i] as Decision;
       // Parts that a denied group did not deny are not counted.
-      if (isAllowed || !decision.allowed) countPart(port, group[i] as PartCharge, decision, isEnforced);
+      if (isAllowed || !decision.allowed) {
+        countPart(port, group[i] as PartCharge, decision, isEnforced, groups.length === 1 && group.length === 1);
+      }
     }
     if (act.reporter !== port && !(isAllowed && !port.isListening)) report(port, group, own, isEnforced, sentAt);
   }
 }
 
 /** The cost of what is held is counted when it is settled. Slots of a concurrency limit are not charged then. */
-function countPart(port: ObserverPort, charge: PartCharge, decision: Decision, isEnforced: boolean): void {
+function countPart(
+  port: ObserverPort,
+  charge: PartCharge,
+  decision: Decision,
+  isEnforced: boolean,
+  isAlone: boolean,
+): void {
   const { key, cost, mode, policy } = charge;
   // A penalty takes part in every request, and decides only while its key is blocked.
-  const isPenalty = policy.kind === "penalty";
+  const isPenalty = policy.kind === "penalty" && !isAlone;
   if (isPenalty && decision.allowed) return;
-  const isCharged = mode === "take" || policy.kind === "concurrency" || !decision.allowed;
+  const isCharged = mode === "take" || mode === "penalty" || policy.kind === "concurrency" || !decision.allowed;
   countersOf(port, charge)?.count(decision, key, isCharged && !isPenalty ? cost : 0, isEnforced);
 }
 

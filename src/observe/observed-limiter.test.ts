@@ -1,5 +1,6 @@
 /** Tests of observed limiters: each decision is counted and reported once, and the limiter stays what it was. */
 import {
+  block,
   combine,
   createLimiter,
   hold,
@@ -243,4 +244,92 @@ describe("the names of stores", () => {
     }
     expect(Object.keys(samplesOf(observer, "store_up"))).toEqual(["redis-2", "redis", "redis-3", "redis-2-2"]);
   });
+});
+
+describe("a limiter whose consume an application has replaced", () => {
+  /** As in docs/guide/test-rate-limits.md. The store is not synchronous, so `consume` is what others call. */
+  const remoteStore = (): Store => {
+    const store = memoryStore();
+    return {
+      consistency: "exact",
+      apply: async (groups) => groups.map((group) => store.applySync(group)),
+      inspect: (policy, key) => store.inspect(policy, key),
+      dispose: () => store.dispose(),
+    };
+  };
+  const decorated = () => {
+    const limiter = createLimiter({ policy: bucket("api", 2), store: remoteStore() });
+    const calls: string[] = [];
+    const consume = (key: string, cost?: number) => {
+      calls.push(key);
+      return limiter.consume(key, cost);
+    };
+    return { calls, own: Object.assign(Object.create(limiter) as typeof limiter, { consume, extra: 1 }) };
+  };
+
+  it("is still called, counted and reported once", async () => {
+    const observer = createObserver();
+    const events = decisionsOf(observer);
+    const { calls, own } = decorated();
+    const limiter = observer.wrap(own);
+    expect(limiter).toMatchObject({ extra: 1 });
+    for (let i = 0; i < 3; i++) await limiter.consume("k");
+    expect(calls).toEqual(["k", "k", "k"]);
+    expect(samplesOf(observer, "decisions_total")).toEqual({ "api|allowed": 2, "api|denied": 1 });
+    expect(events.map(({ outcome }) => outcome)).toEqual(["allowed", "allowed", "denied"]);
+    await combine([limiter]).consume("other");
+    expect(samplesOf(observer, "decisions_total")).toMatchObject({ "api|allowed": 3 });
+  });
+
+  it("is called by middleware with an observer, which reports the request", async () => {
+    const observer = createObserver();
+    const events = decisionsOf(observer);
+    const { calls, own } = decorated();
+    const handler = rateLimit({ limiter: own, key: () => "k", observer })(ok);
+    for (const status of [200, 200, 429]) expect((await handler(request())).status).toBe(status);
+    expect(calls.length).toBe(3);
+    expect(samplesOf(observer, "decisions_total")).toEqual({ "api|allowed": 2, "api|denied": 1 });
+    expect(events.length).toBe(3);
+  });
+
+  it("is called by a hybrid", async () => {
+    const { calls, own } = decorated();
+    await hybridRateLimiter(memoryRateLimiter(bucket("first")), own).consume("k");
+    expect(calls).toEqual(["k"]);
+  });
+});
+
+it("keeps consume of a third-party limiter asynchronous if it also has consumeSync", async () => {
+  const allowed = { allowed: true, policy: "own", limit: 1, remaining: 0, resetAfterMs: 0, nextAfterMs: 0 } as const;
+  const limiter = createObserver().wrap({
+    consume: async (_key: string) => allowed,
+    consumeSync: () => allowed,
+  });
+  const decided = limiter.consume("k");
+  expect(decided).toBeInstanceOf(Promise);
+  expect(await decided).toBe(allowed);
+});
+
+it("counts settlements, blocks and events for both observers of a limiter", async () => {
+  const [own, other] = [createObserver(), createObserver()];
+  const limiter = other.wrap(createLimiter({ policy: bucket("api"), observer: own }));
+  const decision = await hold(limiter, "k", 3);
+  if (decision.allowed) await decision.hold.settle(2);
+  await limiter.consume("k");
+  const penalized = other.wrap(createLimiter({ policy: penalty({ blockMs: "1m", name: "p" }), observer: own }));
+  await block(penalized, "k", "1m");
+  for (const observer of [own, other]) {
+    expect(samplesOf(observer, "cost_total")).toMatchObject({ "api|allowed": 3 });
+    expect(samplesOf(observer, "decisions_total")).toMatchObject({ "api|allowed": 2 });
+    expect(samplesOf(observer, "blocks_total")).toEqual({ p: 1 });
+  }
+});
+
+it("counts the decisions of a penalty that is used alone", async () => {
+  const observer = createObserver();
+  const limiter = createLimiter({ policy: penalty({ blockMs: "1m", name: "p" }), observer });
+  await limiter.consume("k");
+  await block(limiter, "k", "1m");
+  await limiter.consume("k");
+  expect(samplesOf(observer, "decisions_total")).toEqual({ "p|allowed": 1, "p|blocked": 1 });
 });

@@ -1,12 +1,13 @@
 /** Limiters whose decisions are observed. Those of sluice count by themselves; others are wrapped. */
 
+import { monotonicMs } from "../base/clock.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
 import type { PolicyObserver } from "../core/apply.ts";
 import { type Act, type Part, TAKE } from "../core/apply.ts";
 import type { Decision } from "../core/decision.ts";
 import type { Limiter } from "../core/limiter.ts";
 import type { LimiterLike, ObserverPort } from "../core/observer.ts";
-import { consumeAs, isComposable } from "../core/part-charges.ts";
+import { consumeAs, isComposable, isPlain, takeCharge } from "../core/part-charges.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { HOLD } from "../holds/hold-acts.ts";
 import type { HoldOptions } from "../holds/hold-options.ts";
@@ -39,7 +40,7 @@ export function observeLimiter<L extends LimiterLike>(limiter: L, port: Observer
   return inner[OBSERVED_BY] === port ? limiter : wrapLimiter(inner, port, counters);
 }
 
-/** The same limiter, whose parts have the counters of an observer. */
+/** The same limiter, whose parts have the counters of an observer. One whose methods were replaced is wrapped. */
 function observeParts(limiter: Limiter, port: ObserverPort, counters: CounterSource): Limiter {
   const parts = limiter.parts();
   const isObserved = ({ observed }: Part): boolean => {
@@ -47,23 +48,46 @@ function observeParts(limiter: Limiter, port: ObserverPort, counters: CounterSou
     return false;
   };
   if (parts.every(isObserved)) return limiter;
-  const observe = (part: Part): Part => {
-    const own = counters.policy(part.policy, part.engine.store);
-    return { ...part, observed: part.observed ? Object.create(own, { next: { value: part.observed } }) : own };
-  };
+  const own = parts.map((part) => ({ ...part, observed: counters.policy(part.policy, part.engine.store) }));
+  const observed = parts.map((part, i): Part => {
+    if (isObserved(part)) return part;
+    const { observed } = own[i] as (typeof own)[number];
+    return {
+      ...part,
+      observed: part.observed ? Object.create(observed, { next: { value: part.observed } }) : observed,
+    };
+  });
+  if (!isPlain(limiter)) return wrapLimiter(limiter, port, counters, { own, observed }) as Limiter;
   const { charging, release, life } = limiter;
-  const observed = parts.map((part) => (isObserved(part) ? part : observe(part)));
   // The two limiters end together.
   return new (limiter.constructor as typeof Limiter)(observed, charging, release, life);
 }
 
-/** A limiter of another library, or a hybrid, whose limiters count their decisions. */
-function wrapLimiter<L extends LimiterLike & Members>(limiter: L, port: ObserverPort, counters: CounterSource): L {
+/** The parts of a limiter whose methods were replaced. */
+interface WrappedParts {
+  /** With the counters of this observer alone: the limiter counts for others itself. */
+  readonly own: readonly Part[];
+  /** For functions that charge the parts themselves. */
+  readonly observed: readonly Part[];
+}
+
+/** A limiter of another library, a hybrid, whose limiters count their decisions, or one whose methods were replaced. */
+function wrapLimiter<L extends LimiterLike & Members>(
+  limiter: L,
+  port: ObserverPort,
+  counters: CounterSource,
+  parts?: WrappedParts,
+): L {
   const hybrid = limiter.withLimiters?.((one) => port.wrap(one));
-  const decided = (decision: Decision, key: string, cost: number, charged: number, act: Act): Decision => {
+  const decided = (decision: Decision, key: string, cost: number, charged: number, act: Act, sentAt = 0): Decision => {
     const isEnforced = act.enforcedGroups !== 0;
     // A third-party limiter may return anything, which its caller checks.
     const isDecision = typeof decision === "object" && decision !== null;
+    if (isDecision && parts) {
+      const charges = parts.own.map((part) => takeCharge(part, key, cost));
+      port.count([charges], act, [charges.map((_, i) => decision.parts?.[i] ?? decision)], sentAt);
+      return decision;
+    }
     if (isDecision && !hybrid) counters.named(policyNameOf(decision)).count(decision, key, charged, isEnforced);
     if (!isDecision || act.reporter === port || (decision.allowed && !port.isListening)) return decision;
     const policy = policyNameOf(decision);
@@ -74,12 +98,24 @@ function wrapLimiter<L extends LimiterLike & Members>(limiter: L, port: Observer
   const members: Record<PropertyKey, unknown> = {
     [OBSERVED_BY]: port,
     consumeAs(key: string, cost: number, act: Act) {
-      // The limiters of a hybrid only count.
-      const reply = consumeAs(hybrid ?? limiter, key, cost, hybrid ? { ...act, reporter: port } : act);
-      return andThen(reply, (decision) => decided(decision, key, cost, cost, act));
+      const sentAt = monotonicMs();
+      // The limiters of a hybrid only count. Others know no acts.
+      const reply = hybrid
+        ? consumeAs(hybrid, key, cost, { ...act, reporter: port })
+        : limiter.consumeSync
+          ? limiter.consumeSync(key, cost)
+          : limiter.consume(key, cost);
+      return andThen(reply as MaybePromise<Decision>, (decision) => decided(decision, key, cost, cost, act, sentAt));
     },
-    consume: (key: string, cost = 1) => (members as { consumeAs: ConsumeAs }).consumeAs(key, cost, TAKE),
+    consume(key: string, cost = 1) {
+      const sentAt = monotonicMs();
+      const reply = hybrid
+        ? consumeAs(hybrid, key, cost, { ...TAKE, reporter: port })
+        : (limiter.consume(key, cost) as MaybePromise<Decision>);
+      return andThen(reply, (decision) => decided(decision, key, cost, cost, TAKE, sentAt));
+    },
   };
+  if (parts) members.parts = () => parts.observed;
   if (limiter.consumeSync) {
     members.consumeSync = (key: string, cost = 1) =>
       decided(limiter.consumeSync?.(key, cost) as Decision, key, cost, cost, TAKE);
@@ -93,10 +129,9 @@ function wrapLimiter<L extends LimiterLike & Members>(limiter: L, port: Observer
   const wrapper = Object.create(limiter) as L;
   // Defined and not assigned: the members of a frozen limiter can't be assigned to objects that inherit them.
   Object.defineProperties(wrapper, Object.getOwnPropertyDescriptors(members));
-  return withOwnMembers(wrapper, limiter);
+  return parts ? wrapper : withOwnMembers(wrapper, limiter);
 }
 
-type ConsumeAs = (key: string, cost: number, act: Act) => MaybePromise<Decision>;
 type Decided = (decision: Decision, key: string, cost: number, charged: number, act: Act) => Decision;
 
 /** Adds the holds of a third-party limiter. The cost of what is held is counted when it is settled. */

@@ -25,7 +25,7 @@ export async function strike(limiter: RateLimiter, key: string, times = 1): Prom
   checkKey(key);
   checkCost(times);
   const decision = await applyOne(chargeTo(part, key, times, "take"), STRIKE);
-  if (!decision.allowed) part.observed?.detectBlock(decision, key);
+  if (!decision.allowed) for (let own = part.observed; own; own = own.next) own.detectBlock(decision, key);
   return decision;
 }
 
@@ -35,7 +35,7 @@ export async function block(limiter: RateLimiter, key: string, forMs: Duration):
   checkKey(key);
   const ms = checkWhole("forMs", parseDuration("forMs", forMs), 1, MAX_BLOCK_MS);
   const decision = await applyOne({ ...chargeTo(part, key, 1, "hold"), hold: blockTerms(ms) }, DEMAND);
-  part.observed?.blocked(key, ms);
+  for (let own = part.observed; own; own = own.next) own.blocked(key, ms);
   return decision;
 }
 

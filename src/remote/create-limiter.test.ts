@@ -1,5 +1,5 @@
 /** Tests createLimiter(): names, plans, ownership of stores and invalid options. */
-import { createLimiter, memoryRateLimiter, memoryStore, type Policy, tokenBucket } from "sluice";
+import { createLimiter, memoryRateLimiter, memoryStore, type Policy, type Store, tokenBucket } from "sluice";
 import { fakeClock } from "sluice/testing";
 import { describe, expect, it } from "vitest";
 
@@ -137,4 +137,22 @@ describe("createLimiter", () => {
     expect(bad({ policy: "fast" })).toThrow(expect.objectContaining({ code: "invalid-option", option: "policy" }));
     expect(bad(undefined)).toThrow(expect.objectContaining({ code: "invalid-option", option: "createLimiter" }));
   });
+});
+
+it("accepts a store that returns no decisions on refunds and resets, and no other", async () => {
+  const store = memoryStore();
+  const silent: Store = {
+    consistency: "exact",
+    async apply(groups) {
+      const decisions = groups.map((group) => store.applySync(group));
+      return groups.some((group) => group.some(({ mode }) => mode === "take")) ? decisions : [];
+    },
+    inspect: (policy, key) => store.inspect(policy, key),
+    dispose: () => store.dispose(),
+  };
+  const limiter = createLimiter({ policy: "2/h", store: silent });
+  const decision = await limiter.consume("k");
+  await limiter.refund("k", 1, decision);
+  await limiter.reset("k");
+  await expect(limiter.peek("k")).rejects.toMatchObject({ code: "invalid-option" });
 });

@@ -87,7 +87,11 @@ function record(groups: readonly PartGroup[], act: Act, decisions: Decision[][])
   for (let g = 0; g < groups.length; g++) {
     const group = groups[g] as PartGroup;
     const own = decisions[g];
-    if (own?.length !== group.length) throw missingDecision();
+    if (own?.length !== group.length) {
+      // Nobody reads the decisions on refunds and resets, which the store has applied.
+      if (group.every(({ mode }) => mode === "refund" || mode === "reset")) continue;
+      throw missingDecision();
+    }
     let isAdmitted = true;
     for (let i = 0; i < group.length; i++) {
       const decision = own[i] as Decision;

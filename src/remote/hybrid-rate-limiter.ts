@@ -1,6 +1,7 @@
 /** Two limiters in a row: a cheap one that rejects floods, and an exact one that decides on the rest. */
 
 import { type ErrorCode, optionError, rejectDisposed, SluiceError } from "../base/errors.ts";
+import type { MaybePromise } from "../base/maybe-promise.ts";
 import { type Act, TAKE } from "../core/apply.ts";
 import { checkCost, checkKey } from "../core/charge.ts";
 import type { Decision, Denied, Inspection } from "../core/decision.ts";
@@ -49,12 +50,12 @@ class Hybrid implements RateLimiter {
   /** `consume` as a part of a request. Not a part of the public contract. */
   async consumeAs(key: string, cost: number, act: Act): Promise<Decision> {
     this.check(key, cost);
-    const decided = await this.onFirst(async (first) => consumeAs(first, key, cost, act));
+    const decided = await this.onFirst(async (first) => consumeOn(first, key, cost, act));
     if (decided && !decided.allowed) return decided;
     const refundFirst = () =>
       this.onFirst((first) => (decided && cost > 0 ? first.refund(key, cost, decided) : Promise.resolve()));
     try {
-      const decision = await consumeAs(this.exact, key, cost, act);
+      const decision = await consumeOn(this.exact, key, cost, act);
       if (!decision.allowed) await refundFirst();
       else if (decided) this.firstDecisions.set(decision, decided);
       return decision;
@@ -135,6 +136,11 @@ class Hybrid implements RateLimiter {
       throw error;
     }
   }
+}
+
+/** Not `consumeSync`: an application may have replaced `consume`. */
+function consumeOn(limiter: RateLimiter, key: string, cost: number, act: Act): MaybePromise<Decision> {
+  return act.reporter ? consumeAs(limiter, key, cost, act) : limiter.consume(key, cost);
 }
 
 /** Errors of `first` that leave the decision to `exact`. */
