@@ -28,8 +28,9 @@ export default defineConfig({
     globalSetup: "test/global-setup.ts",
     reporters: ["default", new ProgressReporter()],
     testTimeout: 120_000,
-    // Test files run in parallel: each starts the servers that it needs.
     hookTimeout: 120_000,
+    // Test files run in parallel: each starts the servers that it needs. By default, Vitest leaves one core unused.
+    maxWorkers: "100%",
     projects: Object.entries(projects).map(([name, { include, exclude }]) => ({
       extends: true as const,
       test: {
