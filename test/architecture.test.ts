@@ -305,13 +305,11 @@ describe("the architecture", () => {
       "core/apply.ts: DEMAND",
       "core/apply.ts: PEEK",
       "core/apply.ts: REFUND",
+      "core/apply.ts: STRIKE",
       "core/apply.ts: TAKE",
       "core/apply.ts: UNDO",
-      "holds/hold-acts.ts: FREE",
       "holds/hold-acts.ts: HOLD",
       "holds/settlement-queue.ts: RETRY",
-      "joint/across-shards.ts: STRIKE",
-      "penalties/strikes.ts: STRIKE",
     ]);
   });
 

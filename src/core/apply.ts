@@ -14,7 +14,7 @@ import type { PolicyBuckets, Store, StoreFailure, SyncStore } from "./store.ts";
 /** How a call is handled without the store: decided in this process, allowed, denied, or rejected. */
 export type OnStoreError = "local" | "open" | "closed" | "throw";
 
-/** The validated options of one limiter. It identifies the limiter, whoever charges its parts. */
+/** The validated options of one limiter, which also identify it. */
 export interface LimiterContext {
   readonly onStoreError: OnStoreError;
   readonly deadlineMs: number;
@@ -125,13 +125,15 @@ type WithoutStore = (
 
 /** Takes: `consume`. */
 export const TAKE: Act = { isCached: true, isObserved: true, without: "decide" };
+/** Records a strike, which is no decision on a request: `strike`. */
+export const STRIKE: Act = { isCached: true, without: "decide" };
 /** Looks without taking: `peek`. */
 export const PEEK: Act = { without: "decide" };
 /** Returns what was taken, for a caller: `refund`. */
 export const REFUND: Act = { frees: true, without: "lose-or-throw" };
 /** Returns what was taken, because another charge of its group was denied. */
 export const UNDO: Act = { frees: true, without: "lose" };
-/** Changes a bucket in a way that the caller relies on: `reset`. */
+/** Changes a bucket in a way that the caller relies on: `reset`, `block`. */
 export const DEMAND: Act = { frees: true, without: "throw" };
 
 /**

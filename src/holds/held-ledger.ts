@@ -158,7 +158,7 @@ export abstract class HeldLedger {
   /** Charges an amount and the debt as of an instant. What does not fit becomes the debt, up to one limit. */
   protected charge(amount: number, time: number): void {
     const { algorithm, cells, policy } = this;
-    // Before the return: a damaged value may contain a debt, which would be due for ever.
+    // Before the return: a damaged value may contain a debt, and the loop would never end.
     const owed = amount + this.takeDebt();
     if (algorithm.holdsOnly) return;
     const used = this.used(time);

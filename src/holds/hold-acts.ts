@@ -3,7 +3,7 @@
 import { monotonicMs } from "../base/clock.ts";
 import type { SluiceError } from "../base/errors.ts";
 import { andThen, type MaybePromise } from "../base/maybe-promise.ts";
-import type { Act, PartCharge } from "../core/apply.ts";
+import { type Act, DEMAND, type PartCharge } from "../core/apply.ts";
 import type { Decision, DecisionSource } from "../core/decision.ts";
 import { emitFor } from "../core/events.ts";
 import { holdTerms } from "./hold-terms.ts";
@@ -38,9 +38,6 @@ export const HOLD: Act = {
     return settleCharge(settlementOf(charge, hold.id, 0), decision.source, monotonicMs() + hold.forMs);
   },
 };
-
-/** Settles and renews in a store that can't fail. */
-const FREE: Act = { frees: true, without: "throw" };
 
 /** The charge that settles a hold. */
 export function settlementOf(charge: PartCharge, id: string, cost: number): PartCharge {
@@ -122,7 +119,7 @@ function sendOrRetry(
 ): MaybePromise<Decision | undefined> {
   const { engine, context } = charge;
   const toDecision = ([decisions]: Decision[][]): Decision | undefined => decisions?.[0];
-  if (engine.syncStore) return andThen(engine.apply([[charge]], FREE), toDecision);
+  if (engine.syncStore) return andThen(engine.apply([[charge]], DEMAND), toDecision);
   const queue = queueOf(engine.store);
   if (source === undefined) queue.forget(charge);
   const act: Act = {

@@ -6,7 +6,16 @@
 import { monotonicMs } from "../base/clock.ts";
 import { SluiceError } from "../base/errors.ts";
 import { allOf, andThen, type MaybePromise, tryThen } from "../base/maybe-promise.ts";
-import { type Act, deadlineOf, type Engine, type PartCharge, type PartGroup, PEEK, UNDO } from "../core/apply.ts";
+import {
+  type Act,
+  deadlineOf,
+  type Engine,
+  type PartCharge,
+  type PartGroup,
+  PEEK,
+  STRIKE,
+  UNDO,
+} from "../core/apply.ts";
 import { countsAsViolation } from "../core/decide.ts";
 import type { Decision } from "../core/decision.ts";
 import { applyRefunds, refundsOf } from "../core/refunds.ts";
@@ -26,9 +35,6 @@ interface Look {
   /** Decides without the store, if it failed. */
   readonly decideWithout: ((groups: readonly PartGroup[]) => Decision[][]) | undefined;
 }
-
-/** Records the strike of a violation that was seen across shards. */
-const STRIKE: Act = { isCached: true, without: "decide" };
 
 /** Splits charges by shard. Costs to one bucket are added up: together they must fit. */
 export function splitByShard(charges: PartGroup): ShardCharges[] {

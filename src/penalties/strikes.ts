@@ -3,15 +3,12 @@
 import { SluiceError } from "../base/errors.ts";
 import { checkWhole } from "../base/options.ts";
 import { type Duration, parseDuration } from "../base/rate.ts";
-import { type Act, DEMAND, type Part, type PartCharge } from "../core/apply.ts";
+import { type Act, DEMAND, type Part, type PartCharge, STRIKE } from "../core/apply.ts";
 import { checkCost, checkKey } from "../core/charge.ts";
 import type { Decision } from "../core/decision.ts";
 import { chargeTo, partsOf } from "../core/part-charges.ts";
 import type { RateLimiter } from "../core/rate-limiter.ts";
 import { blockTerms } from "./block-terms.ts";
-
-/** A strike is no decision on a request, so it is not counted as one. */
-const STRIKE: Act = { isCached: true, without: "decide" };
 
 /** A year: a longer block belongs on a deny list. */
 const MAX_BLOCK_MS = 31_536_000_000;

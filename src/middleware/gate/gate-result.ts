@@ -6,7 +6,7 @@ import type { Callback } from "./reports.ts";
 import type { HandlerArgs } from "./request-reader.ts";
 import type { ResponseCapture } from "./response-capture.ts";
 
-/** What is added to the response of a request, whoever sends it. */
+/** Fields to add to the response, including a rejection or an error. */
 interface ResponseAddition {
   /** Fields to set, whatever the status or caching of the response. Cookies are added to those of the application. */
   readonly set?: ResponseFields | undefined;

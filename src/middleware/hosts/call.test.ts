@@ -1,4 +1,4 @@
-/** Calls whose client disconnects: what they hold, and what the application is told. */
+/** Tests calls whose client disconnects: when their holds end, and which error the application receives. */
 import { concurrency, createLimiter } from "sluice";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { openGate } from "../gate/gate.ts";

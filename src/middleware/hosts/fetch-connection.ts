@@ -7,7 +7,7 @@ import { watchUnreadBody } from "./unread-body.ts";
 export interface FetchConnection {
   /** Calls a function when the response was sent, or the connection was closed before. */
   onClose(callback: () => void): void;
-  /** Sees a disconnect also if nobody reads the request. Calls a function if its state is unknown for a minute. */
+  /** Detects disconnects even if the request body is not read. Calls `onUnseen` if it can't tell for a minute. */
   watchUnreadBody(onUnseen: (() => void) | undefined): void;
   /** Whether the response was sent. */
   isComplete(): boolean;

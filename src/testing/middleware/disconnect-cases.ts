@@ -5,7 +5,7 @@ import { memoryIdempotencyStore } from "../../idempotency/memory-store.ts";
 import { check, checkEqual } from "../check.ts";
 import { type MiddlewareCase, pathOf, slow, times } from "./case.ts";
 import type { Client } from "./client.ts";
-import { untilRemaining, untilStatus, waitingRoom } from "./hold-cases.ts";
+import { untilRemaining, untilStatus, waitingRoom, waitingRoute } from "./hold-cases.ts";
 import { isReplay, pay } from "./idempotency-cases.ts";
 
 /** The lease of the cases. They end before it does. */
@@ -50,22 +50,7 @@ export const disconnectCases: readonly MiddlewareCase[] = [
   {
     title: "releases the slots of pipelined requests whose client disconnects",
     routes: {
-      pipelined: ({ limiter }) => {
-        const room = waitingRoom();
-        return {
-          rateLimits: [
-            {
-              limiter: limiter(concurrency(4, { leaseMs: LEASE, name: "pipelined" })),
-              skip: (...args) => pathOf(args).endsWith("/open"),
-            },
-          ],
-          async handle(path) {
-            if (path.endsWith("/open")) room.open();
-            if (path.endsWith("/wait")) await room.wait();
-            return {};
-          },
-        };
-      },
+      pipelined: waitingRoute(4, "pipelined"),
     },
     async drive(client) {
       const disconnect = await client.write(...times(3, { path: "/pipelined/wait" }));

@@ -47,26 +47,31 @@ export async function untilRemaining(
   throw new Error(`${path}: RateLimit is ${last}, not r=${remaining}`);
 }
 
+/** A route with slots: `/wait` waits until a request to `/open`, which is not counted. */
+export function waitingRoute(slots: number, name: string): MiddlewareCase["routes"][string] {
+  return ({ limiter }) => {
+    const room = waitingRoom();
+    return {
+      rateLimits: [
+        {
+          limiter: limiter(concurrency(slots, { leaseMs: LEASE, name })),
+          skip: (...args) => pathOf(args).endsWith("/open"),
+        },
+      ],
+      async handle(path) {
+        if (path.endsWith("/open")) room.open();
+        if (path.endsWith("/wait")) await room.wait();
+        return {};
+      },
+    };
+  };
+}
+
 export const holdCases: readonly MiddlewareCase[] = [
   {
     title: "limits concurrent requests, and releases one when its response ends",
     routes: {
-      inFlight: ({ limiter }) => {
-        const room = waitingRoom();
-        return {
-          rateLimits: [
-            {
-              limiter: limiter(concurrency(2, { leaseMs: LEASE, name: "in-flight" })),
-              skip: (...args) => pathOf(args).endsWith("/open"),
-            },
-          ],
-          async handle(path) {
-            if (path.endsWith("/open")) room.open();
-            if (path.endsWith("/wait")) await room.wait();
-            return {};
-          },
-        };
-      },
+      inFlight: waitingRoute(2, "in-flight"),
     },
     async drive(client) {
       const { send, until } = client;
